@@ -1,0 +1,85 @@
+# Every target sets up what it needs by itself, in .venv; nothing outside this folder is changed.
+# Another interpreter for a new .venv: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+JOBS   ?= 2
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
+SOURCES := $(wildcard src tests examples benchmarks papers)
+
+# A stamp is written only after its install has succeeded. Both are renewed when a requirement changes.
+DEMO_STAMP := $(VENV)/.installed-demo
+FULL_STAMP := $(VENV)/.installed-full
+NEEDS      := pyproject.toml constraints.txt
+
+comma      := ,
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test test-long bench lint format clean
+
+help: ## Show this list
+	@echo "usage: make TARGET"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+demo: $(DEMO_STAMP) ## Calibrate a bounded count, show its guarantee and error; picture in out/
+	@mkdir -p out
+	@MPLBACKEND=Agg $(BIN)/python examples/bounded_count.py
+
+test: lint ## Lint, types, import layers, and all tests but the long ones
+	@echo "tests"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+test-long: lint ## The same, and the long tests too
+	@echo "tests, long ones included"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+
+bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out/
+	@mkdir -p out
+	@$(BIN)/python benchmarks/core.py
+
+lint: $(FULL_STAMP) ## Style, strict types, import layers
+	@echo "style"
+	@$(BIN)/python -m ruff check $(SOURCES)
+	@$(BIN)/python -m ruff format --check $(SOURCES)
+	@echo "types"
+	@$(BIN)/python -m mypy
+	@echo "import layers"
+	@$(BIN)/lint-imports
+
+format: $(FULL_STAMP) ## Rewrite the code in the project's format
+	@$(BIN)/python -m ruff check --fix $(SOURCES)
+	@$(BIN)/python -m ruff format $(SOURCES)
+
+clean: ## Remove the environment, the caches and out/
+	rm -rf $(VENV) out build dist src/*.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests examples benchmarks papers -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A healthy .venv is kept; a missing or broken one (an interrupted set-up, a Python that has gone) is made anew.
+# setuptools comes first, and is then used as it is, so that the build tool is pinned like everything else.
+define prepare
+	@if ! { $(BIN)/python -c "import pip; $(NEW_ENOUGH)" && $(BIN)/python -m pip --version; } >/dev/null 2>&1; then \
+	  command -v "$(PYTHON)" >/dev/null 2>&1 || { \
+	    echo "error: $(PYTHON) not found; rangebound needs Python 3.11 or later (make PYTHON=/path/to/python ...)" >&2; exit 1; }; \
+	  "$(PYTHON)" -c "$(NEW_ENOUGH)" || { \
+	    echo "error: $$("$(PYTHON)" --version 2>&1) is too old; rangebound needs Python 3.11 or later (make PYTHON=/path/to/python ...)" >&2; exit 1; }; \
+	  echo "making $(VENV) with $$("$(PYTHON)" --version 2>&1)"; \
+	  "$(PYTHON)" -m venv --clear $(VENV) || { \
+	    echo "error: $(PYTHON) cannot make a virtual environment; install its venv module (python3-venv on Debian and Ubuntu)" >&2; exit 1; }; \
+	fi
+	@echo "installing $(1) into $(VENV) (once; some minutes on a slow line)"
+	@$(PIP) install -c constraints.txt setuptools
+	@$(PIP) install -c constraints.txt --no-build-isolation -e "$(2)"
+endef
+
+$(DEMO_STAMP): $(NEEDS)
+	$(call prepare,rangebound,.[plot])
+	@touch $@
+
+$(FULL_STAMP): $(NEEDS)
+	$(call prepare,rangebound and its test tools,.[dev$(comma)plot$(comma)torch])
+	@touch $(DEMO_STAMP) $@

@@ -1,0 +1,97 @@
+"""Checks of arguments: one clear error at construction, then never again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.errors import ArgumentError, ArgumentTypeError
+
+_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: its repr, cut short."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def real(name: str, value: object) -> float:
+    """`value` as a float that may be infinite; booleans, strings, arrays and NaN are refused."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number (int or float)")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ArgumentError(f"{name}={shown(value)}: must fit into a double (below about 1.8e308)") from None
+    if math.isnan(number):
+        raise ArgumentError(f"{name}=nan: must be a number")
+    if number != value:
+        raise ArgumentError(f"{name}={shown(value)}: must be a double exactly; round it yourself, on the safe side")
+    return number
+
+
+def finite(name: str, value: object) -> float:
+    """`value` as a finite float."""
+    number = real(name, value)
+    if math.isinf(number):
+        raise ArgumentError(f"{name}={number}: must be finite")
+    return number
+
+
+def positive(name: str, value: object, *, why: str = "") -> float:
+    """`value` as a finite float above zero."""
+    number = finite(name, value)
+    if number <= 0.0:
+        raise ArgumentError(f"{name}={shown(value)}: must be positive" + (f"; {why}" if why else ""))
+    return number
+
+
+def nonnegative(name: str, value: object) -> float:
+    """`value` as a finite float that is zero or more."""
+    number = finite(name, value)
+    if number < 0.0:
+        raise ArgumentError(f"{name}={shown(value)}: must be zero or more")
+    return abs(number)
+
+
+def probability(name: str, value: object) -> float:
+    """`value` as a float in [0, 1)."""
+    number = finite(name, value)
+    if not 0.0 <= number < 1.0:
+        raise ArgumentError(f"{name}={shown(value)}: must lie in [0, 1)")
+    return abs(number)
+
+
+def order(name: str, value: object) -> float:
+    """`value` as a Renyi order: above 1, infinity allowed."""
+    number = real(name, value)
+    if not number > 1.0:
+        raise ArgumentError(f"{name}={shown(value)}: must be above 1; infinity means the pure epsilon")
+    return number
+
+
+def instance(name: str, value: object, kinds: type | tuple[type, ...], rule: str) -> Any:
+    """`value` unchanged if it is of one of `kinds`."""
+    if not isinstance(value, kinds):
+        raise ArgumentTypeError(f"{name}={shown(value)}: must be {rule}")
+    return value
+
+
+def reals(name: str, value: object) -> npt.NDArray[np.float64]:
+    """`value` (a number, a sequence or an array) as a float64 array of finite numbers."""
+    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number or an array of them")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):
+        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number or an array of them") from None
+    if array.dtype.kind not in "iuf":
+        raise ArgumentTypeError(f"{name}={shown(value)}: must hold real numbers, not {array.dtype}")
+    numbers = array.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ArgumentError(f"{name}={shown(value)}: must be finite everywhere")
+    return numbers

@@ -1,0 +1,128 @@
+"""Rigorous arithmetic: Arb balls, their Taylor series, and rounding to the safe side.
+
+A ball is an interval that contains the true number; every operation keeps that promise [johansson2017].
+A float is a dyadic number, so it enters without error. A Taylor series in the position, with balls for coefficients, is
+what the bounds of the worst-case search are made of: about one point it is sharp, about a wide ball it covers the
+coefficients at every point of it, and with them the remainder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flint import arb, arb_series, ctx
+
+# A ball or a Taylor series of balls: formulas are written once for both, which no static type of python-flint allows.
+Ball = Any
+
+ORDER = 5
+PRECISIONS = (128, 256, 512, 1024, 4096)
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Work with `bits` of precision inside the block. Only tightness depends on it, never truth."""
+    before = ctx.prec
+    ctx.prec = bits
+    try:
+        yield
+    finally:
+        ctx.prec = before
+
+
+def ball(x: float) -> Ball:
+    """The float `x`, exactly."""
+    return arb(x)
+
+
+def span(lower: float, upper: float) -> Ball:
+    """A ball around the interval [lower, upper]."""
+    return arb(lower).union(arb(upper))
+
+
+def up(x: Ball) -> float:
+    """The smallest double that is surely not below `x` (inf if `x` is unknown)."""
+    if not x.is_finite():
+        return math.inf
+    top = x.upper()
+    value = float(top)
+    return value if top <= value else math.nextafter(value, math.inf)
+
+
+def down(x: Ball) -> float:
+    """The largest double that is surely not above `x` (-inf if `x` is unknown)."""
+    return -up(-x)
+
+
+def hull(values: Iterable[Ball]) -> Ball:
+    """One ball around all of `values`."""
+    result = None
+    for value in values:
+        result = value if result is None else result.union(value)
+    return result
+
+
+def rising(function: Any, x: Ball) -> Ball:
+    """A monotone function of a ball from its two ends: no wider than it must be."""
+    return function(x) if x.is_exact() else function(x.lower()).union(function(x.upper()))
+
+
+def taylor(x: Ball) -> Ball:
+    """The variable itself as a Taylor series about every point of the ball `x`, to be put through any function here."""
+    return arb_series([x, 1], prec=ORDER + 1)
+
+
+def is_taylor(x: Ball) -> bool:
+    """Whether `x` is a series rather than a plain ball."""
+    return isinstance(x, arb_series)
+
+
+def value_of(x: Ball) -> Ball:
+    """The ball itself, without its derivatives."""
+    return x[0] if isinstance(x, arb_series) else x
+
+
+def kinked(x: Ball, value: Ball, slope: Ball) -> Ball:
+    """A function with a kink that may lie inside the series `x`: value and slope cover both sides, no more is known."""
+    return arb_series([value, slope * x[1], *[arb.nan()] * (ORDER - 1)], prec=ORDER + 1)
+
+
+def largest(first: Ball, *others: Ball) -> Ball:
+    """The maximum of balls and series; where it is unknown which one it is, the slope covers both."""
+    for other in others:
+        a, b = value_of(first), value_of(other)
+        if b >= a:
+            first = other
+        elif not a >= b:
+            first = a.max(b) if first is a and other is b else _either(first, other)
+    return first
+
+
+def smallest(first: Ball, *others: Ball) -> Ball:
+    """The minimum of balls and series."""
+    return -largest(-first, *(-other for other in others))
+
+
+def _either(first: Ball, second: Ball) -> Ball:
+    a, b = value_of(first), value_of(second)
+    slope = (first[1] if is_taylor(first) else arb(0)).union(second[1] if is_taylor(second) else arb(0))
+    return arb_series([a.max(b), slope, *[arb.nan()] * (ORDER - 1)], prec=ORDER + 1)
+
+
+def power(base: Any, exponent: Ball) -> Any:
+    """base ** exponent for a positive base (an unknown base gives an unknown result)."""
+    return (base.log() * exponent).exp()
+
+
+def refine(function: Callable[[], Ball], bits: int = 54) -> Ball:
+    """Evaluate at growing precision until the relative error is below 2^-bits or the precision limit is reached."""
+    value = None
+    for prec in PRECISIONS:
+        with precision(prec):
+            value = function()
+        if value.rel_accuracy_bits() >= bits or value.is_exact() or (not value.is_finite() and not value.is_nan()):
+            break
+    return value

@@ -1,0 +1,48 @@
+"""Boundings: how a noisy number is kept in its support. One file each; all of them make a `Shape`.
+
+*Truncate* redraws until the value fits (here: draws from the conditional law at once), *rectify* clamps the output
+to the nearest end, *quantize* rounds it to the nearest point of a grid, *unbounded* publishes it as it is.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from rangebound.bounding.quantize import quantize
+from rangebound.bounding.rectify import rectify
+from rangebound.bounding.truncate import truncate
+from rangebound.bounding.unbounded import unbounded
+from rangebound.law import Shape
+from rangebound.noise import Noise
+from rangebound.support import Support
+
+
+class Bounding(enum.Enum):
+    """The four boundings; also reachable as rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE and rb.UNBOUNDED."""
+
+    TRUNCATE = "truncate"
+    RECTIFY = "rectify"
+    QUANTIZE = "quantize"
+    UNBOUNDED = "unbounded"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+TRUNCATE, RECTIFY, QUANTIZE, UNBOUNDED = Bounding
+
+_SHAPES: dict[Bounding, Callable[[Noise, Support], Shape]] = {
+    TRUNCATE: truncate,
+    RECTIFY: rectify,
+    QUANTIZE: quantize,
+    UNBOUNDED: unbounded,
+}
+
+
+def shape(bounding: Bounding, noise: Noise, support: Support) -> Shape:
+    """The shape of every law of a mechanism; refuses, with the reason, what makes no sense."""
+    return _SHAPES[bounding](noise, support)
+
+
+__all__ = ["QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED", "Bounding", "shape"]

@@ -1,0 +1,132 @@
+"""Certificates: a claim about a mechanism with its proof, to be checked again by anyone."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from rangebound import arguments
+from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
+from rangebound.mechanism import Mechanism
+from rangebound.privacy.proof import Proof, Theorem, check, prove
+from rangebound.privacy.worst import worst_delta, worst_epsilon
+from rangebound.serial import number, parse_number
+
+FORMAT = "rangebound certificate 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """A proved claim: `mechanism` is (`epsilon`, `delta`)-private for all neighbouring databases.
+
+    `str` tells it in words, `to_json` writes it down, and `rangebound.verify` proves it again from that text alone.
+    """
+
+    mechanism: Mechanism
+    epsilon: float
+    delta: float
+    proof: Proof
+
+    def __str__(self) -> str:
+        cells = f", on {len(self.proof.cells)} cells" if self.proof.cells else ""
+        return (
+            f"Proved: ({self.epsilon:g}, {self.delta:g})-differential privacy of\n  {self.mechanism}\n"
+            f"for every pair of true answers at most {self.mechanism.query.sensitivity:g} apart, in both directions.\n"
+            f"Because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."
+        )
+
+    def to_json(self) -> str:
+        """The certificate as JSON; doubles are written so that they come back exactly."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "mechanism": self.mechanism.to_dict(),
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "theorem": self.proof.theorem.name,
+                "bits": self.proof.bits,
+                "cells": [[task, number(start), number(end)] for task, start, end in self.proof.cells],
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Read a certificate without proving it again; see `rangebound.verify`."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data["format"] != FORMAT:
+                raise CertificateInvalid(f"format={arguments.shown(data['format'])}: must be {FORMAT!r}")
+            cells = tuple((int(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
+            return cls(
+                mechanism=Mechanism.from_dict(data["mechanism"]),
+                epsilon=arguments.nonnegative("epsilon", data["epsilon"]),
+                delta=arguments.probability("delta", data["delta"]),
+                proof=Proof(Theorem[data["theorem"]], int(data["bits"]), cells),
+            )
+        except CertificateInvalid:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RangeboundError) as error:
+            raise CertificateInvalid(f"certificate: cannot be read ({type(error).__name__}: {error})") from error
+
+
+def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certificate:
+    """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
+
+    Guarantee: a certificate that is returned is a proof in ball arithmetic. A false claim raises `ClaimFalse` with a
+    violating pair and what is true; a claim too close to the truth to be decided raises `Undecided`.
+    Assumes: the query's sensitivity is true, and the output follows the mechanism's law.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0)
+    >>> rb.verify(rb.certify(m, epsilon=1.0).to_json()).epsilon
+    1.0
+    """
+    arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
+    epsilon = arguments.nonnegative("epsilon", epsilon)
+    delta = arguments.probability("delta", delta)
+    proof = prove(mechanism.setting, epsilon, delta)
+    if proof is not None:
+        return Certificate(mechanism=mechanism, epsilon=epsilon, delta=delta, proof=proof)
+    true_delta = worst_delta(mechanism.setting, epsilon)
+    true_epsilon = worst_epsilon(mechanism.setting, delta)
+    false = true_delta.lower > delta if delta > 0.0 else true_epsilon.lower > epsilon
+    if false:
+        pair = true_delta.pair if delta > 0.0 else true_epsilon.pair
+        raise ClaimFalse(
+            f"epsilon={epsilon}, delta={delta}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
+            f"need epsilon >= {true_epsilon.lower} with that delta, or delta >= {true_delta.lower} with that epsilon",
+            pair=pair,
+            epsilon=true_epsilon.lower,
+            delta=true_delta.lower,
+        )
+    raise Undecided(
+        f"epsilon={epsilon}, delta={delta}: neither proved nor refuted; the truth at this delta lies between epsilon "
+        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
+    )
+
+
+def verify(text: str) -> Certificate:
+    """Prove a certificate again from its JSON text alone, and return it; raises `CertificateInvalid` if it fails.
+
+    >>> import rangebound as rb
+    >>> rb.verify("{}")
+    Traceback (most recent call last):
+        ...
+    rangebound.errors.CertificateInvalid: certificate: cannot be read (KeyError: 'format')
+    """
+    arguments.instance("text", text, str, "the JSON text of a certificate")
+    certificate = Certificate.from_json(text)
+    check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
+    return certificate
+
+
+def _round_up(x: float) -> float:
+    """Nine digits, rounded up."""
+    if x <= 0.0 or math.isinf(x):
+        return x
+    unit = 10.0 ** (math.floor(math.log10(x)) - 8)
+    return math.nextafter(math.ceil(x / unit) * unit, math.inf)

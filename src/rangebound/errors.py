@@ -1,0 +1,47 @@
+"""The exceptions of rangebound: one small tree, each also a builtin, each message = name, value, rule."""
+
+from __future__ import annotations
+
+
+class RangeboundError(Exception):
+    """Every error that rangebound raises on purpose."""
+
+
+class ArgumentError(RangeboundError, ValueError):
+    """An argument has the right type and a value that breaks a rule."""
+
+
+class ArgumentTypeError(RangeboundError, TypeError):
+    """An argument has the wrong type."""
+
+
+class Unsatisfiable(RangeboundError, ValueError):
+    """No mechanism of the asked kind can give the asked guarantee."""
+
+
+class ClaimFalse(RangeboundError, ArithmeticError):
+    """A privacy claim is false; the attributes hold the proof.
+
+    `pair` is a pair of neighbouring true answers, the first being the one whose outcome is too likely.
+    `delta` and `epsilon` are what the pair really gives away: its delta at the claimed epsilon, and the
+    epsilon it needs at the claimed delta (`inf` where there is none). Both are rounded down, so they are
+    themselves true lower bounds on what the mechanism guarantees.
+    """
+
+    def __init__(self, message: str, *, pair: tuple[float, float], epsilon: float, delta: float) -> None:
+        super().__init__(message)
+        self.pair = pair
+        self.epsilon = epsilon
+        self.delta = delta
+
+
+class Undecided(RangeboundError, ArithmeticError):
+    """A claim is so close to the truth that it was neither proved nor refuted within the limits."""
+
+
+class CertificateInvalid(RangeboundError, ValueError):
+    """A certificate does not prove what it says."""
+
+
+class MissingExtra(RangeboundError, ImportError):
+    """A feature needs an optional dependency that is not installed."""

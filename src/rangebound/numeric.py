@@ -1,0 +1,47 @@
+"""Arrays of any kind: which library an array belongs to, and where its special functions live."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import array_api_compat
+
+# Arrays of NumPy, PyTorch or another library of the array API standard; no static type covers them all.
+Array = Any
+
+_SPECIAL = {"numpy": "scipy.special", "torch": "torch.special"}
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array API namespace of the arrays among `arrays` (plain numbers adapt to it)."""
+    found = [each for each in arrays if array_api_compat.is_array_api_obj(each)]
+    return array_api_compat.array_namespace(*found)
+
+
+def special(*arrays: Array) -> ModuleType:
+    """The module with `log_ndtr` and its like for the arrays' library, imported when first asked for."""
+    name = namespace(*arrays).__name__.rpartition(".")[2]
+    return importlib.import_module(_SPECIAL[name])
+
+
+def ldexpm1(x: Array) -> Array:
+    """log(1 - e^x) for x <= 0, without cancellation: -inf at 0."""
+    xp = namespace(x)
+    cut = -0.6931471805599453  # log(1/2): either form is accurate on its own side
+    far = xp.log1p(-xp.exp(xp.where(x < cut, x, cut)))
+    inner = -xp.expm1(xp.where(x < cut, cut, x))
+    zero = inner <= 0.0
+    near = xp.where(zero, -xp.inf, xp.log(xp.where(zero, 1.0, inner)))
+    return xp.where(x < cut, far, near)
+
+
+def log_sum(logs: Array) -> Array:
+    """log of the sum of exp(logs) over the last axis; -inf where every term is zero."""
+    xp = namespace(logs)
+    top = xp.max(logs, axis=-1, keepdims=True)
+    safe = xp.where(xp.isinf(top), xp.zeros_like(top), top)
+    total = xp.sum(xp.exp(logs - safe), axis=-1)
+    empty = total == 0.0
+    return xp.where(empty, -xp.inf, xp.log(xp.where(empty, 1.0, total)) + safe[..., 0])

@@ -1,0 +1,18 @@
+"""Privacy: what a pair of laws, and the worst pair, give away."""
+
+from __future__ import annotations
+
+from rangebound.privacy.pair import fisher, hockey_stick, renyi
+from rangebound.privacy.worst import Setting, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+
+__all__ = [
+    "Setting",
+    "Worst",
+    "fisher",
+    "hockey_stick",
+    "renyi",
+    "worst_delta",
+    "worst_epsilon",
+    "worst_loss",
+    "worst_renyi",
+]

@@ -1,0 +1,410 @@
+"""What one pair of true answers gives away, in ball arithmetic.
+
+A pair is a position `p` and a distance `d > 0`: P is the law at p, Q the law at p + d, so that P/Q falls with x
+(the monotone likelihood ratio). Only this direction is written down; the other one is the same question
+about the mirrored mechanism. Positions may be balls, or Taylor series where derivatives are wanted. The threshold of
+the best attack moves with the position, in closed form.
+
+Three families cover every mechanism: `Restricted` (truncation to spans), `RestrictedGrid` (truncation to points) and
+`Mapped` (a nondecreasing map of the noisy value: clamp, round, nothing).
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from typing import Any
+
+from flint import arb
+
+from rangebound.ball import Ball, ball, is_taylor, largest, power, smallest, value_of
+from rangebound.law import Shape
+from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
+from rangebound.noise.exact import INFINITY, exact
+
+
+def _end(x: float) -> Ball | None:
+    return None if math.isinf(x) else ball(x)
+
+
+def _shift(x: Ball | None, p: Any) -> Any:
+    return None if x is None else x - p
+
+
+class Restricted:
+    """Truncation to spans: density g(x-q)/Z(q)."""
+
+    def __init__(self, noise: Noise, shape: Shape) -> None:
+        self.noise = exact(noise)
+        self.spans = [(_end(a), _end(b)) for a, b in shape.spans]
+        self.gaussian = isinstance(noise, Gaussian)
+        self.limited = isinstance(noise, TruncatedLaplacian)
+
+    def kept(self, p: Any) -> Any:
+        """Z(p): the mass of the support."""
+        return self._below(p, None)
+
+    def stick(self, p: Any, d: Ball, epsilon: Ball) -> Any:
+        """Hockey stick: the largest P(A) - e^epsilon Q(A) over all sets A (see `_at_least_trivial`)."""
+        zp, zq = self.kept(p), self.kept(p + d)
+        if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything
+            return arb.nan()
+        level = epsilon + zp.log() - zq.log()
+        weight = epsilon.exp()
+        excess = [
+            self._below(p, t) / zp - self._below(p + d, t) * weight / zq for t in self.noise.thresholds(p, d, level)
+        ]
+        return _at_least_trivial(largest(*excess), weight)
+
+    def loss(self, p: Any, d: Ball) -> Any:
+        """Pure epsilon of the pair in this direction: the supremum of log P/Q, at the left end of the support."""
+        start = self.spans[0][0]
+        if self.limited:
+            start = self._first_shared(value_of(p), d)
+        ratio = self.noise.log_ratio(_shift(start, p), d)
+        if not value_of(ratio).is_finite() or self._balanced(p, d):
+            return ratio
+        return ratio + self.kept(p + d).log() - self.kept(p).log()
+
+    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+        """Renyi divergence of P from Q of an order above 1."""
+        total: Any = ball(0.0)
+        for lower, upper in self.spans:
+            part = self.noise.blend(p, d, order, lower, upper)
+            if not value_of(part).is_finite():
+                return part
+            total = total + part
+        zp, zq = self.kept(p), self.kept(p + d)
+        return (total.log() - zp.log() * order) / (order - 1) + zq.log()
+
+    def fisher(self, p: Ball) -> Ball:
+        """Fisher information about the location: the variance of the score d/dq log g(x-q)."""
+        if self.limited:
+            return self._limited_fisher(p)
+        total, first, second = self._scores(p)
+        mean = first / total
+        return second / total - mean * mean
+
+    def kept_at_least(self, start: float, end: float) -> Ball:
+        """A lower bound on Z over the positions [start, end] from single spans, each log-concave in the position."""
+        best = ball(0.0)
+        for lower, upper in self.spans:
+            ends = []
+            for at, open_end in ((start, lower), (end, upper)):
+                if math.isinf(at):
+                    ends.append(ball(1.0 if open_end is None else 0.0))
+                else:
+                    ends.append(self.noise.mass(_shift(lower, ball(at)), _shift(upper, ball(at))))
+            best = largest(best, smallest(*ends))
+        return best.lower()
+
+    def edges(self) -> tuple[Ball | None, Ball | None]:
+        """The outer ends of the support."""
+        return self.spans[0][0], self.spans[-1][1]
+
+    def mean(self, p: Ball) -> Ball:
+        """Expectation at p, for Gaussian noise."""
+        total, first, _ = self._scores(p)
+        return p + self.noise.scale * self.noise.scale * first / total
+
+    def right_of(self, p: Ball) -> Ball:
+        """Probability of an output above p at the location p."""
+        kept = self.kept(p)
+        return 1 - self._below(p, p) / kept
+
+    def spread(self, p: Ball, edge: Ball) -> Ball:
+        """E (x - edge)^2 at p, for Gaussian noise."""
+        total, first, second = self._scores(p)
+        variance, offset = self.noise.scale * self.noise.scale, edge - p
+        return variance * (second * variance - 2 * offset * first) / total + offset * offset
+
+    def _below(self, p: Any, t: Any) -> Any:
+        """Mass at p of the support up to t (None: all of it)."""
+        total: Any = ball(0.0)
+        for lower, upper in self.spans:
+            end: Any = upper
+            if t is not None:
+                if lower is not None and value_of(t) <= lower:
+                    break
+                if upper is None or not value_of(t) >= upper:
+                    end = t if upper is None else smallest(t, upper)
+                    end = end if lower is None else largest(end, lower)
+            total = total + self.noise.mass(_shift(lower, p), _shift(end, p))
+        return total
+
+    def _balanced(self, p: Ball, d: Ball) -> bool:
+        """Whether the pair lies symmetrically in an interval, so that both keep exactly the same mass."""
+        low, high = self.edges()
+        if is_taylor(p) or len(self.spans) > 1 or low is None or high is None or self.limited:
+            return False
+        return bool((low + high - 2 * p - d).is_zero())
+
+    def _scores(self, p: Ball) -> tuple[Ball, Ball, Ball]:
+        sums = (ball(0.0),) * 3
+        for lower, upper in self.spans:
+            parts = _score_moments(self.noise, self.gaussian, _shift(lower, p), _shift(upper, p))
+            sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
+        return sums
+
+    def _first_shared(self, p: Ball, d: Ball) -> Ball | None:
+        """The left end of P's part of the support; None where P reaches a part that Q does not."""
+        begins, escapes = p + d - self.noise.limit, p - self.noise.limit
+        for lower, upper in self.spans:
+            if upper is not None and upper <= escapes:
+                continue
+            if lower is not None and lower >= begins:
+                return lower
+            return None
+        return None
+
+    def _limited_fisher(self, p: Ball) -> Ball:
+        """As for Laplace where the whole support is within reach; infinite where an edge of the noise is inside it."""
+        low, high = self.spans[0][0], self.spans[-1][1]
+        limit = self.noise.limit
+        if low is None or high is None or not (low - p >= -limit and high - p <= limit):
+            return INFINITY
+        whole = Restricted.__new__(Restricted)
+        whole.noise, whole.spans, whole.gaussian, whole.limited = self.noise.whole, self.spans, False, False
+        return whole.fisher(p)
+
+
+class RestrictedGrid:
+    """Truncation to the points of a grid: probabilities in proportion to g(x-q)."""
+
+    def __init__(self, noise: Noise, shape: Shape) -> None:
+        self.noise = exact(noise)
+        self.points = [ball(x) for x in shape.points]
+
+    def stick(self, p: Any, d: Ball, epsilon: Ball) -> Any:
+        """Hockey stick: the sum of the positive parts of P - e^epsilon Q."""
+        ps, zp = self._weights(p)
+        qs, zq = self._weights(p + d)
+        if not (value_of(zp) > 0 and value_of(zq) > 0):
+            return arb.nan()
+        factor = epsilon.exp() / zq
+        zero, gain = ball(0.0), ball(0.0)
+        for a, b in zip(ps, qs, strict=True):
+            excess = a / zp - b * factor
+            if value_of(excess) <= 0:  # P/Q falls with x: nothing further right can count
+                break
+            gain = gain + largest(excess, zero)
+        return _at_least_trivial(gain, epsilon.exp())
+
+    def loss(self, p: Any, d: Ball) -> Any:
+        """Pure epsilon of the pair in this direction."""
+        ratio = self.noise.log_ratio(self.points[0] - p, d)
+        return ratio + self._weights(p + d)[1].log() - self._weights(p)[1].log()
+
+    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+        """Renyi divergence of P from Q of an order above 1."""
+        ps, zp = self._weights(p)
+        _qs, zq = self._weights(p + d)
+        total: Any = ball(0.0)
+        for x, a in zip(self.points, ps, strict=True):
+            total = total + a * (self.noise.log_ratio(x - p, d) * (order - 1)).exp()
+        return (total.log() - zp.log() * order) / (order - 1) + zq.log()
+
+    def fisher(self, p: Ball) -> Ball:
+        """Fisher information about the location: the variance of the score."""
+        weights, total = self._weights(p)
+        scores = [self.noise.score(x - p) for x in self.points]
+        mean = sum((w * s for w, s in zip(weights, scores, strict=True)), ball(0.0)) / total
+        second = sum((w * s * s for w, s in zip(weights, scores, strict=True)), ball(0.0)) / total
+        return second - mean * mean
+
+    def edges(self) -> tuple[Ball, Ball]:
+        """The outer points."""
+        return self.points[0], self.points[-1]
+
+    def mean(self, p: Ball) -> Ball:
+        """Expectation at p."""
+        weights, total = self._weights(p)
+        return sum((x * w for x, w in zip(self.points, weights, strict=True)), ball(0.0)) / total
+
+    def right_of(self, p: Ball) -> Ball:
+        """Probability of an output at or above p at the location p."""
+        weights, total = self._weights(p)
+        return sum((w for x, w in zip(self.points, weights, strict=True) if not x < p), ball(0.0)) / total
+
+    def spread(self, p: Ball, edge: Ball) -> Ball:
+        """E (x - edge)^2 at p."""
+        weights, total = self._weights(p)
+        return sum(((x - edge) ** 2 * w for x, w in zip(self.points, weights, strict=True)), ball(0.0)) / total
+
+    def _weights(self, p: Any) -> tuple[list[Any], Any]:
+        weights = [self.noise.pdf(x - p) for x in self.points]
+        total: Any = ball(0.0)
+        for weight in weights:
+            total = total + weight
+        return weights, total
+
+
+class Mapped:
+    """A nondecreasing map of the noisy value: events {x <= t} are events {noisy value <= cut}."""
+
+    def __init__(self, noise: Noise, shape: Shape) -> None:
+        self.noise = exact(noise)
+        self.limited = isinstance(noise, TruncatedLaplacian)
+        self.gaussian = isinstance(noise, Gaussian)
+        self.span = shape.spans[0] if shape.spans else None
+        self.cells = shape.cells
+        # Ranges of the cuts that an attacker can see: a whole span, or single points.
+        self.cuts: list[tuple[float, float]] = (
+            [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
+        )
+
+    def stick(self, p: Ball, d: Ball, epsilon: Ball) -> Ball:
+        """Hockey stick of the pair, for a position that is a double."""
+        at = float(p.mid())
+        return self.stick_over(at, at, d, epsilon)[0]
+
+    def stick_over(self, start: float, end: float, d: Ball, epsilon: Ball) -> tuple[Ball, float]:
+        """Supremum of the hockey stick over all positions in [start, end], and a position that attains it.
+
+        F(c - p) - e^epsilon F(c - p - d) depends on the cut c and the position p through y = c - p alone, rises up to
+        one y and falls after it. So the best y is the one nearest to that peak among those some cut and position make.
+        """
+        weight, zero = epsilon.exp(), ball(0.0)
+        best, where = largest(zero, 1 - weight), _clip(0.0, start, end)
+        for peak in self.noise.thresholds(zero, d, epsilon):
+            for first, last in self._near(peak, start, end):
+                y = peak
+                if math.isfinite(first) and math.isfinite(end):
+                    y = largest(y, ball(first) - ball(end))
+                if math.isfinite(last) and math.isfinite(start):
+                    y = smallest(y, ball(last) - ball(start))
+                value = self.noise.cdf(y) - weight * self.noise.cdf(y - d)
+                if not value <= best:
+                    offset = float(y.mid())
+                    where = _clip(_clip(where, first - offset, last - offset), start, end)
+                best = largest(best, value)
+        return best, where
+
+    def loss(self, p: Any, d: Ball) -> Any:
+        """Pure epsilon of the pair in this direction: the log-ratio of the leftmost event that P can cause."""
+        if self.limited:
+            return self._limited_loss(p, d)
+        if math.isinf(self.cuts[0][0]):
+            return self.noise.log_ratio(None, d)
+        lowest = ball(self.cuts[0][0])
+        return self.noise.cdf(lowest - p).log() - self.noise.cdf(lowest - p - d).log()
+
+    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+        """Renyi divergence of P from Q of an order above 1."""
+        total: Any = ball(0.0)
+        if self.span is not None:
+            total = self.noise.blend(p, d, order, _end(self.span[0]), _end(self.span[1]))
+        for low, high in self.cells:
+            a = self.noise.mass(_shift(_end(low), p), _shift(_end(high), p))
+            b = self.noise.mass(_shift(_end(low), p + d), _shift(_end(high), p + d))
+            part = self._atom(a, b, order)
+            if not value_of(part).is_finite():
+                return part
+            total = total + part
+        return total if not value_of(total).is_finite() else total.log() / (order - 1)
+
+    def fisher(self, p: Ball) -> Ball:
+        """Fisher information about the location: scores inside the span, (dP)^2/P at each atom."""
+        total = ball(0.0)
+        if self.span is not None:
+            if self.limited:
+                return INFINITY
+            total = _score_moments(
+                self.noise, self.gaussian, _shift(_end(self.span[0]), p), _shift(_end(self.span[1]), p)
+            )[2]
+        for low, high in self.cells:
+            mass = self.noise.mass(_shift(_end(low), p), _shift(_end(high), p))
+            slope = ball(0.0)
+            for end, sign in ((low, 1), (high, -1)):
+                if math.isfinite(end):
+                    slope = slope + sign * self.noise.pdf(ball(end) - p)
+            if not slope.is_zero():
+                total = total + slope * slope / mass
+        return total
+
+    def renyi_left(self, c: Ball, d: Ball, order: Ball) -> Ball:
+        """Upper bound on the Renyi divergence over all positions up to c, where there is a lowest cut.
+
+        The atom below the lowest cut has P^a Q^(1-a) <= F(cut - c - d)^(1-a). All above it adds at most what the
+        unbounded noise has there (joint convexity), which shrinks as the position moves left.
+        """
+        cut = ball(self.cuts[0][0])
+        below = power(self.noise.cdf(cut - c - d), 1 - order)
+        return (below + self.noise.blend(c, d, order, cut, None)).log() / (order - 1)
+
+    def renyi_right(self, c: Ball, d: Ball, order: Ball) -> Ball:
+        """The same over all positions from c on; the atom above the highest cut has P <= Q, so it adds at most 1."""
+        cut = ball(self.cuts[-1][1])
+        return (1 + self.noise.blend(c, d, order, None, cut)).log() / (order - 1)
+
+    def _atom(self, a: Any, b: Any, order: Ball) -> Any:
+        if value_of(a).is_zero():
+            return ball(0.0)
+        if value_of(b).is_zero():
+            return INFINITY
+        return power(a, order) * power(b, 1 - order)
+
+    def _near(self, peak: Ball, start: float, end: float) -> list[tuple[float, float]]:
+        """The cuts that can make an offset next to the peak: all of a few, or the neighbours of each end's best."""
+        if len(self.cuts) <= 16:
+            return self.cuts
+        last = len(self.cuts) - 1
+        picks = set()
+        for position in (start, end):
+            if math.isinf(position):
+                picks.add(0 if position < 0 else last)
+                continue
+            at = bisect.bisect_left(self.cuts, (position + float(peak.mid()), -math.inf))
+            low, high = max(at - 1, 0), min(at, last)
+            while low > 0 and not ball(self.cuts[low][0]) - position <= peak:
+                low -= 1
+            while high < last and not ball(self.cuts[high][0]) - position >= peak:
+                high += 1
+            picks.update(range(low, high + 1))
+        return [self.cuts[i] for i in sorted(picks)]
+
+    def _limited_loss(self, p: Any, d: Ball) -> Any:
+        """With noise of limited reach the ratio is finite only if Q can cause the leftmost event that P can."""
+        begins, escapes = value_of(p) + d - self.noise.limit, value_of(p) - self.noise.limit
+        for first, last in self.cuts:
+            if math.isfinite(last) and ball(last) <= escapes:
+                continue
+            if math.isinf(first) or not ball(first) > begins:
+                return INFINITY
+            cut = ball(first)
+            break
+        else:
+            return ball(0.0)
+        return self.noise.cdf(cut - p).log() - self.noise.cdf(cut - p - d).log()
+
+
+def _at_least_trivial(excess: Ball, weight: Ball) -> Ball:
+    """The empty event gives 0 and the certain one 1 - e^epsilon.
+
+    A Taylor series keeps its smooth form instead: a supremum over positions is compared with zero at the end.
+    """
+    return excess if is_taylor(excess) else largest(excess, ball(0.0), 1 - weight)
+
+
+def _score_moments(noise: Any, gaussian: bool, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+    """Integrals of g, score g and score^2 g over [lower, upper], score = -(log g)'."""
+    zero = ball(0.0)
+    low = zero if lower is None else noise.pdf(lower)
+    high = zero if upper is None else noise.pdf(upper)
+    mass, first = noise.mass(lower, upper), low - high
+    variance = noise.scale * noise.scale
+    if gaussian:
+        edge = (zero if lower is None else lower * low) - (zero if upper is None else upper * high)
+        return mass, first, (mass + edge) / variance
+    return mass, first, mass / variance
+
+
+def family(noise: Noise, shape: Shape) -> Any:
+    """The family that a mechanism belongs to, at the precision in force."""
+    if not shape.normalised:
+        return Mapped(noise, shape)
+    return Restricted(noise, shape) if shape.spans else RestrictedGrid(noise, shape)
+
+
+def _clip(x: float, lower: float, upper: float) -> float:
+    return min(max(x, lower), upper)

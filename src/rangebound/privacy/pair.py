@@ -1,0 +1,206 @@
+"""What one pair of laws of a mechanism gives away: hockey stick, Renyi divergence, Fisher information.
+
+Single laws are compared in ball arithmetic and rounded up. Batched laws are compared by the same theorems over arrays
+(`stick_formula`, `renyi_formula`; NumPy or PyTorch), good to about 1e-10 relative or 1e-15 absolute.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.ball import Ball, ball, refine, up
+from rangebound.errors import ArgumentError
+from rangebound.law import Law, Shape
+from rangebound.noise import Laplace, Noise
+from rangebound.numeric import Array, log_sum, namespace
+from rangebound.privacy.exact import family
+
+Floats = npt.NDArray[np.float64]
+
+
+def hockey_stick(p: Law, q: Law, epsilon: float) -> Any:
+    """The hockey-stick divergence: sup over all sets A of p(A) - e^epsilon q(A).
+
+    Guarantee: for single laws never below the true value and within 2^-50 of it; for batches good to 1e-10.
+    Assumes: two laws of one mechanism (same noise, support and bounding).
+    Edge cases: 0 for equal laws and epsilon >= 0; 1 for laws with nothing in common; a negative epsilon is allowed.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query)
+    >>> 0.0 < rb.hockey_stick(m.law(0.0), m.law(1.0), 0.5) < 1.0
+    True
+    """
+    noise, shape = _shared(p, q)
+    level = arguments.finite("epsilon", epsilon)
+    if p.location.ndim or q.location.ndim:
+        return stick_formula(noise, shape, p.location, q.location, level)
+    if _place(p) == _place(q):
+        return max(0.0, up(1 - ball(level).exp())) if level < 0.0 else 0.0
+    return min(up(refine(lambda: _exact(noise, shape, p, q, "stick", ball(level)))), 1.0)
+
+
+def renyi(p: Law, q: Law, alpha: float) -> Any:
+    """The Renyi divergence D_alpha(p || q) = log(integral of p^alpha q^(1-alpha)) / (alpha - 1).
+
+    Guarantee: for single laws never below the true value and within 2^-50 of it; for batches good to 1e-10.
+    Assumes: two laws of one mechanism; alpha above 1.
+    Edge cases: alpha = inf is the pure epsilon of p against q; inf where p lives and q does not.
+
+    >>> import rangebound as rb
+    >>> m = rb.Mechanism(
+    ...     noise=rb.Gaussian(scale=1.0),
+    ...     query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0),
+    ...     bounding=rb.UNBOUNDED,
+    ... )
+    >>> rb.renyi(m.law(0.0), m.law(1.0), 2.0)
+    1.0
+    """
+    noise, shape = _shared(p, q)
+    order = arguments.order("alpha", alpha)
+    if p.location.ndim or q.location.ndim:
+        return renyi_formula(noise, shape, p.location, q.location, order)
+    if _place(p) == _place(q):
+        return 0.0
+    if math.isinf(order):
+        return max(up(refine(lambda: _exact(noise, shape, p, q, "loss"))), 0.0)
+    return max(up(refine(lambda: _exact(noise, shape, p, q, "renyi", ball(order)))), 0.0)
+
+
+def fisher(law: Law) -> Any:
+    """Fisher information of the output about the true answer: the variance of the score d/dq log p_q(x).
+
+    Guarantee: rounded up. Infinite where the output shows an edge that moves with the true answer. By Cramer-Rao no
+    unbiased guess of the answer has a variance below its inverse.
+    """
+    values = [
+        up(refine(lambda at=at: family(law.noise, law.shape).fisher(ball(at))))  # type: ignore[misc]
+        for at in law.location.reshape(-1).tolist()
+    ]
+    return values[0] if law.location.ndim == 0 else np.asarray(values).reshape(law.location.shape)
+
+
+def stick_formula(noise: Noise, shape: Shape, p: Array, q: Array, epsilon: float) -> Array:
+    """Hockey stick over arrays of locations: a threshold test, by the monotone likelihood ratio."""
+    xp = namespace(p, q)
+    p, q = xp.broadcast_arrays(p, q)
+    rising = _stick_below(noise, shape, p, q, epsilon)
+    falling = _stick_below(noise, shape.mirrored(), -p, -q, epsilon)
+    trivial = max(0.0, -math.expm1(epsilon))
+    best = xp.where(p < q, rising, falling)
+    return xp.clip(xp.where(p == q, trivial + xp.zeros_like(best), best), trivial, 1.0)
+
+
+def renyi_formula(noise: Noise, shape: Shape, p: Array, q: Array, order: float) -> Array:
+    """Renyi divergence over arrays of locations."""
+    xp = namespace(p, q)
+    p, q = xp.broadcast_arrays(p, q)
+    if math.isinf(order):
+        return _loss(noise, shape, p, q)
+    logs = []
+    if shape.spans:
+        lowers, uppers = _columns(xp, shape.spans, p)
+        logs.append(noise.log_blend(p[..., None], q[..., None], order, lowers, uppers))
+    if shape.points:
+        a, b = _log_atoms(noise, shape, p), _log_atoms(noise, shape, q)
+        gone, escaped = xp.isinf(a), xp.isinf(b) & ~xp.isinf(a)
+        inner = order * xp.where(gone, 0.0, a) + (1.0 - order) * xp.where(xp.isinf(b), 0.0, b)
+        logs.append(xp.where(escaped, xp.inf, xp.where(gone, -xp.inf, inner)))
+    joined = xp.concat(logs, axis=-1)
+    infinite = xp.any(joined == xp.inf, axis=-1)
+    total = log_sum(xp.where(joined == xp.inf, xp.zeros_like(joined), joined))
+    zp, zq = _log_norm(noise, shape, p), _log_norm(noise, shape, q)
+    value = (total - order * zp) / (order - 1.0) + zq
+    value = xp.where(p == q, xp.zeros_like(value), xp.clip(value, 0.0, None))
+    return xp.where(infinite & (p != q), xp.inf, value)
+
+
+def _stick_below(noise: Noise, shape: Shape, p: Array, q: Array, epsilon: float) -> Array:
+    """The best event {x <= t} for p < q."""
+    xp = namespace(p, q)
+    zp, zq = _log_norm(noise, shape, p), _log_norm(noise, shape, q)
+    if not shape.spans:
+        a = _log_atoms(noise, shape, p) - zp[..., None]
+        b = _log_atoms(noise, shape, q) - zq[..., None] + epsilon
+        return xp.sum(_excess(a, b), axis=-1)
+    far = xp.where(p < q, q, p + noise.scale)
+    t = noise.crossing(p, far, epsilon + zp - zq)[..., None]
+    lowers, uppers = _columns(xp, shape.spans, p)
+    if shape.normalised:
+        end = xp.clip(t, lowers, uppers)
+        a = log_sum(noise.log_mass(lowers, end, p[..., None])) - zp
+        b = log_sum(noise.log_mass(lowers, end, q[..., None])) - zq
+    else:
+        end = xp.clip(t, lowers, uppers)[..., 0]
+        a = noise.log_mass(-xp.inf + xp.zeros_like(end), end, p)
+        b = noise.log_mass(-xp.inf + xp.zeros_like(end), end, q)
+    return _excess(a, b + epsilon)
+
+
+def _excess(a: Array, b: Array) -> Array:
+    """e^a - e^b where it is positive, else 0."""
+    xp = namespace(a, b)
+    more = a > b
+    zero = xp.zeros_like(a)
+    return xp.where(more, xp.exp(a) * -xp.expm1(xp.where(more, b, zero) - xp.where(more, a, zero)), zero)
+
+
+def _loss(noise: Noise, shape: Shape, p: Array, q: Array) -> Array:
+    """Pure epsilon of p against q, one pair at a time."""
+    xp = namespace(p, q)
+    pairs = zip(xp.reshape(p, (-1,)).tolist(), xp.reshape(q, (-1,)).tolist(), strict=True)
+    values = [renyi(Law(noise, shape, np.asarray(a)), Law(noise, shape, np.asarray(b)), math.inf) for a, b in pairs]
+    return xp.reshape(xp.asarray(values, dtype=p.dtype), p.shape)
+
+
+def _log_norm(noise: Noise, shape: Shape, at: Array) -> Array:
+    xp = namespace(at)
+    if not shape.normalised:
+        return xp.zeros_like(at)
+    if shape.points:
+        return log_sum(_log_atoms(noise, shape, at))
+    lowers, uppers = _columns(xp, shape.spans, at)
+    return log_sum(noise.log_mass(lowers, uppers, at[..., None]))
+
+
+def _log_atoms(noise: Noise, shape: Shape, at: Array) -> Array:
+    xp = namespace(at)
+    if shape.cells:
+        lowers, uppers = _columns(xp, shape.cells, at)
+        return noise.log_mass(lowers, uppers, at[..., None])
+    return noise.log_pdf(xp.asarray(shape.points, dtype=at.dtype) - at[..., None])
+
+
+def _columns(xp: Any, pairs: tuple[tuple[float, float], ...], like: Array) -> tuple[Array, Array]:
+    array = xp.asarray(pairs, dtype=like.dtype)
+    return array[:, 0], array[:, 1]
+
+
+def _exact(noise: Noise, shape: Shape, p: Law, q: Law, what: str, *more: Ball) -> Ball:
+    """One number of the pair, mirrored so that p lies left of q."""
+    a, b = _place(p), _place(q)
+    if a > b:
+        a, b, shape = -a, -b, shape.mirrored()
+    return getattr(family(noise, shape), what)(ball(a), ball(b) - ball(a), *more)
+
+
+def _place(law: Law) -> float:
+    """The location of a single law; a truncated Laplace law does not change beyond the ends of its support."""
+    at = float(law.location)
+    if law.shape.normalised and isinstance(law.noise, Laplace):
+        low, high = law.shape.ends
+        return min(max(at, low), high)
+    return at
+
+
+def _shared(p: Law, q: Law) -> tuple[Noise, Shape]:
+    for name, law in (("p", p), ("q", q)):
+        arguments.instance(name, law, Law, "a Law, as m.law(answer) returns")
+    if p.noise != q.noise or p.shape != q.shape:
+        raise ArgumentError("p, q: must be laws of one mechanism (same noise, support and bounding)")
+    return p.noise, p.shape

@@ -1,0 +1,74 @@
+"""The pairs of neighbouring true answers that matter: for each position the farthest neighbour to its right.
+
+By the monotonicity theorem a pair inside another pair gives away no more, so these pairs decide the worst case.
+In an interval they are (p, p + D) for one line of positions p. In a union, p + D may fall into a gap, and then the
+widest such pair is a single one.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rangebound.ball import Ball, ball
+from rangebound.support import Interval, Union
+
+
+@dataclass(frozen=True)
+class Line:
+    """The pairs (p, p + d) for all p in [start, end]; `d` is the exact difference of two doubles."""
+
+    start: float
+    end: float
+    far: float
+    near: float = 0.0
+
+    @property
+    def d(self) -> Ball:
+        """The distance of every pair on the line, exactly."""
+        return ball(self.far) - ball(self.near)
+
+
+def lines(answers: Interval | Union, sensitivity: float) -> list[Line]:
+    """Lines of pairs that dominate every pair of `answers` at most `sensitivity` apart.
+
+    Guarantee: complete. Ends that are no doubles are rounded outward, so a line may reach over by one ulp.
+    """
+    spans = answers.spans
+    ends = [end for _, end in spans]
+    found: list[Line] = []
+    for lower, upper in spans:
+        nearest, farthest = _sum(lower, sensitivity, -1), _sum(upper, sensitivity, +1)
+        for i in range(bisect.bisect_left(ends, nearest), len(spans)):
+            start, end = spans[i]
+            if start > farthest:
+                break
+            low, high = max(lower, _sum(start, -sensitivity, -1)), min(upper, _sum(end, -sensitivity, +1))
+            if low <= high:
+                found.append(Line(low, high, sensitivity))
+        stop = _stop(lower, spans, ends, sensitivity)
+        if stop is not None:
+            found.append(Line(lower, lower, stop, lower))
+    return found
+
+
+def _stop(lower: float, spans: tuple[tuple[float, float], ...], ends: list[float], sensitivity: float) -> float | None:
+    """The farthest answer from `lower` if lower + sensitivity falls into a gap or beyond the last span."""
+    if math.isinf(lower):
+        return None
+    reach = Fraction(lower) + Fraction(sensitivity)
+    behind = [end for end in ends[: bisect.bisect_right(ends, _sum(lower, sensitivity, +1))] if Fraction(end) <= reach]
+    if not behind or not behind[-1] > lower:
+        return None
+    following = spans[len(behind)][0] if len(behind) < len(spans) else math.inf
+    return behind[-1] if math.isinf(following) or Fraction(following) > reach else None
+
+
+def _sum(x: float, y: float, direction: int) -> float:
+    """x + y rounded to a double in the given direction."""
+    total = x + y
+    if math.isinf(x) or math.isinf(total) or Fraction(x) + Fraction(y) == Fraction(total):
+        return total
+    return math.nextafter(total, math.inf * direction)

@@ -1,0 +1,220 @@
+"""Branch and bound: a rigorous enclosure of a supremum over positions, or a proof that it stays below a target.
+
+A cell of positions [a, b] is bounded in several ways, and the smallest bound counts:
+a ceiling that the objective knows (flat stretches far from the ends, and cells that reach to infinity);
+a Taylor polynomial about the middle plus its remainder over the cell, or the value at one end where the polynomial
+proves that the slope has one sign;
+the wider pair (a, b + d), which dominates every pair of the cell, first order but always there.
+Every value at a single position is a lower bound on the supremum.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from rangebound.ball import ORDER, Ball, ball, down, is_taylor, largest, span, taylor, up
+from rangebound.privacy.positions import Line
+
+CELLS = 20_000
+TOLERANCE = 2e-10
+# Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
+PATIENCE, LOOSE = 400, 1e-7
+_FLOOR = 1e-200  # a supremum that is proved to be below this is as good as zero
+
+
+class Objective(Protocol):
+    """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
+
+    def value(self, p: Any, d: Ball) -> Any:
+        """The number at a position, with its derivatives where the position has them."""
+
+    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
+        """An upper bound over the positions [start, end], which may be infinite; `inf` if none is known."""
+
+    def step(self) -> float:
+        """A natural length, for cutting an infinite cell."""
+
+
+class Task(NamedTuple):
+    """One direction of the divergence along one line of pairs."""
+
+    objective: Objective
+    line: Line
+
+
+class Cell(NamedTuple):
+    """Positions [start, end] of task number `task`, and an upper bound on the objective there."""
+
+    task: int
+    start: float
+    end: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search knows: lower <= supremum <= upper, where `lower` is attained, and the cells that prove it."""
+
+    lower: float
+    upper: float
+    task: int
+    position: float
+    cells: tuple[Cell, ...]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the enclosure is as narrow as asked."""
+        return self.upper <= max(self.lower * (1.0 + LOOSE), _FLOOR)
+
+
+class _Best:
+    """The largest value seen and where."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = tasks
+        self.value, self.task, self.position = -math.inf, 0, tasks[0].line.start
+
+    def look(self, task: int, position: float) -> Ball:
+        value = self.tasks[task].objective.value(ball(position), self.tasks[task].line.d)
+        low = down(value)
+        if low > self.value:
+            self.value, self.task, self.position = low, task, position
+        return value
+
+
+def bound(
+    task: Task, start: float, end: float, enough: float = -math.inf, look: Callable[[float], Ball] | None = None
+) -> float:
+    """An upper bound over a cell, rounded up; stops at the first that is `enough` or less.
+
+    `look` evaluates at one position, where the caller wants to see those values too.
+    """
+    objective, d = task.objective, task.line.d
+    at = look or (lambda position: objective.value(ball(position), d))
+    if start == end:
+        return up(at(start))
+    upper = up(objective.ceiling(start, end, d))
+    if upper <= enough or math.isinf(start) or math.isinf(end):
+        return upper
+    upper = min(upper, max(_by_taylor(objective, start, end, d, at), 0.0))
+    if upper <= enough:
+        return upper
+    return min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
+
+
+def _by_taylor(objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball]) -> float:
+    """The bound from the Taylor series about the middle, with the remainder from the series about the whole cell."""
+    wide = objective.value(taylor(span(start, end)), d)
+    if not is_taylor(wide):
+        return up(wide)
+    middle = _middle(start, end)
+    radius = largest(ball(middle) - ball(start), ball(end) - ball(middle))
+    value, slope, last = at(middle), wide[1], wide[ORDER]
+    if not last.is_finite():
+        if slope > 0 or slope < 0:
+            return up(at(end if slope > 0 else start))
+        return up(value + radius * abs(slope))
+    near = objective.value(taylor(ball(middle)), d)
+    if not is_taylor(near):
+        return up(value + radius * abs(slope))
+    slope, bend = near[1], near[2]
+    higher = [*(near[k] for k in range(3, ORDER)), last]
+    drift = sum((k * abs(c) * radius ** (k - 1) for k, c in enumerate([bend, *higher], start=2)), ball(0.0))
+    if abs(slope) > drift:
+        return up(at(end if slope > 0 else start))
+    bend = bend + sum((abs(c) * radius ** (k - 2) for k, c in enumerate(higher, start=3)), ball(0.0))
+    if bend < 0:  # a parabola that opens downward lies above: its top is the bound
+        top = middle - float((slope / (2 * near[2])).mid())
+        if start < top < end:
+            at(top)
+        return up(value + slope * slope / (-4 * bend.upper()))
+    return up(value + radius * abs(slope) + radius * radius * abs(bend))
+
+
+def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
+    """Enclose the supremum over all tasks; with a target, only decide on which side of it the supremum lies.
+
+    With a target the search ends when every cell is proved to be at most the target (`upper <= target`), or when a
+    value above it is found (`lower > target`). If it ends with neither, it ran into its limits.
+    """
+    best = _Best(tasks)
+    queue: list[tuple[float, int, Cell]] = []
+    count = 0
+
+    def enough() -> float:
+        if target is not None:
+            return target
+        return max(best.value * (1.0 + (TOLERANCE if count < PATIENCE else LOOSE)), _FLOOR)
+
+    def add(task: int, start: float, end: float) -> None:
+        nonlocal count
+        count += 1
+        cell = Cell(task, start, end, bound(tasks[task], start, end, enough(), partial(best.look, task)))
+        heapq.heappush(queue, (-cell.upper, count, cell))
+
+    for number, task in enumerate(tasks):
+        for position in sorted({task.line.start, task.line.end}):
+            if math.isfinite(position):
+                best.look(number, position)
+    for number, task in enumerate(tasks):
+        add(number, task.line.start, task.line.end)
+    while True:
+        cell = queue[0][2]
+        cut = _cut(cell, tasks[cell.task].objective.step())
+        refuted = best.value == math.inf or (target is not None and best.value > target)
+        if refuted or cell.upper <= enough() or cut is None or count >= CELLS:
+            break
+        heapq.heappop(queue)
+        add(cell.task, cell.start, cut)
+        add(cell.task, cut, cell.end)
+    cells = tuple(sorted(entry[2] for entry in queue))
+    return Found(
+        best.value, max(cells[0].upper, *(c.upper for c in cells), best.value), best.task, best.position, cells
+    )
+
+
+def _cut(cell: Cell, step: float) -> float | None:
+    """Where to split a cell; None where it cannot be split."""
+    start, end = cell.start, cell.end
+    if math.isinf(start) and math.isinf(end):
+        return 0.0
+    if math.isinf(end):
+        return start + max(4.0 * step, abs(start))
+    if math.isinf(start):
+        return end - max(4.0 * step, abs(end))
+    middle = _middle(start, end)
+    return middle if start < middle < end else None
+
+
+def _middle(start: float, end: float) -> float:
+    return 0.5 * start + 0.5 * end
+
+
+def climb(task: Task, position: float) -> float:
+    """A position near a local maximum, by Newton steps from `position`: better lower bounds, no claim."""
+    objective, line = task.objective, task.line
+    d = line.d
+    best, step = -math.inf, objective.step()
+    here = position
+    for _ in range(30):
+        series = objective.value(taylor(ball(here)), d)
+        if not is_taylor(series) or not series[0].is_finite():
+            break
+        value = float(series[0].mid())
+        if value > best:
+            best, position = value, here
+            slope, bend = float(series[1].mid()), float(series[2].mid())
+            move = -slope / (2.0 * bend) if bend < 0.0 else math.copysign(step, slope)
+            move = min(max(move, -step), step) if math.isfinite(move) else 0.0
+        else:
+            move *= 0.25
+        target = min(max(position + move, line.start), line.end)
+        if abs(target - position) <= 1e-12 * (abs(position) + objective.step()):
+            break
+        here = target
+    return position

@@ -1,0 +1,333 @@
+"""What a mechanism gives away over all pairs of neighbouring databases: epsilon, delta, and the Renyi curve.
+
+Every number is the upper end of a rigorous enclosure, rounded up. Where a theorem pins the worst pair only that pair
+is evaluated; elsewhere branch and bound over the positions encloses the supremum to 1e-9 relative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
+from rangebound.law import Shape
+from rangebound.law.shape import UNBOUNDED_SHAPE
+from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
+from rangebound.privacy.exact import Mapped, family
+from rangebound.privacy.objectives import Delta, Loss, Renyi
+from rangebound.privacy.positions import Line, lines
+from rangebound.privacy.search import Found, Task, climb, enclose
+from rangebound.support import Interval, Union
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that the privacy of a mechanism depends on."""
+
+    noise: Noise
+    shape: Shape
+    answers: Interval | Union
+    sensitivity: float
+
+    def sides(self) -> tuple[Setting, ...]:
+        """The setting and its mirror image, which is the other direction of every divergence; one if they agree."""
+        mirror = Setting(self.noise, self.shape.mirrored(), _mirrored(self.answers), self.sensitivity)
+        return (self,) if _symmetric(self) else (self, mirror)
+
+    def lines(self) -> list[Line]:
+        """The pairs to look at. A truncated Laplace law does not change beyond the ends of its support."""
+        answers: Interval | Union | None = self.answers
+        if self.shape.normalised and isinstance(self.noise, Laplace):
+            answers = _cut_to(self.answers, self.shape)
+        if answers is None:
+            return []
+        width = answers.hull.upper - answers.hull.lower
+        if width <= self.sensitivity:
+            hull = answers.hull
+            return [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
+        return lines(answers, self.sensitivity)
+
+    def pairs(self) -> list[tuple[Setting, Line]]:
+        """Every direction with every line of pairs."""
+        return [(side, line) for side in self.sides() for line in side.lines()]
+
+
+@dataclass(frozen=True)
+class Worst:
+    """An enclosure of a worst case and the pair that attains its lower end.
+
+    `pair` lists the true answer whose outcome is too likely first.
+    """
+
+    lower: float
+    upper: float
+    pair: tuple[float, float]
+
+
+def worst_loss(setting: Setting) -> Worst:
+    """The pure epsilon. Pinned to an end of the range except for truncated Laplace on unions and grids.
+
+    Gaussian: d/dq log p_q(x) = (x - mean)/s^2 and the mean rises with q, so the loss seen at the left end of the
+    support rises with the position. Maps: log F is concave, so log F(c-p) - log F(c-p-d) rises with p. Laplace on an
+    interval: log Z is concave, so the loss is monotone and the worst pair is at one end or the other.
+    """
+    if not loss_is_pinned(setting):
+        return _searched(setting, Loss)
+    worst = _pinned(setting, _loss_on)
+    if setting.shape.normalised:
+        return worst
+    # A map is post-processing: the unbounded noise is a ceiling, and exact where the map has nothing to hide.
+    free = up(Mapped(setting.noise, UNBOUNDED_SHAPE).loss(ball(0.0), ball(setting.sensitivity)))
+    return Worst(min(worst.lower, free), min(worst.upper, free), worst.pair)
+
+
+def worst_delta(setting: Setting, epsilon: float) -> Worst:
+    """The smallest delta for an epsilon: the exact privacy profile."""
+    pure = worst_loss(setting)
+    if pure.upper <= epsilon:
+        return Worst(0.0, 0.0, pure.pair)
+    if setting.shape.normalised:
+        return _searched(setting, lambda noise, shape: Delta(noise, shape, epsilon))
+    return _pinned(setting, lambda side, line: _delta_on(side, line, epsilon))
+
+
+def worst_renyi(setting: Setting, order: float) -> Worst:
+    """The Renyi divergence of a finite order above 1."""
+    if isinstance(setting.noise, TruncatedLaplacian):
+        pure = worst_loss(setting)
+        if math.isinf(pure.lower):  # one law lives where the other does not
+            return pure
+    if setting.shape.normalised or setting.shape.points:
+        return _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
+    return _pinned(setting, lambda side, line: _renyi_on(side, line, order))
+
+
+def worst_epsilon(setting: Setting, delta: float) -> Worst:
+    """The smallest epsilon for a delta: pure, or by raising epsilon to what the worst pair found so far needs.
+
+    Each round asks for a pair above delta. There is none when epsilon is large enough; a pair that there is needs a
+    larger epsilon, found on that pair alone.
+    """
+    pure = worst_loss(setting)
+    if delta == 0.0 or pure.upper == 0.0:
+        return pure
+    lower, pair, slack = 0.0, pure.pair, 1e-10
+    for _ in range(60):
+        tried = lower * (1.0 + slack)
+        if tried >= pure.upper:
+            return Worst(lower, pure.upper, pair)
+        violation = find_violation(setting, tried, delta)
+        if violation is None:
+            return Worst(lower, tried, pair)
+        side, line, position, pair = violation
+        needed = pair_epsilon(side, line, position, delta, pure.upper)
+        slack = slack if needed > lower else 4.0 * slack
+        lower = max(lower, needed)
+    return Worst(lower, pure.upper, pair)
+
+
+class Violation(NamedTuple):
+    """A pair that gives away more than a claim allows (or, at the limit of precision, may do so)."""
+
+    side: Setting
+    line: Line
+    position: float
+    pair: tuple[float, float]
+
+
+def find_violation(setting: Setting, epsilon: float, delta: float) -> Violation | None:
+    """A pair that may give away more than (epsilon, delta); None is a proof that there is none."""
+    if setting.shape.normalised:
+        pairs = setting.pairs()
+        if not pairs:
+            return None
+        found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), target=delta or epsilon)
+        if found.upper <= (delta or epsilon):
+            return None
+        side, line = pairs[found.task]
+        with precision(PRECISIONS[0]):
+            position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), found.position)
+        return Violation(side, line, position, _pair(side, setting, line, position))
+    worst = None
+    for side, line in setting.pairs():
+        value, where = _delta_on(side, line, epsilon) if delta else _loss_on(side, line)
+        if not value <= (delta or epsilon) and (worst is None or value > worst[0]):
+            worst = value, Violation(side, line, where, _pair(side, setting, line, where))
+    return None if worst is None else worst[1]
+
+
+def excess(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | Loss:
+    """What a claim limits: delta at epsilon, or for a pure claim the loss itself."""
+    return Delta(noise, shape, epsilon) if delta else Loss(noise, shape)
+
+
+def pair_epsilon(side: Setting, line: Line, position: float, delta: float, limit: float) -> float:
+    """The epsilon that one pair needs at `delta`, to 1e-12 relative, from below."""
+
+    def above(epsilon: float) -> float:
+        value = refine(lambda: Delta(side.noise, side.shape, epsilon).value(ball(position), line.d))
+        return float(value.mid()) - delta
+
+    low, high = 0.0, min(1.0, limit)
+    while high < limit and above(high) > 0.0:
+        low, high = high, min(2.0 * high, limit)
+    return falling_root(above, low, high)
+
+
+def falling_root(above: Callable[[float], float], low: float, high: float, absolute: float = 0.0) -> float:
+    """The root of a falling function in a bracket: the last point above zero, to 1e-12 relative (or `absolute`)."""
+    f_low, f_high = above(low), above(high)
+    for turn in range(200):
+        width = absolute or 1e-12 * high
+        if high - low <= width or f_low <= 0.0:
+            break
+        middle = 0.5 * (low + high)
+        if turn % 3 and f_low > 0.0 > f_high and math.isfinite(f_low):
+            # A secant step, set off from the root to alternate sides so that both ends of the bracket move.
+            guess = low + (high - low) * f_low / (f_low - f_high)
+            guess += 0.4 * width if turn % 3 == 1 else -0.4 * width
+            middle = guess if low < guess < high else middle
+        value = above(middle)
+        if value > 0.0:
+            low, f_low = middle, value
+        else:
+            high, f_high = middle, value
+    return low
+
+
+Make = Callable[[Noise, Shape], Any]
+
+
+def _pinned(setting: Setting, evaluate: Callable[[Setting, Line], tuple[Ball, float]]) -> Worst:
+    """The largest of one value for each line and direction."""
+    worst = Worst(0.0, 0.0, _somewhere(setting))
+    for side, line in setting.pairs():
+        value, position = evaluate(side, line)
+        if up(value) > worst.upper:
+            worst = Worst(max(down(value), 0.0), up(value), _pair(side, setting, line, position))
+    return worst
+
+
+def _searched(setting: Setting, make: Make) -> Worst:
+    pairs = setting.pairs()
+    if not pairs:
+        return Worst(0.0, 0.0, _somewhere(setting))
+    found = _search(setting, make)
+    side, line = pairs[found.task]
+    return Worst(max(found.lower, 0.0), max(found.upper, 0.0), _pair(side, setting, line, found.position))
+
+
+def _search(setting: Setting, make: Make, target: float | None = None) -> Found:
+    """Branch and bound at growing precision until it closes or decides."""
+    found = None
+    for prec in PRECISIONS[:3]:
+        with precision(prec):
+            found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target)
+        decided = found.closed if target is None else found.upper <= target or found.lower > target
+        if decided or math.isinf(found.lower):
+            break
+    assert found is not None
+    return found
+
+
+def loss_is_pinned(setting: Setting) -> bool:
+    """Whether a theorem pins the largest loss to an end of the range (see `worst_loss`)."""
+    laplace = isinstance(setting.noise, (Laplace, TruncatedLaplacian))
+    return not (setting.shape.normalised and laplace and len(setting.shape.spans) != 1)
+
+
+def loss_values(setting: Setting) -> list[Ball]:
+    """The losses at the ends of every line, in both directions, at the precision in force."""
+    return [_loss_at(side, at, line.d) for side, line in setting.pairs() for at in sorted({line.start, line.end})]
+
+
+def _loss_on(side: Setting, line: Line) -> tuple[Ball, float]:
+    ends = [(refine(lambda at=at: _loss_at(side, at, line.d)), at) for at in {line.start, line.end}]  # type: ignore[misc]
+    return max(ends, key=lambda each: up(each[0]))
+
+
+def _loss_at(side: Setting, position: float, d: Ball) -> Ball:
+    """The loss at a position, or its limit at an infinite one; it only rises towards the right there."""
+    if math.isfinite(position):
+        return family(side.noise, side.shape).loss(ball(position), d)
+    if position < 0.0:
+        return ball(0.0)
+    ends = side.shape.ends
+    if side.shape.normalised and isinstance(side.noise, Gaussian) and all(map(math.isfinite, ends)):
+        return d * (ball(ends[1]) - ball(ends[0])) / ball(side.noise.scale) ** 2
+    return Mapped(side.noise, UNBOUNDED_SHAPE).loss(ball(0.0), d)
+
+
+def _delta_on(side: Setting, line: Line, epsilon: float) -> tuple[Ball, float]:
+    where = [line.start]
+
+    def evaluate() -> Ball:
+        value, where[0] = family(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(epsilon))
+        return value
+
+    return refine(evaluate), where[0]
+
+
+def _renyi_on(side: Setting, line: Line, order: float) -> tuple[Ball, float]:
+    value = refine(lambda: Renyi(side.noise, side.shape, order).value(ball(0.0), line.d))
+    return value, min(max(0.0, line.start), line.end)
+
+
+def _pair(side: Setting, setting: Setting, line: Line, position: float) -> tuple[float, float]:
+    sign = 1.0 if side is setting or side == setting else -1.0
+    if math.isinf(position):
+        return sign * position, sign * position
+    other = line.far if line.near == position else position + line.far - line.near
+    return sign * position + 0.0, sign * other + 0.0
+
+
+def _somewhere(setting: Setting) -> tuple[float, float]:
+    hull = setting.answers.hull
+    start = min(max(0.0, hull.lower), hull.upper)
+    return start, min(start + setting.sensitivity, hull.upper)
+
+
+def _mirrored(answers: Interval | Union) -> Interval | Union:
+    spans = [(-b, -a) for a, b in reversed(answers.spans)]
+    return Interval(*spans[0]) if isinstance(answers, Interval) else Union(*spans)
+
+
+def _cut_to(answers: Interval | Union, shape: Shape) -> Interval | Union | None:
+    """The range seen through clipping to the hull of the support; None where that leaves one point."""
+    low, high = shape.ends
+    spans = [(min(max(a, low), high), min(max(b, low), high)) for a, b in answers.spans]
+    if spans[0][0] == spans[-1][1]:
+        return None
+    spans = [(a, b) for a, b in spans if a < b] or [(spans[0][0], spans[-1][1])]
+    if isinstance(answers, Union) and (spans[0][0] != low or spans[-1][1] != high) and len(spans) < len(answers.spans):
+        return Interval(min(max(answers.hull.lower, low), high), min(max(answers.hull.upper, low), high))
+    return Interval(*spans[0]) if len(spans) == 1 else Union(*spans)
+
+
+def _symmetric(setting: Setting) -> bool:
+    """Whether mirroring changes nothing but the place: every span and point has the same centre as its mirror image."""
+    hull = setting.answers.hull
+    if math.isinf(hull.lower) != math.isinf(hull.upper):
+        return False
+    shape, mirror = setting.shape, setting.shape.mirrored()
+    if math.isinf(hull.lower):
+        return shape == mirror or (shape.spans, shape.points, shape.cells) == (
+            mirror.spans,
+            mirror.points,
+            mirror.cells,
+        )
+    centre = Fraction(hull.lower) + Fraction(hull.upper)
+
+    def same(x: float, y: float) -> bool:
+        return x == y if math.isinf(x) or math.isinf(y) else Fraction(x) == Fraction(y) + centre
+
+    pairs = (
+        *zip(shape.spans, mirror.spans, strict=True),
+        *zip(shape.cells, mirror.cells, strict=True),
+        *zip(setting.answers.spans, _mirrored(setting.answers).spans, strict=True),
+    )
+    flat = all(same(a, c) and same(b, d) for (a, b), (c, d) in pairs)
+    return flat and all(same(a, b) for a, b in zip(shape.points, mirror.points, strict=True))

@@ -1,0 +1,61 @@
+"""What is asked: the range of the true answers, and how far one person can move one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.support import Interval, Union
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A real-valued question: answers lie in `range`, and neighbouring databases move them by at most `sensitivity`.
+
+    Assumes: the sensitivity is true of the answers inside the range. An answer outside an interval is clipped to
+    it, which never makes the sensitivity larger. A `Union` range is a promise that answers never lie in its gaps:
+    one that does is moved to the nearest span, and the guarantee is void for it.
+
+    Edge cases: a sensitivity above the range's width is cut to the width, since no two answers are farther apart.
+
+    >>> Query(range=Interval(0, 1), sensitivity=5).sensitivity
+    1.0
+    """
+
+    range: Interval | Union
+    sensitivity: float
+
+    def __post_init__(self) -> None:
+        arguments.instance("range", self.range, (Interval, Union), "an Interval or a Union")
+        sensitivity = arguments.positive(
+            "sensitivity", self.sensitivity, why="a query that no one can change needs no noise"
+        )
+        hull = self.range.hull
+        width = hull.upper - hull.lower
+        if width < sensitivity:
+            sensitivity = math.nextafter(width, math.inf) if hull.lower + width != hull.upper else width
+        object.__setattr__(self, "sensitivity", sensitivity)
+
+    def clip(self, answer: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Answers moved into the range: the nearest point of it.
+
+        >>> Query(range=Interval(0, 10), sensitivity=1).clip([-3, 4]).tolist()
+        [0.0, 4.0]
+        """
+        answers = arguments.reals("answer", answer)
+        hull = self.range.hull
+        clipped: npt.NDArray[np.float64] = np.clip(answers, hull.lower, hull.upper)
+        spans = self.range.spans
+        if len(spans) > 1:
+            ends = np.array([end for _, end in spans[:-1]])
+            starts = np.array([start for start, _ in spans[1:]])
+            gap = np.minimum(np.searchsorted(starts, clipped, side="right"), len(ends) - 1)
+            end, start = ends[gap], starts[gap]
+            inside = (clipped > end) & (clipped < start)
+            nearest = np.where(clipped - end <= start - clipped, end, start)
+            clipped = np.where(inside, nearest, clipped)
+        return clipped

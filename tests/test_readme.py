@@ -1,0 +1,127 @@
+"""The code and the commands in the README and the documentation work as printed."""
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)``` *$", re.DOTALL | re.MULTILINE
+)
+TARGET = re.compile(r"^([A-Za-z][\w-]*)\s*:(?!=)", re.MULTILINE)
+SHELLS = {"sh", "bash", "shell"}
+
+
+class Block(NamedTuple):
+    """A fenced block of a page: its language, its text, and the line on which the text begins."""
+
+    language: str
+    body: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a page in order."""
+    for match in FENCE.finditer(page):
+        yield Block(match["language"], textwrap.dedent(match["body"]), page.count("\n", 0, match.start("body")) + 1)
+
+
+def run(page: str, name: str) -> None:
+    """Run the Python blocks of a page one after the other, as one reader would type them."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language == "python":
+            # Empty lines in front make a traceback show the line of the page.
+            exec(compile("\n" * (block.line - 1) + block.body, name, "exec"), namespace)
+
+
+def commands(page: str) -> Iterator[str]:
+    """Yield the shell commands of a page; in a console block, those are the lines with a prompt."""
+    for block in blocks(page):
+        for line in block.body.splitlines():
+            text = line.strip()
+            if text.startswith("$ "):
+                yield text[2:]
+            elif block.language in SHELLS:
+                yield text
+
+
+def make_targets_named(page: str) -> set[str]:
+    """Return the targets that a page asks make for."""
+    targets: set[str] = set()
+    for command in commands(page):
+        for part in re.split(r"&&|\|\||[;|]", command):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["make"]:
+                targets.update(word for word in words[1:] if "=" not in word and not word.startswith("-"))
+    return targets
+
+
+def make_targets_defined(makefile: str) -> set[str]:
+    """Return the targets that a Makefile defines."""
+    return set(TARGET.findall(makefile))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    run(path.read_text(encoding="utf-8"), path.name)
+
+
+def test_commands_exist() -> None:
+    named = make_targets_named((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {"demo", "test"} <= named
+    assert named <= make_targets_defined((ROOT / "Makefile").read_text(encoding="utf-8"))
+
+
+def test_readme_shows_code() -> None:
+    assert any(block.language == "python" for block in blocks((ROOT / "README.md").read_text(encoding="utf-8")))
+
+
+PAGE = """
+A page.
+
+```python
+x = 1
+```
+
+- in a list:
+
+  ```python
+  y = x + 1
+  assert y == {answer}
+  ```
+
+```console
+$ make PYTHON=python3.12 -s demo && make test  # a comment
+make sure this line of output is not taken for a command
+```
+
+```sh
+make nothing
+```
+"""
+
+
+def test_blocks_of_a_page_share_their_names() -> None:
+    run(PAGE.format(answer=2), "page")
+
+
+def test_control_a_broken_block_fails() -> None:
+    with pytest.raises(AssertionError) as caught:
+        run(PAGE.format(answer=3), "page")
+    assert caught.traceback[-1].lineno + 1 == 12
+
+
+def test_control_a_missing_target_is_found() -> None:
+    named = make_targets_named(PAGE)
+    assert named == {"demo", "test", "nothing"}
+    assert named - make_targets_defined("demo: x\n\techo\nVALUE := 1\ntest: lint ## text\n") == {"nothing"}
