@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flint import arb
+from flint import arb, arb_series
 
 from rangebound.ball import Ball, ball, is_taylor, kinked, largest, rising, smallest, value_of
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
@@ -33,8 +33,20 @@ class ExactNoise:
         if upper is None:
             return self.sf(lower)
         if value_of(lower) + value_of(upper) < 0:
-            return self.cdf(upper) - self.cdf(lower)
-        return self.sf(lower) - self.sf(upper)
+            mass = self.cdf(upper) - self.cdf(lower)
+        else:
+            mass = self.sf(lower) - self.sf(upper)
+        if is_taylor(mass) and not value_of(lower).is_exact() and (upper - lower)[1].is_zero():
+            return arb_series([self._shifted_mass(lower[0], upper[0]), *mass.coeffs()[1:]], prec=mass.prec)
+        return mass
+
+    def _shifted_mass(self, lower: Ball, upper: Ball) -> Ball:
+        """The mass of an interval that shifts as a whole: log-concave in the shift, so least at one end of it."""
+        ends = self.mass(lower.lower(), upper.lower()).union(self.mass(lower.upper(), upper.upper()))
+        if lower + upper > 0 or lower + upper < 0:
+            return ends
+        half = (upper - lower).upper() / 2  # a ball that is no narrower than the interval itself
+        return ends.union(self.mass(-half, half))
 
     def pdf(self, y: Ball) -> Ball:
         """Density at the offset `y` from the location."""

@@ -12,14 +12,16 @@ Three families cover every mechanism: `Restricted` (truncation to spans), `Restr
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from flint import arb
+from flint import arb, arb_series
 
-from rangebound.ball import Ball, ball, is_taylor, largest, power, smallest, value_of
+from rangebound.ball import Ball, ball, down, is_taylor, largest, power, smallest, up, value_of
 from rangebound.law import Shape
-from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
+from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY, exact
 
 
@@ -44,17 +46,17 @@ class Restricted:
         """Z(p): the mass of the support."""
         return self._below(p, None)
 
-    def stick(self, p: Any, d: Ball, epsilon: Ball) -> Any:
-        """Hockey stick: the largest P(A) - e^epsilon Q(A) over all sets A (see `_at_least_trivial`)."""
+    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
         zp, zq = self.kept(p), self.kept(p + d)
         if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything
-            return arb.nan()
+            return {0: arb.nan()}
         level = epsilon + zp.log() - zq.log()
-        weight = epsilon.exp()
-        excess = [
-            self._below(p, t) / zp - self._below(p + d, t) * weight / zq for t in self.noise.thresholds(p, d, level)
-        ]
-        return _at_least_trivial(largest(*excess), weight)
+        weight = epsilon.exp() / zq
+        return {
+            i: self._below(p, t) / zp - self._below(p + d, t) * weight
+            for i, t in enumerate(self.noise.thresholds(p, d, level))
+        }
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction: the supremum of log P/Q, at the left end of the support."""
@@ -174,34 +176,38 @@ class RestrictedGrid:
     def __init__(self, noise: Noise, shape: Shape) -> None:
         self.noise = exact(noise)
         self.points = [ball(x) for x in shape.points]
+        self._places = shape.points
+        sums = _LaplaceSums if isinstance(noise, Laplace) else _GaussianSums
+        self._sums = sums(self.points, shape.points, self.noise)
 
-    def stick(self, p: Any, d: Ball, epsilon: Ball) -> Any:
-        """Hockey stick: the sum of the positive parts of P - e^epsilon Q."""
-        ps, zp = self._weights(p)
-        qs, zq = self._weights(p + d)
+    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best one (or `only`)."""
+        below_p, below_q = self._sums.below(p), self._sums.below(p + d)
+        zp, zq = below_p(len(self.points)), below_q(len(self.points))
         if not (value_of(zp) > 0 and value_of(zq) > 0):
-            return arb.nan()
-        factor = epsilon.exp() / zq
-        zero, gain = ball(0.0), ball(0.0)
-        for a, b in zip(ps, qs, strict=True):
-            excess = a / zp - b * factor
-            if value_of(excess) <= 0:  # P/Q falls with x: nothing further right can count
-                break
-            gain = gain + largest(excess, zero)
-        return _at_least_trivial(gain, epsilon.exp())
+            return {0: arb.nan()}
+        if not only:
+            level = epsilon + value_of(zp).log() - value_of(zq).log()
+            (t,) = self.noise.thresholds(value_of(p), d, level)
+            # The last point at or left of the threshold, whichever way its last bit falls.
+            first, last = bisect.bisect_left(self._places, down(t)), bisect.bisect_right(self._places, up(t))
+            if last - first > 8:
+                return {0: arb.nan()}
+            only = range(first, last + 1)
+        weight = epsilon.exp() / zq
+        return {k: below_p(k) / zp - below_q(k) * weight for k in only}
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction."""
+        count = len(self.points)
         ratio = self.noise.log_ratio(self.points[0] - p, d)
-        return ratio + self._weights(p + d)[1].log() - self._weights(p)[1].log()
+        return ratio + self._sums.below(p + d)(count).log() - self._sums.below(p)(count).log()
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""
-        ps, zp = self._weights(p)
-        _qs, zq = self._weights(p + d)
-        total: Any = ball(0.0)
-        for x, a in zip(self.points, ps, strict=True):
-            total = total + a * (self.noise.log_ratio(x - p, d) * (order - 1)).exp()
+        count = len(self.points)
+        total = self._sums.blend(p, d, order)
+        zp, zq = self._sums.below(p)(count), self._sums.below(p + d)(count)
         return (total.log() - zp.log() * order) / (order - 1) + zq.log()
 
     def fisher(self, p: Ball) -> Ball:
@@ -239,6 +245,76 @@ class RestrictedGrid:
         return weights, total
 
 
+class _GaussianSums:
+    """Sums of e^{-(x-p)^2/(2 s^2)} over the first k points."""
+
+    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
+        self.points, self.noise = points, noise
+        self._rate = -1 / (2 * noise.scale * noise.scale)
+        self._series = [arb_series([x]) for x in points]  # a series minus a series is much faster than a ball minus one
+
+    def below(self, p: Any) -> Callable[[int], Any]:
+        sums = list(itertools.accumulate(self._kernel(p), initial=ball(0.0)))
+        return sums.__getitem__
+
+    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
+        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): a Gaussian sum about p + (1 - order) d."""
+        ratio = d / self.noise.scale
+        total = self.below(p + (1 - order) * d)(len(self.points))
+        return total * (order * (order - 1) * ratio * ratio / 2).exp()
+
+    def _kernel(self, p: Any) -> Iterator[Any]:
+        if is_taylor(p):
+            rate = arb_series([self._rate])
+            return (((x - p) * (x - p) * rate).exp() for x in self._series)
+        return (((x - p) * (x - p) * self._rate).exp() for x in self.points)
+
+
+class _LaplaceSums:
+    """Sums of e^{-|x-p|/b} over the first k points, each in a few steps.
+
+    With j points left of p the sum of the first k is A_min(j,k) e^{-p/b} + (B_j - B_k) e^{p/b}, where A and B are sums of
+    e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one.
+    """
+
+    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
+        self.points, self.places, self.noise = points, places, noise
+        steps = [(x - points[0]) / noise.scale for x in points]
+        zero = ball(0.0)
+        self._left = list(itertools.accumulate((y.exp() for y in steps), initial=zero))
+        self._right = list(itertools.accumulate(((-y).exp() for y in reversed(steps)), initial=zero))[::-1]
+
+    def below(self, p: Any) -> Callable[[int], Any]:
+        at = value_of(p)
+        left = bisect.bisect_right(self.places, down(at))  # surely left of p, or at it
+        right = bisect.bisect_left(self.places, up(at))  # from here on surely right of it, or at it
+        right = max(left, right)
+        up_to = (p - self.points[0]) / self.noise.scale
+        falling, rising = (-up_to).exp(), up_to.exp()
+        inside = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
+
+        def total(k: int) -> Any:
+            value = falling * self._left[min(k, left)]
+            for extra in inside[: max(k - left, 0)]:
+                value = value + extra
+            return value + rising * (self._right[right] - self._right[k]) if k > right else value
+
+        return total
+
+    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
+        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair."""
+        at = value_of(p)
+        left = bisect.bisect_right(self.places, down(at))
+        right = max(left, bisect.bisect_left(self.places, up(at + d)))
+        below = self.below(p)
+        edge = ((order - 1) * d / self.noise.scale).exp()
+        total = below(left) * edge + (below(len(self.points)) - below(right)) / edge
+        weights = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
+        for x, weight in zip(self.points[left:right], weights, strict=True):
+            total = total + weight * (self.noise.log_ratio(x - p, d) * (order - 1)).exp()
+        return total
+
+
 class Mapped:
     """A nondecreasing map of the noisy value: events {x <= t} are events {noisy value <= cut}."""
 
@@ -253,10 +329,10 @@ class Mapped:
             [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
         )
 
-    def stick(self, p: Ball, d: Ball, epsilon: Ball) -> Ball:
-        """Hockey stick of the pair, for a position that is a double."""
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
+        """The hockey stick of the pair, for a position that is a double."""
         at = float(p.mid())
-        return self.stick_over(at, at, d, epsilon)[0]
+        return {0: self.stick_over(at, at, d, epsilon)[0]}
 
     def stick_over(self, start: float, end: float, d: Ball, epsilon: Ball) -> tuple[Ball, float]:
         """Supremum of the hockey stick over all positions in [start, end], and a position that attains it.
@@ -289,15 +365,22 @@ class Mapped:
         lowest = ball(self.cuts[0][0])
         return self.noise.cdf(lowest - p).log() - self.noise.cdf(lowest - p - d).log()
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
-        """Renyi divergence of P from Q of an order above 1."""
+    def renyi(self, p: Any, d: Ball, order: Ball, *, open_ends: bool = False) -> Any:
+        """Renyi divergence of P from Q of an order above 1.
+
+        With `open_ends` the outermost cells are not collected but counted as finely as can be: an upper bound that
+        holds for every longer grid.
+        """
         total: Any = ball(0.0)
         if self.span is not None:
             total = self.noise.blend(p, d, order, _end(self.span[0]), _end(self.span[1]))
         for low, high in self.cells:
-            a = self.noise.mass(_shift(_end(low), p), _shift(_end(high), p))
-            b = self.noise.mass(_shift(_end(low), p + d), _shift(_end(high), p + d))
-            part = self._atom(a, b, order)
+            if open_ends and math.isinf(high - low):
+                part = self.noise.blend(p, d, order, _end(low), _end(high))
+            else:
+                a = self.noise.mass(_shift(_end(low), p), _shift(_end(high), p))
+                b = self.noise.mass(_shift(_end(low), p + d), _shift(_end(high), p + d))
+                part = self._atom(a, b, order)
             if not value_of(part).is_finite():
                 return part
             total = total + part
@@ -378,12 +461,9 @@ class Mapped:
         return self.noise.cdf(cut - p).log() - self.noise.cdf(cut - p - d).log()
 
 
-def _at_least_trivial(excess: Ball, weight: Ball) -> Ball:
-    """The empty event gives 0 and the certain one 1 - e^epsilon.
-
-    A Taylor series keeps its smooth form instead: a supremum over positions is compared with zero at the end.
-    """
-    return excess if is_taylor(excess) else largest(excess, ball(0.0), 1 - weight)
+def stick(kind: Any, p: Ball, d: Ball, epsilon: Ball) -> Ball:
+    """Hockey stick of a pair: the best of its threshold events, the empty event and the certain one."""
+    return largest(ball(0.0), 1 - epsilon.exp(), *kind.sticks(p, d, epsilon).values())
 
 
 def _score_moments(noise: Any, gaussian: bool, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Collection
+from fractions import Fraction
 from typing import Any
 
-from rangebound.ball import Ball, ball, smallest
+from rangebound.ball import Ball, ball, down, smallest, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Gaussian, Noise
+from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
-from rangebound.privacy.exact import Mapped, Restricted, family
+from rangebound.privacy.exact import Mapped, Restricted, family, stick
+from rangebound.privacy.positions import Line
+from rangebound.privacy.search import Task, enclose
 
+_LONG = 12  # cells from which a grid is worth comparing with an endless one
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
 
@@ -23,9 +29,20 @@ class _Common:
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
         self._step = noise.scale
         self._gaussian = isinstance(noise, Gaussian)
+        self._ends = [] if self._gaussian else _ends(noise, shape)
 
     def step(self) -> float:
         return self._step
+
+    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        return {0: self.value(p, d)}
+
+    def value(self, p: Any, d: Ball) -> Any:
+        raise TypeError("an objective defines its own value")
+
+    def kinks(self, d: Ball) -> list[float]:
+        """Positions at which an end of the support meets one of the two locations, or an edge of their noise."""
+        return [x for end in self._ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
 
     def _tail(self, start: float, end: float, d: Ball, order: Ball) -> Ball:
         """Renyi bound on a cell that reaches beyond a bounded side of the support, for Gaussian truncation.
@@ -54,7 +71,11 @@ class Delta(_Common):
         self.epsilon = ball(epsilon)
 
     def value(self, p: Any, d: Ball) -> Any:
-        return self.family.stick(p, d, self.epsilon)
+        return stick(self.family, p, d, self.epsilon)
+
+    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        found: dict[int, Any] = self.family.sticks(p, d, self.epsilon, only)
+        return found
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1."""
@@ -62,7 +83,7 @@ class Delta(_Common):
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
-                best = smallest(best, self.free.stick(ball(0.0), d, self.epsilon) + 1 / kept - 1)
+                best = smallest(best, stick(self.free, ball(0.0), d, self.epsilon) + 1 / kept - 1)
         if math.isinf(start) or math.isinf(end):
             for order in map(ball, _TAIL_ORDERS):
                 tail = self._tail(start, end, d, order)
@@ -80,6 +101,8 @@ class Renyi(_Common):
         super().__init__(noise, shape)
         self.order = ball(order)
 
+        self._noise, self._cells, self._tops = noise, shape.cells, dict[str, Ball]()
+
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.renyi(p, d, self.order)
 
@@ -87,7 +110,7 @@ class Renyi(_Common):
         """Maps are post-processing of the unbounded noise; truncation adds at most order/(order-1) log 1/Z."""
         free = self.free.renyi(ball(0.0), d, self.order)
         if isinstance(self.family, Mapped):
-            best = free
+            best = smallest(free, self._top(d, free))
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
                 best = smallest(best, self.family.renyi_left(ball(end), d, self.order))
@@ -104,6 +127,40 @@ class Renyi(_Common):
             best = tail if tail.is_finite() and not tail > best else best
         return best
 
+    def _top(self, d: Ball, free: Ball) -> Ball:
+        """For rounding to a long regular grid: the supremum over one step of the endless grid, of which it is a part.
+
+        Rounding to the endless grid and collecting what lies beyond the ends is rounding to the grid itself.
+        """
+        step = _regular_step(self._cells)
+        if step is None or len(self._cells) < _LONG:
+            return free
+        key = str(d)
+        if key not in self._tops:
+            reach = 12.0 * self._noise.scale + up(abs(self.order) * d)
+            count = math.ceil(reach / step)
+            if 2 * count > len(self._cells):
+                return free
+            cuts = [step * k for k in range(-count, count + 1)]
+            cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
+            period = _Endless(self._noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
+            self._tops[key] = ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
+        return self._tops[key]
+
+
+class _Endless(_Common):
+    """Renyi divergence after rounding to an endless grid, from a window of it."""
+
+    def __init__(self, noise: Noise, shape: Shape, order: Ball) -> None:
+        super().__init__(noise, shape)
+        self.order = order
+
+    def value(self, p: Any, d: Ball) -> Any:
+        return self.family.renyi(p, d, self.order, open_ends=True)
+
+    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
+        return self.free.renyi(ball(0.0), d, self.order)
+
 
 class Loss(_Common):
     """The pure epsilon: the supremum of the log-ratio."""
@@ -118,3 +175,23 @@ class Loss(_Common):
             if kept > 0:
                 return self.free.loss(ball(0.0), d) - kept.log()
         return INFINITY
+
+
+def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:
+    """The distance of the cuts of a grid if it is the same between all of them, exactly."""
+    if len(cells) < 4:
+        return None
+    cuts = [high for _, high in cells[:-1]]
+    step = cuts[1] - cuts[0]
+    regular = all(Fraction(b) - Fraction(a) == Fraction(step) for a, b in itertools.pairwise(cuts))
+    return step if regular else None
+
+
+def _ends(noise: Noise, shape: Shape) -> list[float]:
+    """The finite ends of spans and cells and the points; for noise of limited reach also one limit to either side."""
+    ends = {end for pair in (*shape.spans, *shape.cells) for end in pair if math.isfinite(end)}
+    if shape.normalised:
+        ends.update(shape.points)
+    if isinstance(noise, TruncatedLaplacian):
+        ends |= {end + side * noise.limit for end in ends for side in (-1.0, 1.0)}
+    return sorted(ends)

@@ -18,7 +18,7 @@ from rangebound.errors import ArgumentError
 from rangebound.law import Law, Shape
 from rangebound.noise import Laplace, Noise
 from rangebound.numeric import Array, log_sum, namespace
-from rangebound.privacy.exact import family
+from rangebound.privacy.exact import family, stick
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> Any:
         return stick_formula(noise, shape, p.location, q.location, level)
     if _place(p) == _place(q):
         return max(0.0, up(1 - ball(level).exp())) if level < 0.0 else 0.0
-    return min(up(refine(lambda: _exact(noise, shape, p, q, "stick", ball(level)))), 1.0)
+    return min(up(refine(lambda: stick(*_exact(noise, shape, p, q), ball(level)))), 1.0)
 
 
 def renyi(p: Law, q: Law, alpha: float) -> Any:
@@ -68,8 +68,8 @@ def renyi(p: Law, q: Law, alpha: float) -> Any:
     if _place(p) == _place(q):
         return 0.0
     if math.isinf(order):
-        return max(up(refine(lambda: _exact(noise, shape, p, q, "loss"))), 0.0)
-    return max(up(refine(lambda: _exact(noise, shape, p, q, "renyi", ball(order)))), 0.0)
+        return max(up(refine(lambda: _loss_of(*_exact(noise, shape, p, q)))), 0.0)
+    return max(up(refine(lambda: _renyi_of(*_exact(noise, shape, p, q), ball(order)))), 0.0)
 
 
 def fisher(law: Law) -> Any:
@@ -181,12 +181,20 @@ def _columns(xp: Any, pairs: tuple[tuple[float, float], ...], like: Array) -> tu
     return array[:, 0], array[:, 1]
 
 
-def _exact(noise: Noise, shape: Shape, p: Law, q: Law, what: str, *more: Ball) -> Ball:
-    """One number of the pair, mirrored so that p lies left of q."""
+def _exact(noise: Noise, shape: Shape, p: Law, q: Law) -> tuple[Any, Ball, Ball]:
+    """The family, position and distance of a pair, mirrored so that p lies left of q."""
     a, b = _place(p), _place(q)
     if a > b:
         a, b, shape = -a, -b, shape.mirrored()
-    return getattr(family(noise, shape), what)(ball(a), ball(b) - ball(a), *more)
+    return family(noise, shape), ball(a), ball(b) - ball(a)
+
+
+def _loss_of(kind: Any, p: Ball, d: Ball) -> Ball:
+    return kind.loss(p, d)
+
+
+def _renyi_of(kind: Any, p: Ball, d: Ball, order: Ball) -> Ball:
+    return kind.renyi(p, d, order)
 
 
 def _place(law: Law) -> float:

@@ -11,8 +11,9 @@ Every value at a single position is a lower bound on the supremum.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -30,8 +31,17 @@ _FLOOR = 1e-200  # a supremum that is proved to be below this is as good as zero
 class Objective(Protocol):
     """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
 
-    def value(self, p: Any, d: Ball) -> Any:
-        """The number at a position, with its derivatives where the position has them."""
+    def value(self, p: Ball, d: Ball) -> Ball:
+        """The number at a position."""
+
+    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        """Smooth pieces by name, series about a position (balls where nothing is known): the number is the largest or 0.
+
+        About a wide ball: all that may be the largest somewhere in it; with `only`, just those.
+        """
+
+    def kinks(self, d: Ball) -> list[float]:
+        """Positions where a branch may not be smooth, each rounded both ways: cells are cut there first."""
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """An upper bound over the positions [start, end], which may be infinite; `inf` if none is known."""
@@ -108,32 +118,38 @@ def bound(
 
 
 def _by_taylor(objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball]) -> float:
-    """The bound from the Taylor series about the middle, with the remainder from the series about the whole cell."""
-    wide = objective.value(taylor(span(start, end)), d)
+    """The bound from Taylor series about the middle, with remainders from the series about the whole cell."""
+    wide = objective.branches(taylor(span(start, end)), d)
+    middle = _middle(start, end)
+    near = objective.branches(taylor(ball(middle)), d, wide)
+    at(middle)
+    return max(_of_branch(wide[name], near.get(name), start, end, at) for name in wide)
+
+
+def _of_branch(wide: Ball, near: Ball | None, start: float, end: float, at: Callable[[float], Ball]) -> float:
+    """An upper bound on one smooth piece over the cell [start, end]."""
     if not is_taylor(wide):
         return up(wide)
     middle = _middle(start, end)
     radius = largest(ball(middle) - ball(start), ball(end) - ball(middle))
-    value, slope, last = at(middle), wide[1], wide[ORDER]
-    if not last.is_finite():
-        if slope > 0 or slope < 0:
-            return up(at(end if slope > 0 else start))
-        return up(value + radius * abs(slope))
-    near = objective.value(taylor(ball(middle)), d)
-    if not is_taylor(near):
-        return up(value + radius * abs(slope))
-    slope, bend = near[1], near[2]
-    higher = [*(near[k] for k in range(3, ORDER)), last]
+    if near is None or not is_taylor(near) or not near[0].is_finite():
+        return up(wide[0])
+    if not wide[ORDER].is_finite():
+        return up(near[0] + radius * abs(wide[1]))
+    value, slope, bend = near[0], near[1], near[2]
+    higher = [*(near[k] for k in range(3, ORDER)), wide[ORDER]]
     drift = sum((k * abs(c) * radius ** (k - 1) for k, c in enumerate([bend, *higher], start=2)), ball(0.0))
-    if abs(slope) > drift:
+    if abs(slope) > drift:  # the slope has one sign all over the cell
         return up(at(end if slope > 0 else start))
     bend = bend + sum((abs(c) * radius ** (k - 2) for k, c in enumerate(higher, start=3)), ball(0.0))
     if bend < 0:  # a parabola that opens downward lies above: its top is the bound
         top = middle - float((slope / (2 * near[2])).mid())
         if start < top < end:
             at(top)
-        return up(value + slope * slope / (-4 * bend.upper()))
-    return up(value + radius * abs(slope) + radius * radius * abs(bend))
+            return up(value + slope * slope / (-4 * bend.upper()))
+    # Otherwise the parabola is highest at an end.
+    at(end if slope > 0 else start)
+    return up(value + radius * abs(slope) + radius * radius * bend.upper())
 
 
 def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
@@ -161,8 +177,12 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         for position in sorted({task.line.start, task.line.end}):
             if math.isfinite(position):
                 best.look(number, position)
-    for number, task in enumerate(tasks):
-        add(number, task.line.start, task.line.end)
+        if math.isfinite(task.line.start) and task.line.start < task.line.end < math.inf:
+            best.look(number, climb(task, _middle(task.line.start, task.line.end)))
+    for number, (objective, line) in enumerate(tasks):
+        inner = {x for x in objective.kinks(line.d) if line.start < x < line.end}
+        for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
+            add(number, start, end)
     while True:
         cell = queue[0][2]
         cut = _cut(cell, tasks[cell.task].objective.step())
@@ -202,9 +222,10 @@ def climb(task: Task, position: float) -> float:
     best, step = -math.inf, objective.step()
     here = position
     for _ in range(30):
-        series = objective.value(taylor(ball(here)), d)
-        if not is_taylor(series) or not series[0].is_finite():
+        pieces = [piece for piece in objective.branches(taylor(ball(here)), d).values() if is_taylor(piece)]
+        if not pieces:
             break
+        series = max(pieces, key=lambda piece: float(piece[0].mid()))
         value = float(series[0].mid())
         if value > best:
             best, position = value, here

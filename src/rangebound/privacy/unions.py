@@ -257,26 +257,36 @@ def _pairs(spans: _Spans) -> _Pairs:
     first = np.repeat(np.arange(counts.size), counts)
     offset = np.arange(first.size) - np.repeat(np.cumsum(counts) - counts, counts)
     second = nearest[first] + offset
+    room = _less(uppers[second], lowers[first], limit)
+    fixed = room <= 0.0  # the two spans are a pair of ends at most D apart, and cannot slide
+    above, below = _less(lowers[second], lowers[first], limit), _less(uppers[second], uppers[first], limit)
+    width_first, width_second = spans.widths[first], spans.widths[second]
+    slide = np.minimum(np.minimum(width_first, width_second), -_less(lowers[second], uppers[first], limit))
     with np.errstate(over="ignore"):
-        hull = uppers[second] - lowers[first]
-        distance = np.minimum(limit, hull)
-        between = lowers[second] - uppers[first]
-        above, below = lowers[second] - lowers[first] - distance, uppers[second] - uppers[first] - distance
-    free = np.minimum(spans.widths[first], spans.widths[second])
-    length = np.maximum(np.minimum(np.minimum(free, hull - distance), distance - between), 0.0)
+        distance = np.where(fixed, uppers[second] - lowers[first], limit)
+        between = np.maximum(lowers[second] - uppers[first], 0.0)
     return _Pairs(
         spans,
         first,
         second,
         distance,
-        np.maximum(between, 0.0),
-        length,
-        above_first=np.maximum(above, 0.0),
-        above_second=np.maximum(-above, 0.0),
-        below_first=np.maximum(-below, 0.0),
-        below_second=np.maximum(below, 0.0),
+        between,
+        length=np.where(fixed, 0.0, np.maximum(np.minimum(slide, room), 0.0)),
+        above_first=np.where(fixed, 0.0, np.maximum(above, 0.0)),
+        above_second=np.where(fixed, width_second, np.maximum(-above, 0.0)),
+        below_first=np.where(fixed, width_first, np.maximum(-below, 0.0)),
+        below_second=np.where(fixed, 0.0, np.maximum(below, 0.0)),
         windows=_windows(nearest),
     )
+
+
+def _less(upper: Floats, lower: Floats, limit: float) -> Floats:
+    """upper - lower - limit, rounded as if only once: a span may be narrower than the rounding of upper - lower."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = upper - lower
+        part = upper - apart  # what was really subtracted; the rest is the rounding error (Knuth's two-sum)
+        error = (upper - (apart + part)) + (part - lower)
+    return (apart - limit) + np.where(np.isfinite(error), error, 0.0)
 
 
 def _last_within(lowers: Floats, starts: Floats, limit: float) -> Indices:
@@ -432,6 +442,7 @@ class _Segments:
     below_first: Floats
     below_second: Floats
     before_first: Floats
+    before_second: Floats
     after_first: Floats
     after_second: Floats
     between: _Stretch
@@ -454,6 +465,7 @@ def _segments(pairs: _Pairs, scale: float) -> _Segments:
             below_first=pairs.below_first / scale,
             below_second=pairs.below_second / scale,
             before_first=masses.before[pairs.first],
+            before_second=masses.before[pairs.second],
             after_first=masses.after[pairs.first],
             after_second=masses.after[pairs.second],
             between=_between(pairs, masses, scale),
@@ -465,11 +477,12 @@ def _segments(pairs: _Pairs, scale: float) -> _Segments:
 class _Contrast:
     """Two answers compared: twice the kept mass at the lower one and its slope, and how much more each is at the upper.
 
-    The differences are divided by 1 - e^{-distance} and as accurate as that allows: they, not the masses, decide the
+    `least` is the smaller of the two masses. The differences are divided by 1 - e^{-distance} and as accurate as that allows: they, not the masses, decide the
     loss of a pair that is much closer than the scale.
     """
 
     mass: Floats
+    least: Floats
     slope: Floats
     more_mass: Floats
     more_slope: Floats
@@ -484,6 +497,7 @@ def _contrast(segments: _Segments, up: Floats, down: Floats) -> _Contrast:
     right_at_second = below_second + (1.0 - below_second) * segments.after_second
     first, second = _allowed(segments.below_first + down), _allowed(segments.above_second + up)
     right = first.from_below + (1.0 - first.from_below) * segments.after_first
+    left_at_second = second.from_below + (1.0 - second.from_below) * segments.before_second
     gap = first.then(segments.between).then(second)
     skew = np.where(segments.same_span, 0.0, gap.skew)
     both = np.where(segments.same_span, 2.0 * lost, gap.from_below + gap.from_above)
@@ -491,6 +505,7 @@ def _contrast(segments: _Segments, up: Floats, down: Floats) -> _Contrast:
     # With x the lower answer and y the upper: right(x) = from_below + e^{-distance} right(y), left(y) its mirror image.
     return _Contrast(
         mass=left + right,
+        least=np.minimum(left + right, left_at_second + right_at_second),
         slope=right - left,
         more_mass=right_at_second - left + skew / lost,
         more_slope=right_at_second + left - both / lost,
@@ -499,11 +514,10 @@ def _contrast(segments: _Segments, up: Floats, down: Floats) -> _Contrast:
 
 def _losses(segments: _Segments, contrast: _Contrast) -> Floats:
     """distance + |ln Z(q) - ln Z(q')|, without cancellation."""
-    change = -np.expm1(-segments.distance) * contrast.more_mass
-    smaller = contrast.mass + np.minimum(change, 0.0)
+    change = -np.expm1(-segments.distance) * np.abs(contrast.more_mass)
     # ln Z is nowhere steeper than 1. That bound also stands in where a mass is too small for a double.
-    safe = np.where(smaller > 0.0, smaller, 1.0)
-    change_of_log = np.where(smaller > 0.0, np.log1p(np.abs(change) / safe), segments.distance)
+    tiny = contrast.least < _SMALLEST
+    change_of_log = np.where(tiny, segments.distance, np.log1p(change / np.where(tiny, 1.0, contrast.least)))
     losses: Floats = segments.distance + np.minimum(change_of_log, segments.distance)
     return losses
 
