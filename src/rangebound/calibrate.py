@@ -173,13 +173,14 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
 def _by_violations(request: _Request) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
     natural = request.query.sensitivity / request.epsilon
-    scale, low = natural, 0.0
+    scale, low, slack = natural, 0.0, _CLOSE
     while True:
         violation = find_violation(request.mechanism(scale).setting, request.epsilon, request.delta)
         if violation is not None:
             needed = _pair_scale(request, violation, scale, natural)
+            slack = slack if needed > low else 4.0 * slack  # no pair needs more, but none was proved to need no more
             low = max(low, needed)
-            scale = max(low * (1.0 + _CLOSE), math.nextafter(scale, math.inf))
+            scale = low * (1.0 + slack)
             _inside_range(scale, natural)
         elif low > 0.0:
             return scale

@@ -127,8 +127,8 @@ def choose(
     """Rank every mechanism that can answer `query` in range under (epsilon, delta), smallest error first.
 
     The errors are those at one true answer (`at=42.0`), on `"average"` over a uniform one, or in the `"worst"` case.
-    Clamping puts a spike of probability on the ends of the range; `spikes=False` leaves those mechanisms out. On a grid the
-    choices are rounding and truncation to its points.
+    Clamping puts a spike of probability on the ends of the range; `spikes=False` leaves those mechanisms out.
+    On a grid the choices are rounding and truncation to its points.
 
     Guarantee: every mechanism in the ranking is (epsilon, delta)-private, calibrated as by `calibrate`.
     Edge cases: unbounded noise is offered only where the support is the whole line; over an unbounded range the

@@ -181,7 +181,7 @@ class RestrictedGrid:
         self._sums = sums(self.points, shape.points, self.noise)
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
-        """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best one (or `only`)."""
+        """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best (or `only`)."""
         below_p, below_q = self._sums.below(p), self._sums.below(p + d)
         zp, zq = below_p(len(self.points)), below_q(len(self.points))
         if not (value_of(zp) > 0 and value_of(zq) > 0):
@@ -273,8 +273,8 @@ class _GaussianSums:
 class _LaplaceSums:
     """Sums of e^{-|x-p|/b} over the first k points, each in a few steps.
 
-    With j points left of p the sum of the first k is A_min(j,k) e^{-p/b} + (B_j - B_k) e^{p/b}, where A and B are sums of
-    e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one.
+    With j points left of p the sum of the first k is A_min(j,k) e^{-p/b} + (B_j - B_k) e^{p/b}, where A and B are sums
+    of e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one.
     """
 
     def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:

@@ -69,6 +69,7 @@ class Delta(_Common):
     def __init__(self, noise: Noise, shape: Shape, epsilon: float) -> None:
         super().__init__(noise, shape)
         self.epsilon = ball(epsilon)
+        self._known: tuple[Ball, Ball] | None = None
 
     def value(self, p: Any, d: Ball) -> Any:
         return stick(self.family, p, d, self.epsilon)
@@ -83,7 +84,7 @@ class Delta(_Common):
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
-                best = smallest(best, stick(self.free, ball(0.0), d, self.epsilon) + 1 / kept - 1)
+                best = smallest(best, self._free(d) + 1 / kept - 1)
         if math.isinf(start) or math.isinf(end):
             for order in map(ball, _TAIL_ORDERS):
                 tail = self._tail(start, end, d, order)
@@ -92,6 +93,12 @@ class Delta(_Common):
                 chernoff = ((order - 1) * (tail - self.epsilon)).exp()
                 best = smallest(best, chernoff, (tail / 2).sqrt())
         return best
+
+    def _free(self, d: Ball) -> Ball:
+        known = self._known is not None and bool(self._known[0] == d)
+        if self._known is None or not known:
+            self._known = d, stick(self.free, ball(0.0), d, self.epsilon)
+        return self._known[1]
 
 
 class Renyi(_Common):

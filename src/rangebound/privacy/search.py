@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from rangebound.ball import ORDER, Ball, ball, down, is_taylor, largest, span, taylor, up
 from rangebound.privacy.positions import Line
 
-CELLS = 20_000
+CELLS = 10_000
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
@@ -35,7 +35,7 @@ class Objective(Protocol):
         """The number at a position."""
 
     def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
-        """Smooth pieces by name, series about a position (balls where nothing is known): the number is the largest or 0.
+        """Smooth pieces by name, series about a position (balls where nothing is known); the largest counts, or 0.
 
         About a wide ball: all that may be the largest somewhere in it; with `only`, just those.
         """
@@ -85,48 +85,55 @@ class Found:
 class _Best:
     """The largest value seen and where."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
-        self.value, self.task, self.position = -math.inf, 0, tasks[0].line.start
+    def __init__(self) -> None:
+        self.value, self.task, self.position = -math.inf, 0, 0.0
 
-    def look(self, task: int, position: float) -> Ball:
-        value = self.tasks[task].objective.value(ball(position), self.tasks[task].line.d)
+    def see(self, task: int, position: float, value: Ball) -> None:
         low = down(value)
         if low > self.value:
             self.value, self.task, self.position = low, task, position
-        return value
 
 
-def bound(
-    task: Task, start: float, end: float, enough: float = -math.inf, look: Callable[[float], Ball] | None = None
-) -> float:
+See = Callable[[float, Ball], None]
+
+
+def bound(task: Task, start: float, end: float, enough: float = -math.inf, see: See | None = None) -> float:
     """An upper bound over a cell, rounded up; stops at the first that is `enough` or less.
 
-    `look` evaluates at one position, where the caller wants to see those values too.
+    `see` is told every value at a single position that comes up on the way.
     """
     objective, d = task.objective, task.line.d
-    at = look or (lambda position: objective.value(ball(position), d))
+    seen = see or (lambda position, value: None)
+
+    def at(position: float) -> Ball:
+        value = objective.value(ball(position), d)
+        seen(position, value)
+        return value
+
     if start == end:
         return up(at(start))
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
-    upper = min(upper, max(_by_taylor(objective, start, end, d, at), 0.0))
+    upper = min(upper, max(_by_taylor(objective, start, end, d, at, seen), 0.0))
     if upper <= enough:
         return upper
     return min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
 
 
-def _by_taylor(objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball]) -> float:
+def _by_taylor(
+    objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball], seen: See
+) -> float:
     """The bound from Taylor series about the middle, with remainders from the series about the whole cell."""
     wide = objective.branches(taylor(span(start, end)), d)
     middle = _middle(start, end)
     near = objective.branches(taylor(ball(middle)), d, wide)
-    at(middle)
-    return max(_of_branch(wide[name], near.get(name), start, end, at) for name in wide)
+    return max(_of_branch(wide[name], near.get(name), start, end, at, seen) for name in wide)
 
 
-def _of_branch(wide: Ball, near: Ball | None, start: float, end: float, at: Callable[[float], Ball]) -> float:
+def _of_branch(
+    wide: Ball, near: Ball | None, start: float, end: float, at: Callable[[float], Ball], seen: See
+) -> float:
     """An upper bound on one smooth piece over the cell [start, end]."""
     if not is_taylor(wide):
         return up(wide)
@@ -137,19 +144,22 @@ def _of_branch(wide: Ball, near: Ball | None, start: float, end: float, at: Call
     if not wide[ORDER].is_finite():
         return up(near[0] + radius * abs(wide[1]))
     value, slope, bend = near[0], near[1], near[2]
+    seen(middle, value)
     higher = [*(near[k] for k in range(3, ORDER)), wide[ORDER]]
     drift = sum((k * abs(c) * radius ** (k - 1) for k, c in enumerate([bend, *higher], start=2)), ball(0.0))
     if abs(slope) > drift:  # the slope has one sign all over the cell
         return up(at(end if slope > 0 else start))
     bend = bend + sum((abs(c) * radius ** (k - 2) for k, c in enumerate(higher, start=3)), ball(0.0))
-    if bend < 0:  # a parabola that opens downward lies above: its top is the bound
+    bend = bend.upper()
+    if bend < 0 and not abs(slope) >= -2 * radius * bend:
+        # A parabola that opens downward lies above; its top is the bound, and a good place to look.
         top = middle - float((slope / (2 * near[2])).mid())
         if start < top < end:
             at(top)
-            return up(value + slope * slope / (-4 * bend.upper()))
+        return up(value + slope * slope / (-4 * bend))
     # Otherwise the parabola is highest at an end.
     at(end if slope > 0 else start)
-    return up(value + radius * abs(slope) + radius * radius * bend.upper())
+    return up(value + radius * abs(slope) + radius * radius * bend)
 
 
 def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
@@ -158,7 +168,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     With a target the search ends when every cell is proved to be at most the target (`upper <= target`), or when a
     value above it is found (`lower > target`). If it ends with neither, it ran into its limits.
     """
-    best = _Best(tasks)
+    best = _Best()
     queue: list[tuple[float, int, Cell]] = []
     count = 0
 
@@ -170,15 +180,16 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     def add(task: int, start: float, end: float) -> None:
         nonlocal count
         count += 1
-        cell = Cell(task, start, end, bound(tasks[task], start, end, enough(), partial(best.look, task)))
+        cell = Cell(task, start, end, bound(tasks[task], start, end, enough(), partial(best.see, task)))
         heapq.heappush(queue, (-cell.upper, count, cell))
 
     for number, task in enumerate(tasks):
-        for position in sorted({task.line.start, task.line.end}):
-            if math.isfinite(position):
-                best.look(number, position)
-        if math.isfinite(task.line.start) and task.line.start < task.line.end < math.inf:
-            best.look(number, climb(task, _middle(task.line.start, task.line.end)))
+        line = task.line
+        looks = {line.start, line.end}
+        if math.isfinite(line.start) and line.start < line.end < math.inf:
+            looks.add(climb(task, _middle(line.start, line.end)))
+        for position in filter(math.isfinite, sorted(looks)):
+            best.see(number, position, task.objective.value(ball(position), line.d))
     for number, (objective, line) in enumerate(tasks):
         inner = {x for x in objective.kinks(line.d) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
@@ -187,7 +198,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         cell = queue[0][2]
         cut = _cut(cell, tasks[cell.task].objective.step())
         refuted = best.value == math.inf or (target is not None and best.value > target)
-        if refuted or cell.upper <= enough() or cut is None or count >= CELLS:
+        if refuted or cell.upper <= enough() or cut is None or len(queue) >= CELLS:
             break
         heapq.heappop(queue)
         add(cell.task, cell.start, cut)

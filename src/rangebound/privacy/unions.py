@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 _LARGEST = float(np.finfo(np.float64).max)
-_SMALLEST = 1e-290  # below about 1e-308 + 16 digits, numbers and their differences lose relative precision
+_SMALLEST = 1e-290  # well above the numbers that have lost relative precision to underflow
 
 # Length of a segment, in scales, from which on a stationary point inside it cannot beat both of its ends by more than
 # rounding does: what one end of a segment sees of the other is below e^{-40}.
@@ -110,7 +110,9 @@ def dp_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensi
 
     Guarantee: `dp_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
     Assumes: as `dp_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
-    Edge cases: d/epsilon when the two outermost answers are the worst pair and equally well placed.
+    Edge cases: between narrow spans far from the rest a LARGER scale may give away more, since it brings the far mass
+    into play. So evaluate a larger scale anew before using it. The search walks up from below in steps of 2 %: private
+    scales below the returned one can only exist in a range narrower than that.
 
     >>> round(dp_scale([0.0, 1.6], [1.0, 2.6], epsilon=1.0, sensitivity=1.0), 6)
     1.302636
@@ -477,8 +479,8 @@ def _segments(pairs: _Pairs, scale: float) -> _Segments:
 class _Contrast:
     """Two answers compared: twice the kept mass at the lower one and its slope, and how much more each is at the upper.
 
-    `least` is the smaller of the two masses. The differences are divided by 1 - e^{-distance} and as accurate as that allows: they, not the masses, decide the
-    loss of a pair that is much closer than the scale.
+    `least` is the smaller of the two masses. The differences are divided by 1 - e^{-distance} and as accurate as that
+    allows: they, not the masses, decide the loss of a pair that is much closer than the scale.
     """
 
     mass: Floats
@@ -498,9 +500,9 @@ def _contrast(segments: _Segments, up: Floats, down: Floats) -> _Contrast:
     first, second = _allowed(segments.below_first + down), _allowed(segments.above_second + up)
     right = first.from_below + (1.0 - first.from_below) * segments.after_first
     left_at_second = second.from_below + (1.0 - second.from_below) * segments.before_second
-    gap = first.then(segments.between).then(second)
-    skew = np.where(segments.same_span, 0.0, gap.skew)
-    both = np.where(segments.same_span, 2.0 * lost, gap.from_below + gap.from_above)
+    stretch = first.then(segments.between).then(second)
+    skew = np.where(segments.same_span, 0.0, stretch.skew)
+    both = np.where(segments.same_span, 2.0 * lost, stretch.from_below + stretch.from_above)
     lost = np.where(lost > 0.0, lost, 1.0)  # closer than a double can tell, and then without skew
     # With x the lower answer and y the upper: right(x) = from_below + e^{-distance} right(y), left(y) its mirror image.
     return _Contrast(

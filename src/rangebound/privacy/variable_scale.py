@@ -53,7 +53,7 @@ class VariableScaleLaplace:
     >>> query = Query(range=Interval(0, math.inf), sensitivity=1.0)
     >>> mechanism = VariableScaleLaplace(query=query, epsilon=1.0)
     >>> mechanism.scale([0.0, 1.0, 10.0]).round(6).tolist()
-    [1.585954, 1.302017, 1.025664]
+    [1.585954, 1.302017, 1.026492]
     >>> mechanism.epsilon(), round(mechanism.delta(1.0), 6)
     (inf, 0.000156)
 

@@ -19,7 +19,7 @@ from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line, lines
-from rangebound.privacy.search import Found, Task, climb, enclose
+from rangebound.privacy.search import CELLS, Found, Task, climb, enclose
 from rangebound.support import Interval, Union
 
 
@@ -227,8 +227,8 @@ def _search(setting: Setting, make: Make, target: float | None = None) -> Found:
         with precision(prec):
             found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target)
         decided = found.closed if target is None else found.upper <= target or found.lower > target
-        if decided or math.isinf(found.lower):
-            break
+        if decided or math.isinf(found.lower) or len(found.cells) >= CELLS:
+            break  # more bits do not help a search that ran out of cells
     assert found is not None
     return found
 
@@ -241,12 +241,27 @@ def loss_is_pinned(setting: Setting) -> bool:
 
 def loss_values(setting: Setting) -> list[Ball]:
     """The losses at the ends of every line, in both directions, at the precision in force."""
-    return [_loss_at(side, at, line.d) for side, line in setting.pairs() for at in sorted({line.start, line.end})]
+    return [_loss_at(side, at, line.d) for side, line in setting.pairs() for at in _loss_places(side, line)]
 
 
 def _loss_on(side: Setting, line: Line) -> tuple[Ball, float]:
-    ends = [(refine(lambda at=at: _loss_at(side, at, line.d)), at) for at in {line.start, line.end}]  # type: ignore[misc]
-    return max(ends, key=lambda each: up(each[0]))
+    found = [(refine(lambda at=at: _loss_at(side, at, line.d)), at) for at in _loss_places(side, line)]  # type: ignore[misc]
+    return max(found, key=lambda each: up(each[0]))
+
+
+def _loss_places(side: Setting, line: Line) -> list[float]:
+    """The ends of the line and, for a map of noise of limited reach, where it may show an edge.
+
+    There a cut c tells the pair apart for certain while p lies in [c + limit - d, c + limit). A line that meets such a
+    stretch meets it at the position nearest to its middle; one that meets none has the loss monotone as before.
+    """
+    places = {line.start, line.end}
+    if isinstance(side.noise, TruncatedLaplacian) and not side.shape.normalised:
+        for first, last in Mapped(side.noise, side.shape).cuts:
+            middle = 0.5 * first + 0.5 * last + side.noise.limit - 0.5 * (line.far - line.near)
+            if not math.isnan(middle):
+                places.add(min(max(middle, line.start), line.end))
+    return sorted(places)
 
 
 def _loss_at(side: Setting, position: float, d: Ball) -> Ball:
