@@ -6,6 +6,7 @@ density, a score is a difference quotient. Agreement with the library is agreeme
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,7 +49,7 @@ class Law:
     location: Number
     scale: Number
     spans: Spans
-    norm: Number = mp.mpf(1)
+    norm: Number = 1
     atoms: dict[Number, Number] = field(default_factory=dict)
 
     def density(self, x: Number) -> Number:
@@ -66,7 +67,7 @@ def _pieces(laws: Iterable[Law]) -> list[tuple[Number, Number]]:
         start, end = max(mp.mpf(start), low), min(mp.mpf(end), high)
         if start < end:
             marks = [start, *(x for x in knots if start < x < end), end]
-            result += list(zip(marks, marks[1:], strict=False))
+            result += list(itertools.pairwise(marks))
     return result
 
 
@@ -127,12 +128,12 @@ def stick(p: Law, q: Law, epsilon: Number) -> Number:
         signs = [_sign(excess(x), p.density(x)) for x in marks]
         roots = [
             mp.findroot(excess, pair, solver="anderson", tol=mp.eps**1.6)
-            for pair, left, right in zip(zip(marks, marks[1:], strict=False), signs, signs[1:], strict=False)
+            for pair, left, right in zip(itertools.pairwise(marks), signs, signs[1:], strict=False)
             if left * right < 0
         ]
         roots += [x for x, sign in zip(marks[1:-1], signs[1:-1], strict=True) if sign == 0]
         cuts = [start, *sorted(roots), end]
-        for a, b in zip(cuts, cuts[1:], strict=False):
+        for a, b in itertools.pairwise(cuts):
             if _sign(excess((a + b) / 2), p.density((a + b) / 2)) > 0:
                 total += mp.quad(excess, [a, b])
     return total

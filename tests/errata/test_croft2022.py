@@ -159,6 +159,7 @@ def test_the_published_scale_is_not_optimal_near_the_end() -> None:
     uniform = calibrated(HALF_LINE, epsilon)
     assert uniform == pytest.approx(1.0 / math.log((1.0 + math.exp(epsilon)) / 2.0), rel=TIGHT)
     assert uniform < 0.88 * float(published_scale(0, epsilon))
+    assert calibrated(HALF_LINE, 1.1) < float(published_scale(0, 1.1))
     assert pair_loss(0.0, 1.0, uniform, (0.0, math.inf)) == pytest.approx(epsilon, rel=TIGHT)
 
 

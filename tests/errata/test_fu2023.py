@@ -1,4 +1,4 @@
-"""Errata of [fu2023]: truncated mechanisms and Renyi privacy. Each docstring starts with its entry in docs/errata.md."""
+"""Errata of [fu2023]: truncated mechanisms and Renyi privacy. Each docstring starts with its entry in the docs."""
 
 from __future__ import annotations
 

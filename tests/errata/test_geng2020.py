@@ -104,6 +104,7 @@ def test_the_gaussian_wins_at_large_delta() -> None:
     assert ratios(10.0, 1e-6) == pytest.approx((0.2316, 0.0683), abs=1e-4)
     assert max(ratios(0.1, 0.1)) < 0.87
     assert ratios(1.35, 0.394)[0] < 1.0 < ratios(1.35, 0.396)[0]  # the amplitude crosses at delta = 0.395
+    assert ratios(1.9, 0.401)[1] < 1.0 < ratios(1.9, 0.403)[1]  # the power crosses at delta = 0.402
     amplitude, power = ratios(2.0, 0.45)
     assert amplitude == pytest.approx(1.0166, abs=1e-4)
     assert power == pytest.approx(1.0506, abs=1e-4)

@@ -108,7 +108,7 @@ def test_the_published_scale_is_up_to_four_times_too_large(
     assert published == pytest.approx(printed, rel=1e-5)
     assert smallest == pytest.approx(true, rel=1e-5)
     assert bracketed(smallest, width, epsilon, delta, worst)
-    scan = [(width - 1.0) * k / 6 for k in range(7)] if width > 1.0 else [0.0]
+    scan = [(width - 1.0) * k / 4 for k in range(5)] if width > 1.0 else [0.0]
     assert worst_stick(smallest, width, epsilon, scan) <= delta
     assert worst_stick(published, width, epsilon, [worst]) < 0.8 * delta  # the published scale leaves delta unspent
 
@@ -169,7 +169,7 @@ def test_the_published_algorithm_loses_its_digits_at_small_epsilon() -> None:
 def test_the_published_algorithm_may_stop_below_the_root() -> None:
     """holohan2018-algorithm-1-rounding: the last bit of the returned scale may lie on the side that is not private."""
     width, late = 10.0, 0
-    for k in range(1, 31):
+    for k in range(1, 13):
         epsilon = k / 10
         published = exact_loss(algorithm_1(width, epsilon), width) / mp.mpf(epsilon)
         assert abs(published - 1) < 1e-13  # the error is a matter of the last bits

@@ -138,7 +138,7 @@ def test_per_instance_accounting_undercounts() -> None:
 
 
 def test_the_fisher_line_lets_coordinates_cancel() -> None:
-    """hu2024-algorithm-1-fisher: the norm of eta^T J may be 0 where the record is in plain sight; diag(eta) J is meant."""
+    """hu2024-algorithm-1-fisher: the norm of eta^T J may be 0 where that of diag(eta) J is not."""
     at, jacobian = 0.3, (1.0, -1.0)
     information = mechanism(rb.TRUNCATE).fisher(at)
     eta = math.sqrt(information)
@@ -166,7 +166,7 @@ def test_the_fisher_line_lets_coordinates_cancel() -> None:
 
 
 def test_an_even_split_of_an_l2_bound_undercounts() -> None:
-    """hu2024-l2-clipping: under an L2 bound the split over the coordinates is free, and the even one is not the worst."""
+    """hu2024-l2-clipping: under an L2 bound the split over the coordinates is free; the even one is not worst."""
     c, location = 1.0, (0.0, 5.0)
 
     def spent(shifts: tuple[float, float]) -> float:

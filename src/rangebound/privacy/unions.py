@@ -32,7 +32,7 @@ _SMALLEST = 1e-290  # well above the numbers that have lost relative precision t
 _FAR = 40.0
 
 # How many of the worst segments join the active ones at a stop of the search for the least scale, and the steps in
-# which it looks for the next stop: a private range of scales narrower than a step may be passed over.
+# which it looks for the next stop.
 _CROWD = 1000
 _STRIDE = 2.0 ** (1 / 32)
 
@@ -111,8 +111,11 @@ def dp_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensi
     Guarantee: `dp_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
     Assumes: as `dp_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
     Edge cases: between narrow spans far from the rest a LARGER scale may give away more, since it brings the far mass
-    into play. So evaluate a larger scale anew before using it. The search walks up from below in steps of 2 %: private
-    scales below the returned one can only exist in a range narrower than that.
+    into play. So evaluate a larger scale anew before using it. The search walks up from below in steps of 2 % and looks
+    into every dip it sees: private scales below the returned one can only exist in a dip narrower than a step.
+
+    >>> [round(dp_epsilon([0, 1, 100], [1e-4, 1.0001, 101], scale=s, sensitivity=1.5), 3) for s in (8.0, 10.0, 12.0)]
+    [0.127, 0.119, 0.13]
 
     >>> round(dp_scale([0.0, 1.6], [1.0, 2.6], epsilon=1.0, sensitivity=1.0), 6)
     1.302636
@@ -605,12 +608,26 @@ def _first_private(pairs: _Pairs, epsilon: float) -> float:
 
 
 def _next_private(loss: Callable[[float], float], epsilon: float, scale: float, highest: float) -> float:
-    """The next scale at which `loss` is at most `epsilon`, by steps of `_STRIDE` and a root finder in the last step."""
-    while scale < highest:
-        before, scale = scale, min(scale * _STRIDE, highest)
-        if loss(scale) <= epsilon:
-            return _crossing(loss, epsilon, before, scale)
+    """The next scale above `scale` at which `loss` is at most `epsilon`, by steps of `_STRIDE`."""
+    stops = [scale / _STRIDE, scale]  # one step back, so that a dip right after `scale` has two sides
+    losses = [loss(stop) for stop in stops]
+    while stops[-1] < highest:
+        stops.append(min(stops[-1] * _STRIDE, highest))
+        losses.append(loss(stops[-1]))
+        if losses[-1] <= epsilon:
+            return _crossing(loss, epsilon, stops[-2], stops[-1])
+        if losses[-2] < min(losses[-3], losses[-1]):
+            bottom = _bottom(loss, stops[-3], stops[-1])
+            if loss(bottom) <= epsilon:
+                return _crossing(loss, epsilon, stops[-3], bottom)
     return highest
+
+
+def _bottom(loss: Callable[[float], float], lowest: float, highest: float) -> float:
+    """Where `loss` is least between two scales."""
+    from scipy.optimize import minimize_scalar
+
+    return float(minimize_scalar(loss, bounds=(lowest, highest), method="bounded").x)
 
 
 def _bracket(epsilon: float, distance: float, count: int) -> tuple[float, float]:
