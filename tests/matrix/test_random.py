@@ -34,12 +34,12 @@ def draw(generator: np.random.Generator) -> Case:
         support, bounding = _bounded_output(generator, start, width)
         low, high = start - 3.0 * scale, start + width + 3.0 * scale
         p, q = (float(x) for x in generator.uniform(low, high, size=2))
-        noise = _noise(generator, scale, reach=high - low)
+        noise = _noise(generator, scale, reach=3.0 * scale + width)
         if isinstance(noise, rb.TruncatedLaplacian) and bounding is rb.TRUNCATE and isinstance(support, rb.Grid):
             continue
         query = rb.Query(range=rb.Interval(low, high), sensitivity=scale)
         mechanism = rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
-        epsilon = float(generator.choice([0.0, generator.uniform(0.0, 3.0)]))
+        epsilon = float(np.exp(generator.uniform(-6, 1)))
         return Case(mechanism, p, q, epsilon, float(1.0 + np.exp(generator.uniform(-2, 3))))
 
 

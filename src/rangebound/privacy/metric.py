@@ -2,7 +2,7 @@
 
 If |d/dq log p_q(x)| <= r for all q and x, a pair at distance i * D differs by at most e^{i D r}: that is the notion
 that [croft2022] proves, and it implies the ordinary one. The rate is pinned to an end of the range of true answers,
-except for truncated Laplace on a grid, where it is at a point of the grid or an end.
+except for truncated Laplace, where it may be at any point of a grid or the start of any span.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def _side_score(side: Setting) -> Ball:
     if isinstance(side.noise, Gaussian):
         return _gaussian_score(side.shape, kind, hull.upper, side.noise)
     places = [min(max(x, side.shape.ends[0]), side.shape.ends[1]) for x in (hull.lower, hull.upper)]
-    if isinstance(kind, RestrictedGrid):
-        places += [x for x in side.shape.points if hull.lower <= x <= hull.upper]
+    # The share of outputs right of q falls along a span and rises along a gap: it is largest where a span begins.
+    starts = side.shape.points if isinstance(kind, RestrictedGrid) else [start for start, _ in side.shape.spans]
+    places += [x for x in starts if hull.lower <= x <= hull.upper]
     scores = [_laplace_score(side.shape, kind, at, side.noise) for at in places]
     best = scores[0]
     for score in scores[1:]:
