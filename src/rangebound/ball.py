@@ -18,7 +18,6 @@ from flint import arb, arb_series, ctx
 # A ball or a Taylor series of balls: formulas are written once for both, which no static type of python-flint allows.
 Ball = Any
 
-ORDER = 5
 PRECISIONS = (128, 256, 512, 1024, 4096)
 
 
@@ -70,9 +69,9 @@ def rising(function: Any, x: Ball) -> Ball:
     return function(x) if x.is_exact() else function(x.lower()).union(function(x.upper()))
 
 
-def taylor(x: Ball) -> Ball:
+def taylor(x: Ball, order: int) -> Ball:
     """The variable itself as a Taylor series about every point of the ball `x`, to be put through any function here."""
-    return arb_series([x, 1], prec=ORDER + 1)
+    return arb_series([x, 1], prec=order + 1)
 
 
 def is_taylor(x: Ball) -> bool:
@@ -87,7 +86,7 @@ def value_of(x: Ball) -> Ball:
 
 def kinked(x: Ball, value: Ball, slope: Ball) -> Ball:
     """A function with a kink that may lie inside the series `x`: value and slope cover both sides, no more is known."""
-    return arb_series([value, slope * x[1], *[arb.nan()] * (ORDER - 1)], prec=ORDER + 1)
+    return arb_series([value, slope * x[1], *[arb.nan()] * (x.prec - 2)], prec=x.prec)
 
 
 def largest(first: Ball, *others: Ball) -> Ball:
@@ -109,7 +108,8 @@ def smallest(first: Ball, *others: Ball) -> Ball:
 def _either(first: Ball, second: Ball) -> Ball:
     a, b = value_of(first), value_of(second)
     slope = (first[1] if is_taylor(first) else arb(0)).union(second[1] if is_taylor(second) else arb(0))
-    return arb_series([a.max(b), slope, *[arb.nan()] * (ORDER - 1)], prec=ORDER + 1)
+    prec = min(x.prec for x in (first, second) if is_taylor(x))
+    return arb_series([a.max(b), slope, *[arb.nan()] * (prec - 2)], prec=prec)
 
 
 def power(base: Any, exponent: Ball) -> Any:

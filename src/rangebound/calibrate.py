@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rangebound import arguments
-from rangebound.ball import ball, refine, up
+from rangebound.ball import PRECISIONS, Ball, ball, precision, refine, up
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanism import Mechanism
@@ -197,8 +197,11 @@ def _pair_scale(request: _Request, violation: Violation, scale: float, natural: 
     def over(s: float) -> float:
         mechanism = request.mechanism(s)
         shape = mechanism.shape.mirrored() if mirrored else mechanism.shape
-        objective = excess(mechanism.noise, shape, request.epsilon, request.delta)
-        return float(refine(lambda: objective.value(ball(position), line.d)).mid()) - (request.delta or request.epsilon)
+
+        def value() -> Ball:
+            return excess(mechanism.noise, shape, request.epsilon, request.delta).value(ball(position), line.d)
+
+        return float(refine(value).mid()) - (request.delta or request.epsilon)
 
     low = high = scale
     while over(high) > 0.0:
@@ -274,7 +277,8 @@ def _laplace_on_interval(request: _Request) -> float | None:
             loss = loss + ratio.log1p()
         return bool(loss <= epsilon)
 
-    return _first_private(1.0 / x, private)
+    with precision(PRECISIONS[0]):
+        return _first_private(1.0 / x, private)
 
 
 def _first_private(scale: float, private: Callable[[float], bool]) -> float:

@@ -1,4 +1,4 @@
-"""The truth, slowly: every number of a mechanism from its definition, in mpmath with 80 digits.
+"""The truth, slowly: every number of a mechanism from its definition, in mpmath with 80 digits or as many as asked for.
 
 Nothing here comes from the library but the mechanism's own parts: noise, support, bounding. The line is cut where
 a density has a kink, a jump or an end. On each piece the log-densities are polynomials of degree two at most, so a set
@@ -21,11 +21,11 @@ Number = Any
 
 
 def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a function with the digits of the oracle."""
+    """Run a method with the digits of its oracle."""
 
-    def precise(*args: Any, **kwargs: Any) -> Any:
-        with mp.workdps(DIGITS):
-            return function(*args, **kwargs)
+    def precise(self: Oracle, *args: Any) -> Any:
+        with mp.workdps(self.digits):
+            return function(self, *args)
 
     return precise
 
@@ -33,8 +33,9 @@ def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
 class Oracle:
     """What is true of a mechanism's laws and of pairs of them; locations are taken as they are, never clipped."""
 
-    def __init__(self, noise: Any, support: Any, bounding: Any) -> None:
-        with mp.workdps(DIGITS):
+    def __init__(self, noise: Any, support: Any, bounding: Any, digits: int = DIGITS) -> None:
+        self.digits = digits
+        with mp.workdps(digits):
             self.kind = type(noise)
             self.scale = mp.mpf(noise.scale)
             self.limit = mp.mpf(noise.limit) if self.kind is rb.TruncatedLaplacian else mp.inf
@@ -339,9 +340,9 @@ def _sum(terms: list[Number], size: Number = 0) -> Number:
     """The sum; exactly zero where nothing is left but rounding: of the terms, or of what they were made of (`size`)."""
     total = mp.fsum(terms)
     size = max([mp.mpf(size), *map(abs, terms)])
-    return total if abs(total) > size * mp.mpf(10) ** (10 - DIGITS) else mp.mpf(0)
+    return total if abs(total) > size * mp.mpf(10) ** (10 - mp.mp.dps) else mp.mpf(0)
 
 
-def oracle(mechanism: rb.Mechanism) -> Oracle:
+def oracle(mechanism: rb.Mechanism, digits: int = DIGITS) -> Oracle:
     """The oracle of a mechanism."""
-    return Oracle(mechanism.noise, mechanism.support, mechanism.bounding)
+    return Oracle(mechanism.noise, mechanism.support, mechanism.bounding, digits)

@@ -18,14 +18,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from rangebound.ball import ORDER, Ball, ball, down, is_taylor, largest, span, taylor, up
+from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up
 from rangebound.privacy.positions import Line
 
 CELLS = 10_000
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
-_FLOOR = 1e-200  # a supremum that is proved to be below this is as good as zero
+FLOOR = 1e-30  # a supremum that is proved to be below this is as good as zero
+# Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
+# order can see.
+LOW, HIGH, EASY = 5, 16, 150
 
 
 class Objective(Protocol):
@@ -79,7 +82,7 @@ class Found:
     @property
     def closed(self) -> bool:
         """Whether the enclosure is as narrow as asked."""
-        return self.upper <= max(self.lower * (1.0 + LOOSE), _FLOOR)
+        return self.upper <= max(self.lower * (1.0 + LOOSE), FLOOR)
 
 
 class _Best:
@@ -97,7 +100,9 @@ class _Best:
 See = Callable[[float, Ball], None]
 
 
-def bound(task: Task, start: float, end: float, enough: float = -math.inf, see: See | None = None) -> float:
+def bound(
+    task: Task, start: float, end: float, enough: float = -math.inf, see: See | None = None, order: int = HIGH
+) -> float:
     """An upper bound over a cell, rounded up; stops at the first that is `enough` or less.
 
     `see` is told every value at a single position that comes up on the way.
@@ -115,19 +120,19 @@ def bound(task: Task, start: float, end: float, enough: float = -math.inf, see: 
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
-    upper = min(upper, max(_by_taylor(objective, start, end, d, at, seen), 0.0))
+    upper = min(upper, max(_by_taylor(objective, start, end, d, at, seen, order), 0.0))
     if upper <= enough:
         return upper
     return min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
 
 
 def _by_taylor(
-    objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball], seen: See
+    objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball], seen: See, order: int
 ) -> float:
     """The bound from Taylor series about the middle, with remainders from the series about the whole cell."""
-    wide = objective.branches(taylor(span(start, end)), d)
+    wide = objective.branches(taylor(span(start, end), order), d)
     middle = _middle(start, end)
-    near = objective.branches(taylor(ball(middle)), d, wide)
+    near = objective.branches(taylor(ball(middle), order), d, wide)
     return max(_of_branch(wide[name], near.get(name), start, end, at, seen) for name in wide)
 
 
@@ -141,11 +146,12 @@ def _of_branch(
     radius = largest(ball(middle) - ball(start), ball(end) - ball(middle))
     if near is None or not is_taylor(near) or not near[0].is_finite():
         return up(wide[0])
-    if not wide[ORDER].is_finite():
-        return up(near[0] + radius * abs(wide[1]))
+    order = min(wide.prec, near.prec) - 1
     value, slope, bend = near[0], near[1], near[2]
     seen(middle, value)
-    higher = [*(near[k] for k in range(3, ORDER)), wide[ORDER]]
+    if not wide[order].is_finite():
+        return up(value + radius * abs(wide[1]))
+    higher = [*(near[k] for k in range(3, order)), wide[order]]
     drift = sum((k * abs(c) * radius ** (k - 1) for k, c in enumerate([bend, *higher], start=2)), ball(0.0))
     if abs(slope) > drift:  # the slope has one sign all over the cell
         return up(at(end if slope > 0 else start))
@@ -175,12 +181,17 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     def enough() -> float:
         if target is not None:
             return target
-        return max(best.value * (1.0 + (TOLERANCE if count < PATIENCE else LOOSE)), _FLOOR)
+        return max(best.value * (1.0 + (TOLERANCE if count < PATIENCE else LOOSE)), FLOOR)
 
     def add(task: int, start: float, end: float) -> None:
         nonlocal count
         count += 1
-        cell = Cell(task, start, end, bound(tasks[task], start, end, enough(), partial(best.see, task)))
+        cell = Cell(
+            task,
+            start,
+            end,
+            bound(tasks[task], start, end, enough(), partial(best.see, task), LOW if count < EASY else HIGH),
+        )
         heapq.heappush(queue, (-cell.upper, count, cell))
 
     for number, task in enumerate(tasks):
@@ -233,7 +244,7 @@ def climb(task: Task, position: float) -> float:
     best, step = -math.inf, objective.step()
     here = position
     for _ in range(30):
-        pieces = [piece for piece in objective.branches(taylor(ball(here)), d).values() if is_taylor(piece)]
+        pieces = [piece for piece in objective.branches(taylor(ball(here), 2), d).values() if is_taylor(piece)]
         if not pieces:
             break
         series = max(pieces, key=lambda piece: float(piece[0].mid()))

@@ -27,11 +27,7 @@ Indices = npt.NDArray[np.intp]
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = 1e-290  # well above the numbers that have lost relative precision to underflow
 
-# Length of a segment, in scales, from which on a stationary point inside it cannot beat both of its ends by more than
-# rounding does: what one end of a segment sees of the other is below e^{-40}.
-_FAR = 40.0
-
-# How many of the worst segments join the active ones at a stop of the search for the least scale, and the steps in
+# How many of the worst pairs join the active ones at a stop of the search for the least scale, and the steps in
 # which it looks for the next stop.
 _CROWD = 1000
 _STRIDE = 2.0 ** (1 / 32)
@@ -222,67 +218,71 @@ def _metric_loss(spans: _Spans, scale: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """All pairs of neighbouring answers that may be worst, as O(n) segments on which both slide together.
+    """All pairs of neighbouring answers that may be worst, O(n) of them.
 
-    In segment k the lower answer lies in span `first[k]`, the upper in span `second[k]`, `distance[k]` apart. They
-    can slide by `length[k]`. At the lowest position they lie `above_first` and `above_second` above the lower ends
-    of their spans, at the highest `below_first` and `below_second` below the upper ends.
+    In pair k the lower answer lies in span `first[k]`, the upper in span `second[k]`, `distance[k]` apart, each at its
+    place between the lower end of its span (`above_...`) and the upper end (`below_...`).
     """
 
     spans: _Spans
+    windows: _Windows
     first: Indices
     second: Indices
     distance: Floats
     between: Floats  # from the upper end of the first span to the lower end of the second, 0 when they are one
-    length: Floats
     above_first: Floats
-    above_second: Floats
     below_first: Floats
+    above_second: Floats
     below_second: Floats
-    windows: _Windows
 
     def where(self, chosen: Indices) -> _Pairs:
-        """Some of the segments."""
+        """Some of the pairs."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
         some = {name: each[chosen] for name, each in kept.items() if isinstance(each, np.ndarray)}
         return _Pairs(**{**kept, **some})
 
 
 def _pairs(spans: _Spans) -> _Pairs:
-    """The segments: a wider pair always loses more, so only pairs that cannot be widened are listed.
+    """The pairs that cannot be widened and have an answer at an end of a span; no other pair can be the worst.
+
+    A wider pair always loses more, so the answers are D apart, or two ends that face gaps too wide for more. As long
+    as a pair D apart slides within its two spans, F(q) = ln Z(q + D) - ln Z(q) has F'' = 1/Z(q) - 1/Z(q + D) wherever
+    F' = 0 (for Z'' = Z - 1). That has the sign of F: |F| has no maximum inside, and its largest value is reached where
+    one of the two answers meets an end.
 
     With the lower answer in span i, the upper one lies in spans K(i) to J(i), the last spans to start within D of
-    the lower and of the upper end of span i. K(i+1) >= J(i), so there are at most 2n + 1 segments. Where D above the
-    lower end of span i falls into a gap, the segment shrinks to the pair (lower end of i, upper end of K(i)).
+    the lower and of the upper end of span i. K(i+1) >= J(i), so there are at most 2n + 1 such combinations.
     All decisions use differences of ends, whose rounding is relative to the distance and not to the coordinates.
     """
     lowers, uppers, limit = spans.lowers, spans.uppers, spans.sensitivity
     nearest, farthest = _last_within(lowers, lowers, limit), _last_within(lowers, uppers, limit)
     counts = farthest - nearest + 1
     first = np.repeat(np.arange(counts.size), counts)
-    offset = np.arange(first.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    second = nearest[first] + offset
+    second = nearest[first] + np.arange(first.size) - np.repeat(np.cumsum(counts) - counts, counts)
     room = _less(uppers[second], lowers[first], limit)
-    fixed = room <= 0.0  # the two spans are a pair of ends at most D apart, and cannot slide
+    fixed = room <= 0.0  # the lower end of the first and the upper end of the second are at most D apart
     above, below = _less(lowers[second], lowers[first], limit), _less(uppers[second], uppers[first], limit)
     width_first, width_second = spans.widths[first], spans.widths[second]
     slide = np.minimum(np.minimum(width_first, width_second), -_less(lowers[second], uppers[first], limit))
+    slide = np.where(fixed, 0.0, np.maximum(np.minimum(slide, room), 0.0))
     with np.errstate(over="ignore"):
         distance = np.where(fixed, uppers[second] - lowers[first], limit)
         between = np.maximum(lowers[second] - uppers[first], 0.0)
+    # At the lowest place one answer is at a lower end, at the highest one is at an upper end.
+    above_first, above_second = np.maximum(above, 0.0), np.where(fixed, width_second, np.maximum(-above, 0.0))
+    below_first, below_second = np.where(fixed, width_first, np.maximum(-below, 0.0)), np.maximum(below, 0.0)
     return _Pairs(
         spans,
-        first,
-        second,
-        distance,
-        between,
-        length=np.where(fixed, 0.0, np.maximum(np.minimum(slide, room), 0.0)),
-        above_first=np.where(fixed, 0.0, np.maximum(above, 0.0)),
-        above_second=np.where(fixed, width_second, np.maximum(-above, 0.0)),
-        below_first=np.where(fixed, width_first, np.maximum(-below, 0.0)),
-        below_second=np.where(fixed, 0.0, np.maximum(below, 0.0)),
-        windows=_windows(nearest),
-    )
+        _windows(nearest),
+        first=np.tile(first, 2),
+        second=np.tile(second, 2),
+        distance=np.tile(distance, 2),
+        between=np.tile(between, 2),
+        above_first=np.concatenate((above_first, above_first + slide)),
+        below_first=np.concatenate((below_first + slide, below_first)),
+        above_second=np.concatenate((above_second, above_second + slide)),
+        below_second=np.concatenate((below_second + slide, below_second)),
+    ).where(np.flatnonzero(np.concatenate((slide >= 0.0, slide > 0.0))))
 
 
 def _less(upper: Floats, lower: Floats, limit: float) -> Floats:
@@ -331,7 +331,7 @@ class _Stretch:
             skew=self.skew + above.skew + self.faded * above.from_below - above.faded * self.from_above,
         )
 
-    def where(self, chosen: npt.NDArray[np.bool_] | Indices) -> _Stretch:
+    def where(self, chosen: Indices) -> _Stretch:
         return _Stretch(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def otherwise_empty(self, present: npt.NDArray[np.bool_]) -> _Stretch:
@@ -358,7 +358,7 @@ def _forbidden(length: Floats) -> _Stretch:
 
 @dataclass(frozen=True, eq=False)
 class _Windows:
-    """How to join the spans strictly between spans i and j for every segment in linear time, without subtracting.
+    """How to join the spans strictly between spans i and j for every pair in linear time, without subtracting.
 
     Pivots are spans such that the first pivot p above i is at most j, and j at most the pivot after p. Then what lies
     between is a run that ends at p and a run that starts at p, and the runs to and from all pivots follow from one
@@ -382,7 +382,7 @@ def _windows(nearest: Indices) -> _Windows:
 
 
 def _between(pairs: _Pairs, masses: _Masses, scale: float) -> _Stretch:
-    """What lies between the facing ends of the two spans of each segment."""
+    """What lies between the facing ends of the two spans of each pair."""
     with np.errstate(over="ignore"):
         result = _forbidden(pairs.between / scale)
         gaps = pairs.spans.gaps / scale
@@ -436,140 +436,32 @@ def _runs_to_pivot(pairs: _Pairs, masses: _Masses, scale: float) -> _Stretch:
     return _Stretch(np.exp(-length), -np.expm1(-length), from_below, from_above, skew)
 
 
-@dataclass(frozen=True, eq=False)
-class _Segments:
-    """The pairs at one scale: lengths in scales, and the mass around their spans."""
-
-    distance: Floats
-    length: Floats
-    above_first: Floats
-    above_second: Floats
-    below_first: Floats
-    below_second: Floats
-    before_first: Floats
-    before_second: Floats
-    after_first: Floats
-    after_second: Floats
-    between: _Stretch
-    same_span: npt.NDArray[np.bool_]
-
-    def where(self, chosen: npt.NDArray[np.bool_] | Indices) -> _Segments:
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        between = kept.pop("between").where(chosen)
-        return _Segments(between=between, **{name: each[chosen] for name, each in kept.items()})
-
-
-def _segments(pairs: _Pairs, scale: float) -> _Segments:
+def _losses(pairs: _Pairs, scale: float) -> Floats:
+    """distance + |ln Z(q) - ln Z(q')| of each pair, without cancellation."""
     masses = _masses(pairs.spans, scale)
     with np.errstate(over="ignore"):
-        return _Segments(
-            distance=pairs.distance / scale,
-            length=pairs.length / scale,
-            above_first=pairs.above_first / scale,
-            above_second=pairs.above_second / scale,
-            below_first=pairs.below_first / scale,
-            below_second=pairs.below_second / scale,
-            before_first=masses.before[pairs.first],
-            before_second=masses.before[pairs.second],
-            after_first=masses.after[pairs.first],
-            after_second=masses.after[pairs.second],
-            between=_between(pairs, masses, scale),
-            same_span=pairs.first == pairs.second,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Contrast:
-    """Two answers compared: twice the kept mass at the lower one and its slope, and how much more each is at the upper.
-
-    `least` is the smaller of the two masses. The differences are divided by 1 - e^{-distance} and as accurate as that
-    allows: they, not the masses, decide the loss of a pair that is much closer than the scale.
-    """
-
-    mass: Floats
-    least: Floats
-    slope: Floats
-    more_mass: Floats
-    more_slope: Floats
-
-
-def _contrast(segments: _Segments, up: Floats, down: Floats) -> _Contrast:
-    """Contrast of the pairs `up` above the lowest position in their segments and `down` below the highest."""
-    lost = -np.expm1(-segments.distance)
-    above_first = -np.expm1(-(segments.above_first + up))
-    below_second = -np.expm1(-(segments.below_second + down))
-    left = above_first + (1.0 - above_first) * segments.before_first
-    right_at_second = below_second + (1.0 - below_second) * segments.after_second
-    first, second = _allowed(segments.below_first + down), _allowed(segments.above_second + up)
-    right = first.from_below + (1.0 - first.from_below) * segments.after_first
-    left_at_second = second.from_below + (1.0 - second.from_below) * segments.before_second
-    stretch = first.then(segments.between).then(second)
-    skew = np.where(segments.same_span, 0.0, stretch.skew)
-    both = np.where(segments.same_span, 2.0 * lost, stretch.from_below + stretch.from_above)
-    lost = np.where(lost > 0.0, lost, 1.0)  # closer than a double can tell, and then without skew
-    # With x the lower answer and y the upper: right(x) = from_below + e^{-distance} right(y), left(y) its mirror image.
-    return _Contrast(
-        mass=left + right,
-        least=np.minimum(left + right, left_at_second + right_at_second),
-        slope=right - left,
-        more_mass=right_at_second - left + skew / lost,
-        more_slope=right_at_second + left - both / lost,
-    )
-
-
-def _losses(segments: _Segments, contrast: _Contrast) -> Floats:
-    """distance + |ln Z(q) - ln Z(q')|, without cancellation."""
-    change = -np.expm1(-segments.distance) * np.abs(contrast.more_mass)
+        distance = pairs.distance / scale
+        below_first, above_second = _allowed(pairs.below_first / scale), _allowed(pairs.above_second / scale)
+        above_first, below_second = -np.expm1(-pairs.above_first / scale), -np.expm1(-pairs.below_second / scale)
+    left = above_first + (1.0 - above_first) * masses.before[pairs.first]
+    right = below_first.from_below + below_first.passed * masses.after[pairs.first]
+    left_there = above_second.from_above + above_second.passed * masses.before[pairs.second]
+    right_there = below_second + (1.0 - below_second) * masses.after[pairs.second]
+    # The mass at the lower answer is left + right, at the upper left_there + right_there, and each is the other's
+    # but for the stretch from q to q': right = stretch.from_below + e^{-distance} right_there, and its mirror image.
+    stretch = below_first.then(_between(pairs, masses, scale)).then(above_second)
+    skew = np.where(pairs.first == pairs.second, 0.0, stretch.skew)
+    change = np.abs(-np.expm1(-distance) * (right_there - left) + skew)
+    least = np.minimum(left + right, left_there + right_there)
     # ln Z is nowhere steeper than 1. That bound also stands in where a mass is too small for a double.
-    tiny = contrast.least < _SMALLEST
-    change_of_log = np.where(tiny, segments.distance, np.log1p(change / np.where(tiny, 1.0, contrast.least)))
-    losses: Floats = segments.distance + np.minimum(change_of_log, segments.distance)
-    return losses
-
-
-def _stationary(segments: _Segments, middle: _Contrast) -> list[tuple[npt.NDArray[np.bool_], Floats]]:
-    """Where inside its segment ln Z(q') - ln Z(q) is stationary: which segments, and how far above the middle.
-
-    On a span Z'' = Z - 1, so at v above the middle 2Z (1-h^2) = z + 2 m h + (z-4) h^2, where h = tanh(v/2), and z and m
-    are twice Z and its slope in the middle. The ratio of two such quadratics is stationary where
-    (m dz - z dm) - 4 dz h + ((z-4) dm - m dz) h^2 = 0, dz and dm being the differences between the two answers.
-    """
-    z, m, dz, dm = middle.mass, middle.slope, middle.more_mass, middle.more_slope
-    constant, linear, square = m * dz - z * dm, -2.0 * dz, (z - 4.0) * dm - m * dz
-    discriminant = linear**2 - constant * square
-    real = discriminant >= 0.0
-    root = np.sqrt(np.where(real, discriminant, 0.0))
-    pivot = -(linear + np.copysign(root, linear))
-    limit = np.tanh(segments.length / 4.0)
-    found = []
-    for numerator, denominator in ((pivot, square), (constant, pivot)):
-        # compared before it is divided: a zero denominator puts the root at infinity, and is left out
-        inside = real & (np.abs(numerator) < limit * np.abs(denominator))
-        found.append((inside, 2.0 * np.arctanh(numerator[inside] / denominator[inside])))
-    return found
-
-
-def _segment_losses(pairs: _Pairs, scale: float) -> Floats:
-    """The largest loss in each segment: at either end or at a stationary point."""
-    segments = _segments(pairs, scale)
-    none, whole = np.zeros_like(segments.length), segments.length
-    losses = np.maximum(
-        _losses(segments, _contrast(segments, none, whole)),
-        _losses(segments, _contrast(segments, whole, none)),
-    )
-    short = np.flatnonzero((segments.length > 0.0) & (segments.length < _FAR))
-    inner = segments.where(short)
-    half = inner.length / 2.0
-    for inside, offset in _stationary(inner, _contrast(inner, half, half)):
-        chosen = inner.where(inside)
-        up, down = (np.clip(half[inside] + shift, 0.0, chosen.length) for shift in (offset, -offset))
-        at = short[inside]
-        losses[at] = np.maximum(losses[at], _losses(chosen, _contrast(chosen, up, down)))
+    tiny = least < _SMALLEST
+    change_of_log = np.where(tiny, distance, np.log1p(change / np.where(tiny, 1.0, least)))
+    losses: Floats = distance + np.minimum(change_of_log, distance)
     return losses
 
 
 def _dp_loss(pairs: _Pairs, scale: float) -> float:
-    return _rounded_up(float(_segment_losses(pairs, scale).max()), len(pairs.spans.widths))
+    return _rounded_up(float(_losses(pairs, scale).max()), len(pairs.spans.widths))
 
 
 def _rounded_up(loss: float, count: int) -> float:
@@ -588,17 +480,17 @@ def _margin(count: int) -> float:
 
 
 def _first_private(pairs: _Pairs, epsilon: float) -> float:
-    """The least scale at which no segment loses more than `epsilon`.
+    """The least scale at which no pair loses more than `epsilon`.
 
     The loss may rise with the scale (a larger one may bring far mass into play), so this walks up from below. At each
-    stop the worst segments join the active ones, and the next stop is where the active ones first become private:
-    no scale before that can be. It ends when the worst segment is private too, which is when the active ones hold it.
+    stop the worst pairs join the active ones, and the next stop is where the active ones first become private: no scale
+    before that can be. It ends when the worst pair is private too, at the latest when it is an active one.
     """
     lowest, highest = _bracket(epsilon, float(pairs.distance.max()), len(pairs.spans.widths))
     active: Indices = np.empty(0, dtype=np.intp)
     scale = lowest
     while scale < highest:
-        losses = _segment_losses(pairs, scale)
+        losses = _losses(pairs, scale)
         if _rounded_up(float(losses.max()), len(pairs.spans.widths)) <= epsilon:
             break
         crowd = min(_CROWD, losses.size)

@@ -80,7 +80,7 @@ def worst_loss(setting: Setting) -> Worst:
     if setting.shape.normalised:
         return worst
     # A map is post-processing: the unbounded noise is a ceiling, and exact where the map has nothing to hide.
-    free = up(Mapped(setting.noise, UNBOUNDED_SHAPE).loss(ball(0.0), ball(setting.sensitivity)))
+    free = up(refine(lambda: Mapped(setting.noise, UNBOUNDED_SHAPE).loss(ball(0.0), ball(setting.sensitivity))))
     return Worst(min(worst.lower, free), min(worst.upper, free), worst.pair)
 
 
@@ -172,6 +172,11 @@ def pair_epsilon(side: Setting, line: Line, position: float, delta: float, limit
         return float(value.mid()) - delta
 
     low, high = 0.0, min(1.0, limit)
+    if isinstance(side.noise, TruncatedLaplacian) and math.isinf(limit):
+        # Beyond twice d/b only outcomes that the other law cannot have are left, and no epsilon helps against them.
+        limit = 2.0 * up(line.d) / side.noise.scale * (1.0 + 1e-9)
+        if above(limit) > 0.0:
+            return math.inf
     while high < limit and above(high) > 0.0:
         low, high = high, min(2.0 * high, limit)
     return falling_root(above, low, high)
@@ -256,7 +261,10 @@ def _loss_places(side: Setting, line: Line) -> list[float]:
     stretch meets it at the position nearest to its middle; one that meets none has the loss monotone as before.
     """
     places = {line.start, line.end}
-    if isinstance(side.noise, TruncatedLaplacian) and not side.shape.normalised:
+    if isinstance(side.noise, TruncatedLaplacian) and side.shape.normalised:
+        # Where nothing shows, this is a Laplace law: constant left of the support, with its loss falling inside.
+        places.add(min(max(side.shape.ends[0], line.start), line.end))
+    elif isinstance(side.noise, TruncatedLaplacian):
         for first, last in Mapped(side.noise, side.shape).cuts:
             middle = 0.5 * first + 0.5 * last + side.noise.limit - 0.5 * (line.far - line.near)
             if not math.isnan(middle):
