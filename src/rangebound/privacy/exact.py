@@ -19,7 +19,7 @@ from typing import Any
 
 from flint import arb, arb_series
 
-from rangebound.ball import Ball, ball, down, is_taylor, largest, power, smallest, up, value_of
+from rangebound.ball import Ball, ball, down, is_taylor, largest, power, smallest, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY, exact
@@ -52,6 +52,8 @@ class Restricted:
         if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything
             return {0: arb.nan()}
         level = epsilon + zp.log() - zq.log()
+        if is_taylor(p) and not p[0].is_exact():
+            level = tightened(level, lambda at: epsilon + self.kept(at).log() - self.kept(at + d).log(), p[0])
         weight = epsilon.exp() / zq
         return {
             i: self._below(p, t) / zp - self._below(p + d, t) * weight
@@ -187,8 +189,10 @@ class RestrictedGrid:
         if not (value_of(zp) > 0 and value_of(zq) > 0):
             return {0: arb.nan()}
         if not only:
-            level = epsilon + value_of(zp).log() - value_of(zq).log()
-            (t,) = self.noise.thresholds(value_of(p), d, level)
+            level = epsilon + zp.log() - zq.log()
+            if is_taylor(p) and not p[0].is_exact():
+                level = tightened(level, lambda at: epsilon + self._kept(at).log() - self._kept(at + d).log(), p[0])
+            (t,) = self.noise.thresholds(value_of(p), d, value_of(level))
             # The last point at or left of the threshold, whichever way its last bit falls.
             first, last = bisect.bisect_left(self._places, down(t)), bisect.bisect_right(self._places, up(t))
             if last - first > 8:
@@ -197,18 +201,17 @@ class RestrictedGrid:
         weight = epsilon.exp() / zq
         return {k: below_p(k) / zp - below_q(k) * weight for k in only}
 
+    def _kept(self, p: Any) -> Any:
+        return self._sums.below(p)(len(self.points))
+
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction."""
-        count = len(self.points)
-        ratio = self.noise.log_ratio(self.points[0] - p, d)
-        return ratio + self._sums.below(p + d)(count).log() - self._sums.below(p)(count).log()
+        return self.noise.log_ratio(self.points[0] - p, d) + self._kept(p + d).log() - self._kept(p).log()
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""
-        count = len(self.points)
         total = self._sums.blend(p, d, order)
-        zp, zq = self._sums.below(p)(count), self._sums.below(p + d)(count)
-        return (total.log() - zp.log() * order) / (order - 1) + zq.log()
+        return (total.log() - self._kept(p).log() * order) / (order - 1) + self._kept(p + d).log()
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: the variance of the score."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up
 from rangebound.privacy.positions import Line
 
-CELLS = 10_000
+CELLS = 4_000
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7

@@ -35,6 +35,10 @@ _AT_END = 1.0 / (math.e * _W)
 _MARGIN = 1e-6
 _SMALLEST = 1e-290  # a delta below this is reported as this
 _FARTHEST = 1e300  # from far less on, the scale is 1
+_POSITIONS, _SHARES = 80, 40  # the grid of the search
+_STARTS, _ROUNDS = 8, 14  # how many of its points are refined, and how often
+_LAST = 1.0 - 1e-6  # the last position that is refined: a million units out
+_FAR = 1e4  # e^{-_FAR} is zero
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -235,7 +239,7 @@ def _worst(built_for: float, level: float) -> float:
     """Supremum over all neighbours: a grid over position and distance, then ever finer grids around its best points."""
     position, share, pair = _grid(built_for)
     values = _divergence(pair, level)
-    best = np.argsort(values)[-_STARTS:]
+    best = _highest_peaks(values.reshape(_POSITIONS, _SHARES))
     centre_p, centre_k = position[best, None], share[best, None]
     found = float(values.max())
     # all steps of a small square, in grid steps; the first square reaches a step and a half around its centre
@@ -251,8 +255,12 @@ def _worst(built_for: float, level: float) -> float:
     return max(found, at_infinity)
 
 
-_POSITIONS, _SHARES, _STARTS, _ROUNDS = 80, 40, 8, 14
-_LAST = 1.0 - 1e-6
+def _highest_peaks(values: Floats) -> npt.NDArray[np.intp]:
+    """Where the highest local maxima of a grid are, in the order of its flattened points."""
+    edge = np.pad(values, 1, constant_values=-1.0)
+    beside = (edge[2:, 1:-1], edge[:-2, 1:-1], edge[1:-1, 2:], edge[1:-1, :-2])
+    peaks = np.where(values >= np.max(beside, axis=0), values, -1.0)
+    return np.argsort(peaks, axis=None)[-_STARTS:]
 
 
 @lru_cache(maxsize=8)
@@ -343,9 +351,6 @@ def _upper_over_lower(pair: _Pair, level: float) -> Floats:
     reach = over / pair.steep
     left = b * _settled(reach / b) + np.exp(-reach / b) * a * _second(-reach / a)
     return np.where(over > 0.0, pair.peak_b * (right + left), 0.0)
-
-
-_FAR = 1e4  # scales; e^{-_FAR} is zero
 
 
 def _lag(slow: Floats, split: Floats, reach: Floats) -> Floats:
