@@ -1,0 +1,164 @@
+"""A nondecreasing map of the noisy value (clamp, round, nothing), in ball arithmetic (see `exact`)."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Collection
+from typing import Any
+
+from rangebound.ball import Ball, ball, largest, power, smallest, value_of
+from rangebound.law import Shape
+from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
+from rangebound.noise.exact import INFINITY, exact
+from rangebound.privacy.pieces import finite_end, score_moments, shifted
+
+
+class Mapped:
+    """A nondecreasing map of the noisy value: events {x <= t} are events {noisy value <= cut}."""
+
+    def __init__(self, noise: Noise, shape: Shape) -> None:
+        self.noise = exact(noise)
+        self.limited = isinstance(noise, TruncatedLaplacian)
+        self.gaussian = isinstance(noise, Gaussian)
+        self.span = shape.spans[0] if shape.spans else None
+        self.cells = shape.cells
+        # Ranges of the cuts that an attacker can see: a whole span, or single points.
+        self.cuts: list[tuple[float, float]] = (
+            [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
+        )
+
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
+        """The hockey stick of the pair, for a position that is a double."""
+        at = float(p.mid())
+        return {0: self.stick_over(at, at, d, epsilon)[0]}
+
+    def stick_over(self, start: float, end: float, d: Ball, epsilon: Ball) -> tuple[Ball, float]:
+        """Supremum of the hockey stick over all positions in [start, end], and a position that attains it.
+
+        F(c - p) - e^epsilon F(c - p - d) depends on the cut c and the position p through y = c - p alone, rises up to
+        one y and falls after it. So the best y is the one nearest to that peak among those some cut and position make.
+        """
+        weight, zero = epsilon.exp(), ball(0.0)
+        best, where = largest(zero, 1 - weight), _clip(0.0, start, end)
+        for peak in self.noise.thresholds(zero, d, epsilon):
+            for first, last in self._near(peak, start, end):
+                y = peak
+                if math.isfinite(first) and math.isfinite(end):
+                    y = largest(y, ball(first) - ball(end))
+                if math.isfinite(last) and math.isfinite(start):
+                    y = smallest(y, ball(last) - ball(start))
+                value = self.noise.cdf(y) - weight * self.noise.cdf(y - d)
+                if not value <= best:
+                    offset = float(y.mid())
+                    where = _clip(_clip(where, first - offset, last - offset), start, end)
+                best = largest(best, value)
+        return best, where
+
+    def loss(self, p: Any, d: Ball) -> Any:
+        """Pure epsilon of the pair in this direction: the log-ratio of the leftmost event that P can cause."""
+        if self.limited:
+            return self._limited_loss(p, d)
+        if math.isinf(self.cuts[0][0]):
+            return self.noise.log_ratio(None, d)
+        lowest = ball(self.cuts[0][0])
+        return self.noise.cdf(lowest - p).log() - self.noise.cdf(lowest - p - d).log()
+
+    def renyi(self, p: Any, d: Ball, order: Ball, *, open_ends: bool = False) -> Any:
+        """Renyi divergence of P from Q of an order above 1.
+
+        With `open_ends` the outermost cells are not collected but counted as finely as can be: an upper bound that
+        holds for every longer grid.
+        """
+        total: Any = ball(0.0)
+        if self.span is not None:
+            total = self.noise.blend(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
+        for low, high in self.cells:
+            if open_ends and math.isinf(high - low):
+                part = self.noise.blend(p, d, order, finite_end(low), finite_end(high))
+            else:
+                a = self.noise.mass(shifted(finite_end(low), p), shifted(finite_end(high), p))
+                b = self.noise.mass(shifted(finite_end(low), p + d), shifted(finite_end(high), p + d))
+                part = self._atom(a, b, order)
+            if not value_of(part).is_finite():
+                return part
+            total = total + part
+        return total if not value_of(total).is_finite() else total.log() / (order - 1)
+
+    def fisher(self, p: Ball) -> Ball:
+        """Fisher information about the location: scores inside the span, (dP)^2/P at each atom."""
+        total = ball(0.0)
+        if self.span is not None:
+            if self.limited:
+                return INFINITY
+            total = score_moments(
+                self.noise, self.gaussian, shifted(finite_end(self.span[0]), p), shifted(finite_end(self.span[1]), p)
+            )[2]
+        for low, high in self.cells:
+            mass = self.noise.mass(shifted(finite_end(low), p), shifted(finite_end(high), p))
+            slope = ball(0.0)
+            for end, sign in ((low, 1), (high, -1)):
+                if math.isfinite(end):
+                    slope = slope + sign * self.noise.pdf(ball(end) - p)
+            if not slope.is_zero():
+                total = total + slope * slope / mass
+        return total
+
+    def renyi_left(self, c: Ball, d: Ball, order: Ball) -> Ball:
+        """Upper bound on the Renyi divergence over all positions up to c, where there is a lowest cut.
+
+        The atom below the lowest cut has P^a Q^(1-a) <= F(cut - c - d)^(1-a). All above it adds at most what the
+        unbounded noise has there (joint convexity), which shrinks as the position moves left.
+        """
+        cut = ball(self.cuts[0][0])
+        below = power(self.noise.cdf(cut - c - d), 1 - order)
+        return (below + self.noise.blend(c, d, order, cut, None)).log() / (order - 1)
+
+    def renyi_right(self, c: Ball, d: Ball, order: Ball) -> Ball:
+        """The same over all positions from c on; the atom above the highest cut has P <= Q, so it adds at most 1."""
+        cut = ball(self.cuts[-1][1])
+        return (1 + self.noise.blend(c, d, order, None, cut)).log() / (order - 1)
+
+    def _atom(self, a: Any, b: Any, order: Ball) -> Any:
+        if value_of(a).is_zero():
+            return ball(0.0)
+        if value_of(b).is_zero():
+            return INFINITY
+        return power(a, order) * power(b, 1 - order)
+
+    def _near(self, peak: Ball, start: float, end: float) -> list[tuple[float, float]]:
+        """The cuts that can make an offset next to the peak: all of a few, or the neighbours of each end's best."""
+        if len(self.cuts) <= 16:
+            return self.cuts
+        last = len(self.cuts) - 1
+        picks = set()
+        for position in (start, end):
+            if math.isinf(position):
+                picks.add(0 if position < 0 else last)
+                continue
+            at = bisect.bisect_left(self.cuts, (position + float(peak.mid()), -math.inf))
+            low, high = max(at - 1, 0), min(at, last)
+            while low > 0 and not ball(self.cuts[low][0]) - position <= peak:
+                low -= 1
+            while high < last and not ball(self.cuts[high][0]) - position >= peak:
+                high += 1
+            picks.update(range(low, high + 1))
+        return [self.cuts[i] for i in sorted(picks)]
+
+    def _limited_loss(self, p: Any, d: Ball) -> Any:
+        """With noise of limited reach the ratio is finite only if Q can cause the leftmost event that P can."""
+        begins, escapes = value_of(p) + d - self.noise.limit, value_of(p) - self.noise.limit
+        for first, last in self.cuts:
+            if math.isfinite(last) and ball(last) <= escapes:
+                continue
+            if math.isinf(first) or not ball(first) > begins:
+                return INFINITY
+            cut = ball(first)
+            break
+        else:
+            return ball(0.0)
+        return self.noise.cdf(cut - p).log() - self.noise.cdf(cut - p - d).log()
+
+
+def _clip(x: float, lower: float, upper: float) -> float:
+    return min(max(x, lower), upper)

@@ -1,0 +1,31 @@
+"""Small pieces that the families of `exact` share: ends of spans, and the moments of the score."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rangebound.ball import Ball, ball
+
+
+def finite_end(x: float) -> Ball | None:
+    """An end of a span as a ball; None where it is infinite."""
+    return None if math.isinf(x) else ball(x)
+
+
+def shifted(x: Ball | None, p: Any) -> Any:
+    """An end as seen from the position `p`."""
+    return None if x is None else x - p
+
+
+def score_moments(noise: Any, gaussian: bool, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+    """Integrals of g, score g and score^2 g over [lower, upper], score = -(log g)'."""
+    zero = ball(0.0)
+    low = zero if lower is None else noise.pdf(lower)
+    high = zero if upper is None else noise.pdf(upper)
+    mass, first = noise.mass(lower, upper), low - high
+    variance = noise.scale * noise.scale
+    if gaussian:
+        edge = (zero if lower is None else lower * low) - (zero if upper is None else upper * high)
+        return mass, first, (mass + edge) / variance
+    return mass, first, mass / variance
