@@ -35,6 +35,7 @@ class Oracle:
 
     def __init__(self, noise: Any, support: Any, bounding: Any, digits: int = DIGITS) -> None:
         self.digits = digits
+        self._seen: dict[Number, Number] = {}
         with mp.workdps(digits):
             self.kind = type(noise)
             self.scale = mp.mpf(noise.scale)
@@ -183,7 +184,7 @@ class Oracle:
             return mp.inf
         if mp.isinf(order):
             ends = [self._log_ratio(p, q, x, a, b) for a, b in pieces for x in (a, b)]
-            return max([_sum([x, -mp.log(zp), mp.log(zq)], 1) for x in ends] + [mp.log(a / b) for a, b in atoms])
+            return max([_sum([x, -mp.log(zp), mp.log(zq)], 1) for x in ends] + [_sum([mp.log(a), -mp.log(b)], 1) for a, b in atoms])
         logs = [order * mp.log(a) + (1 - order) * mp.log(b) for a, b in atoms]
         logs += [self._log_blend(p, q, order, a, b) - order * mp.log(zp) - (1 - order) * mp.log(zq) for a, b in pieces]
         top = max(logs)
@@ -245,7 +246,10 @@ class Oracle:
 
     def _cdf(self, y: Number) -> Number:
         if self.kind is rb.Gaussian:
-            return mp.erfc(-y / (self.scale * mp.sqrt(2))) / 2
+            key = (y, mp.mp.dps)
+            if key not in self._seen:
+                self._seen[key] = mp.erfc(-y / (self.scale * mp.sqrt(2))) / 2
+            return self._seen[key]
         if y <= -self.limit:
             return mp.mpf(0)
         if y >= self.limit:
@@ -340,6 +344,8 @@ def _sum(terms: list[Number], size: Number = 0) -> Number:
     """The sum; exactly zero where nothing is left but rounding: of the terms, or of what they were made of (`size`)."""
     total = mp.fsum(terms)
     size = max([mp.mpf(size), *map(abs, terms)])
+    if mp.isinf(total):
+        return total
     return total if abs(total) > size * mp.mpf(10) ** (10 - mp.mp.dps) else mp.mpf(0)
 
 

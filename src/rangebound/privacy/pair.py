@@ -91,7 +91,7 @@ def stick_formula(noise: Noise, shape: Shape, p: Array, q: Array, epsilon: float
     p, q = xp.broadcast_arrays(p, q)
     rising = _stick_below(noise, shape, p, q, epsilon)
     falling = _stick_below(noise, shape.mirrored(), -p, -q, epsilon)
-    trivial = max(0.0, -math.expm1(epsilon))
+    trivial = -math.expm1(min(epsilon, 0.0))
     best = xp.where(p < q, rising, falling)
     return xp.clip(xp.where(p == q, trivial + xp.zeros_like(best), best), trivial, 1.0)
 

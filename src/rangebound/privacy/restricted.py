@@ -34,7 +34,7 @@ class Restricted:
         if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything
             return {0: arb.nan()}
         level = epsilon + zp.log() - zq.log()
-        if is_taylor(p) and not p[0].is_exact():
+        if is_taylor(level) and not p[0].is_exact():
             level = tightened(level, lambda at: epsilon + self.kept(at).log() - self.kept(at + d).log(), p[0])
         weight = epsilon.exp() / zq
         return {

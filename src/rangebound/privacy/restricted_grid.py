@@ -33,7 +33,7 @@ class RestrictedGrid:
             return {0: arb.nan()}
         if not only:
             level = epsilon + zp.log() - zq.log()
-            if is_taylor(p) and not p[0].is_exact():
+            if is_taylor(level) and not p[0].is_exact():
                 level = tightened(level, lambda at: epsilon + self._kept(at).log() - self._kept(at + d).log(), p[0])
             (t,) = self.noise.thresholds(value_of(p), d, value_of(level))
             # The last point at or left of the threshold, whichever way its last bit falls.
