@@ -11,17 +11,21 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 _SHOWN = 60
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # a duration counts as an integer to NumPy
 
 
 def shown(value: object) -> str:
     """A value as an error message shows it: its repr, cut short."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a value that cannot be shown must not hide the error that it caused
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def real(name: str, value: object) -> float:
     """`value` as a float that may be infinite; booleans, strings, arrays and NaN are refused."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number (int or float)")
     try:
         number = float(value)
@@ -81,17 +85,21 @@ def instance(name: str, value: object, kinds: type | tuple[type, ...], rule: str
     return value
 
 
-def reals(name: str, value: object) -> npt.NDArray[np.float64]:
-    """`value` (a number, a sequence or an array) as a float64 array of finite numbers."""
-    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
-        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number or an array of them")
+def reals(name: str, value: object, *, infinite: bool = False) -> npt.NDArray[np.float64]:
+    """`value` (a number, a sequence or an array) as a new float64 array of finite numbers (or `infinite` ones too)."""
+    rule = "must be a real number or an array of them"
+    if isinstance(value, (bool, np.bool_, str, bytes, bytearray, memoryview, np.ma.MaskedArray)) or value is None:
+        raise ArgumentTypeError(f"{name}={shown(value)}: {rule}")
+    if isinstance(value, (list, tuple)) and any(isinstance(each, (bool, np.bool_)) for each in value):
+        raise ArgumentTypeError(f"{name}={shown(value)}: {rule}, without booleans")
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError):
-        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number or an array of them") from None
+    except Exception:  # whatever the value raises when it is asked for its numbers, it has none for us
+        raise ArgumentTypeError(f"{name}={shown(value)}: {rule}") from None
     if array.dtype.kind not in "iuf":
         raise ArgumentTypeError(f"{name}={shown(value)}: must hold real numbers, not {array.dtype}")
-    numbers = array.astype(np.float64)
-    if not np.isfinite(numbers).all():
-        raise ArgumentError(f"{name}={shown(value)}: must be finite everywhere")
+    with np.errstate(over="ignore"):
+        numbers = array.astype(np.float64)
+    if np.isnan(numbers).any() or not (infinite or np.isfinite(numbers).all()):
+        raise ArgumentError(f"{name}={shown(value)}: must be {'no NaN' if infinite else 'finite'} everywhere")
     return numbers

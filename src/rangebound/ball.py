@@ -42,10 +42,13 @@ def span(lower: float, upper: float) -> Ball:
     return arb(lower).union(arb(upper))
 
 
+_HUGE = 1.8e308  # beyond every double
+
+
 def up(x: Ball) -> float:
     """The smallest double that is surely not below `x` (inf if `x` is unknown)."""
     if not x.is_finite():
-        return math.inf
+        return -math.inf if x < -_HUGE else math.inf
     top = x.upper()
     value = float(top)
     return value if top <= value else math.nextafter(value, math.inf)

@@ -12,7 +12,7 @@ import numpy as np
 from rangebound import arguments
 from rangebound.ball import PRECISIONS, Ball, ball, precision, refine, up
 from rangebound.bounding import TRUNCATE, Bounding
-from rangebound.errors import ArgumentError, Unsatisfiable
+from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import metric, unions
@@ -88,13 +88,16 @@ def calibrate(
     >>> round(m.noise.scale, 5), m.epsilon() <= 1.0
     (1.61156, True)
     """
-    if noise not in FAMILIES:
-        raise ArgumentError(
+    if not any(noise is family for family in FAMILIES):
+        raise ArgumentTypeError(
             f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian"
         )
     arguments.instance("query", query, Query, "a Query")
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
+    natural = query.sensitivity / epsilon
+    if not 1e-290 < natural < 1e290:
+        raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
     request = _Request(noise, query, support, bounding, epsilon, delta)
     kind = _notion(notion)
     _refuse_hopeless(request, kind)
@@ -106,6 +109,7 @@ def calibrate(
 def _notion(notion: str | Notion) -> Notion:
     if isinstance(notion, Notion):
         return notion
+    arguments.instance("notion", notion, str, 'a string, "dp" or "metric"')
     try:
         return Notion(notion)
     except ValueError:

@@ -11,7 +11,7 @@ from rangebound import arguments
 from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.proof import Proof, Theorem, check, prove
-from rangebound.privacy.worst import worst_delta, worst_epsilon
+from rangebound.privacy.worst import finite_pair, pair_numbers, worst_delta, worst_epsilon, worst_loss
 from rangebound.serial import number, parse_number
 
 FORMAT = "rangebound certificate 1"
@@ -29,12 +29,18 @@ class Certificate:
     delta: float
     proof: Proof
 
+    def __post_init__(self) -> None:
+        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
+        object.__setattr__(self, "epsilon", arguments.nonnegative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", arguments.probability("delta", self.delta))
+
     def __str__(self) -> str:
         cells = f", on {len(self.proof.cells)} cells" if self.proof.cells else ""
         return (
-            f"Proved: ({self.epsilon:g}, {self.delta:g})-differential privacy of\n  {self.mechanism}\n"
+            f"Certificate of ({self.epsilon:g}, {self.delta:g})-differential privacy of\n  {self.mechanism}\n"
             f"for every pair of true answers at most {self.mechanism.query.sensitivity:g} apart, in both directions.\n"
-            f"Because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."
+            f"It holds because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."
         )
 
     def to_json(self) -> str:
@@ -59,16 +65,16 @@ class Certificate:
             data: dict[str, Any] = json.loads(text)
             if data["format"] != FORMAT:
                 raise CertificateInvalid(f"format={arguments.shown(data['format'])}: must be {FORMAT!r}")
-            cells = tuple((int(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
+            cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
             return cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
                 epsilon=arguments.nonnegative("epsilon", data["epsilon"]),
                 delta=arguments.probability("delta", data["delta"]),
-                proof=Proof(Theorem[data["theorem"]], int(data["bits"]), cells),
+                proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), cells),
             )
         except CertificateInvalid:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, RangeboundError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RangeboundError) as error:
             raise CertificateInvalid(f"certificate: cannot be read ({type(error).__name__}: {error})") from error
 
 
@@ -91,18 +97,18 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certifi
     proof = prove(mechanism.setting, epsilon, delta)
     if proof is not None:
         return Certificate(mechanism=mechanism, epsilon=epsilon, delta=delta, proof=proof)
-    true_delta = worst_delta(mechanism.setting, epsilon)
-    true_epsilon = worst_epsilon(mechanism.setting, delta)
-    false = true_delta.lower > delta if delta > 0.0 else true_epsilon.lower > epsilon
-    if false:
-        pair = true_delta.pair if delta > 0.0 else true_epsilon.pair
+    worst = worst_delta(mechanism.setting, epsilon) if delta > 0.0 else worst_loss(mechanism.setting)
+    if worst.lower > (delta or epsilon):
+        pair = finite_pair(mechanism.setting, worst.pair, epsilon)
+        needs = pair_numbers(mechanism.setting, pair, epsilon, delta)
         raise ClaimFalse(
             f"epsilon={epsilon}, delta={delta}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
-            f"need epsilon >= {true_epsilon.lower} with that delta, or delta >= {true_delta.lower} with that epsilon",
+            f"need epsilon >= {needs[0]} with that delta, or delta >= {needs[1]} with that epsilon",
             pair=pair,
-            epsilon=true_epsilon.lower,
-            delta=true_delta.lower,
+            epsilon=needs[0],
+            delta=needs[1],
         )
+    true_epsilon = worst_epsilon(mechanism.setting, delta)
     raise Undecided(
         f"epsilon={epsilon}, delta={delta}: neither proved nor refuted; the truth at this delta lies between epsilon "
         f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
@@ -122,6 +128,13 @@ def verify(text: str) -> Certificate:
     certificate = Certificate.from_json(text)
     check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
     return certificate
+
+
+def _whole(value: object) -> int:
+    """A whole number as it stands; nothing is rounded or converted."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CertificateInvalid(f"number={arguments.shown(value)}: must be a whole number")
+    return value
 
 
 def _round_up(x: float) -> float:

@@ -15,7 +15,7 @@ from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES
 from rangebound.query import Query
-from rangebound.support import Grid, Support, is_line
+from rangebound.support import Grid, Interval, Support, Union, is_line
 from rangebound.utility import Error
 
 
@@ -143,6 +143,8 @@ def choose(
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
     arguments.instance("spikes", spikes, bool, "True or False")
+    if support is not None:
+        arguments.instance("support", support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
     wanted, place = _objective(objective), _place(at)
     choices, refused = [], []
     for family in FAMILIES:
@@ -193,6 +195,7 @@ def _error(mechanism: Mechanism, place: At | float) -> Error:
 def _objective(objective: str | Objective) -> Objective:
     if isinstance(objective, Objective):
         return objective
+    arguments.instance("objective", objective, str, 'a string, "mae", "mse" or "bias"')
     try:
         return Objective(objective)
     except ValueError:

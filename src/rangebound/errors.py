@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 
 class RangeboundError(Exception):
     """Every error that rangebound raises on purpose."""
@@ -33,6 +35,10 @@ class ClaimFalse(RangeboundError, ArithmeticError):
         self.pair = pair
         self.epsilon = epsilon
         self.delta = delta
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = {"pair": self.pair, "epsilon": self.epsilon, "delta": self.delta}
+        return partial(type(self), **facts), self.args  # type: ignore[arg-type]
 
 
 class Undecided(RangeboundError, ArithmeticError):

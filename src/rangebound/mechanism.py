@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -149,15 +149,24 @@ class Mechanism:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mechanism:
         """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors."""
-        noise, query = dict(data["noise"]), data["query"]
-        family = {name: kind for kind, name in _NAMES.items()}[noise.pop("family")]
-        answers = support_from_dict(query["range"])
-        return cls(
-            noise=family(**noise),
-            query=Query(range=answers, sensitivity=query["sensitivity"]),  # type: ignore[arg-type]
-            support=support_from_dict(data["support"]),
-            bounding=Bounding(data["bounding"]),
-        )
+        families = {name: kind for kind, name in _NAMES.items()}
+        match data:
+            case {
+                "noise": {"family": str(name), **parameters},
+                "query": {"range": answers, "sensitivity": sensitivity},
+                "support": support,
+                "bounding": str(bound),
+            } if name in families and bound in (each.value for each in Bounding):
+                values = {str(key): value for key, value in parameters.items()}
+                family: Any = families[name]
+                if {each.name for each in fields(family)} == set(values):
+                    return cls(
+                        noise=family(**values),
+                        query=Query(range=support_from_dict(answers), sensitivity=sensitivity),  # type: ignore[arg-type]
+                        support=support_from_dict(support),
+                        bounding=Bounding(bound),
+                    )
+        raise ArgumentError(f"mechanism={arguments.shown(data)}: must be what Mechanism.to_dict writes")
 
 
 _NAMES: dict[type[Noise], str] = {Laplace: "laplace", Gaussian: "gaussian", TruncatedLaplacian: "truncated_laplacian"}

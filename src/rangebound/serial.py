@@ -37,11 +37,11 @@ def support_to_dict(support: Support) -> dict[str, Any]:
 
 def support_from_dict(data: dict[str, Any]) -> Support:
     """The support that `support_to_dict` wrote."""
-    ((kind, value),) = data.items()
-    if kind == "interval":
-        return Interval(*map(parse_number, value))
-    if kind == "union":
-        return Union(*(tuple(map(parse_number, span)) for span in value))
-    if kind == "grid":
-        return Grid(step=parse_number(value["step"]), within=Interval(*map(parse_number, value["within"])))
+    match data:
+        case {"interval": [lower, upper], **rest} if not rest:
+            return Interval(parse_number(lower), parse_number(upper))
+        case {"union": [*spans], **rest} if not rest and all(isinstance(each, list) for each in spans):
+            return Union(*(tuple(map(parse_number, span)) for span in spans))
+        case {"grid": {"step": step, "within": [lower, upper]}, **rest} if not rest:
+            return Grid(step=parse_number(step), within=Interval(parse_number(lower), parse_number(upper)))
     raise ArgumentError(f"support={arguments.shown(data)}: must be an interval, a union or a grid")

@@ -13,7 +13,7 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.law.moments import moments
 from rangebound.law.shape import Shape
-from rangebound.noise import Noise
+from rangebound.noise import FAMILIES, Noise
 from rangebound.numeric import log_sum
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +36,13 @@ class Law:
     noise: Noise
     shape: Shape
     location: Floats
+
+    def __post_init__(self) -> None:
+        arguments.instance("noise", self.noise, FAMILIES, "a Laplace, Gaussian or TruncatedLaplacian")
+        arguments.instance("shape", self.shape, Shape, "a Shape")
+        location = arguments.reals("location", self.location)
+        location.flags.writeable = False
+        object.__setattr__(self, "location", location)
 
     @cached_property
     def _ends(self) -> tuple[Floats, Floats]:
@@ -77,24 +84,26 @@ class Law:
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
         """Probability of a number at most `x`."""
-        return self.mass(-np.inf, x)
+        return self.mass(-np.inf, _places("x", x))
 
     def sf(self, x: npt.ArrayLike) -> Floats:
         """Probability of a number at least `x`."""
-        return self.mass(x, np.inf)
+        return self.mass(_places("x", x), np.inf)
 
     def mass(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
         """Probability of the closed interval [lower, upper], atoms at its ends included."""
-        low, high = np.broadcast_arrays(_places("lower", lower), _places("upper", upper))
+        low, high = _together(_places("lower", lower), _places("upper", upper))
         if (low > high).any():
             raise ArgumentError(f"lower={arguments.shown(lower)}, upper={arguments.shown(upper)}: must be in order")
-        low, high, at = np.broadcast_arrays(low, high, self.location)
+        low, high, at = _together(low, high, self.location)
         parts = []
         if self.shape.spans:
             lowers, uppers = self._ends
             start = np.clip(low[..., None], lowers, uppers)
             end = np.clip(high[..., None], lowers, uppers)
-            parts.append(self.noise.log_mass(start, end, at[..., None]))
+            empty = start == end
+            start, end = np.where(empty, 0.0, start), np.where(empty, 0.0, end)
+            parts.append(np.where(empty, -np.inf, self.noise.log_mass(start, end, at[..., None])))
         if self.shape.points:
             points = np.asarray(self.shape.points)
             inside = (points >= low[..., None]) & (points <= high[..., None])
@@ -111,7 +120,7 @@ class Law:
         chance = arguments.reals("probability", probability)
         if ((chance < 0.0) | (chance > 1.0)).any():
             raise ArgumentError(f"probability={arguments.shown(probability)}: must lie in [0, 1]")
-        chance, at, norm = np.broadcast_arrays(chance, self.location, self.log_norm)
+        chance, at, norm = _together(chance, self.location, self.log_norm)
         result = np.where(chance <= 0.5, self._from_left(chance, at, norm), np.nan)
         mirror = Law(self.noise, self.shape.mirrored(), -self.location)
         # 1 - chance is exact for chance in [0.5, 1]
@@ -173,9 +182,16 @@ def _places(name: str, value: npt.ArrayLike) -> Floats:
     """Places on the line: infinities are fine here, NaN is not."""
     if isinstance(value, float):
         return np.asarray(arguments.real(name, value))
-    places = np.asarray(value)
-    arguments.reals(name, np.where(np.isinf(places), 0.0, places) if places.dtype.kind == "f" else value)
-    return places.astype(np.float64)
+    return arguments.reals(name, value, infinite=True)
+
+
+def _together(*arrays: Floats) -> tuple[Floats, ...]:
+    """Arrays of one shape, or an error that says which shapes do not fit."""
+    try:
+        return tuple(np.broadcast_arrays(*arrays))
+    except ValueError:
+        shapes = ", ".join(str(each.shape) for each in arrays)
+        raise ArgumentError(f"shapes={shapes}: do not fit together") from None
 
 
 def _columns(pairs: tuple[tuple[float, float], ...]) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from rangebound import arguments
 from rangebound.numeric import Array, ldexpm1, log_sum, namespace, special
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
+_FAR = 1e150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -31,7 +32,7 @@ class Gaussian:
 
     def log_pdf(self, x: Array) -> Array:
         """log of the density at `x`."""
-        z = x / self.scale
+        z = namespace(x).clip(x / self.scale, -_FAR, _FAR)  # so that the square fits into a double
         return -0.5 * z * z - (math.log(self.scale) + _LOG_ROOT_2_PI)
 
     def log_pdf_slope(self, x: Array) -> Array:
@@ -49,7 +50,9 @@ class Gaussian:
         flip = a > -b
         a, b = xp.where(flip, -b, a), xp.where(flip, -a, b)
         top = sp.log_ndtr(b)
-        wide = top + ldexpm1(xp.minimum(sp.log_ndtr(a) - top, xp.zeros_like(top)))
+        gone = xp.isinf(top)  # so far out that even the logarithm overflows: no mass
+        gap = sp.log_ndtr(a) - xp.where(gone, xp.zeros_like(top), top)
+        wide = top + ldexpm1(xp.minimum(gap, xp.zeros_like(top)))
         width = (upper - lower) / self.scale
         narrow = (width < 1.0) & (abs(a) * width < 4.0)
         middle = 0.5 * (xp.where(narrow, a, xp.zeros_like(top)) + xp.where(narrow, b, xp.zeros_like(top)))

@@ -64,8 +64,8 @@ def check(setting: Setting, epsilon: float, delta: float, proof: Proof) -> None:
     """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
     if proof.theorem not in _theorems(setting, delta):
         raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
-    if not 53 <= proof.bits <= PRECISIONS[-1]:
-        raise CertificateInvalid(f"bits={proof.bits}: must lie between 53 and {PRECISIONS[-1]}")
+    if not PRECISIONS[0] <= proof.bits <= PRECISIONS[-1]:
+        raise CertificateInvalid(f"bits={proof.bits}: must lie between {PRECISIONS[0]} and {PRECISIONS[-1]}")
     if not _holds(setting, epsilon, delta, proof):
         raise CertificateInvalid(f"epsilon={epsilon}, delta={delta}: not proved by this certificate")
 

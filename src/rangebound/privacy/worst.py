@@ -25,6 +25,8 @@ from rangebound.privacy.positions import Line, lines
 from rangebound.privacy.search import CELLS, Found, Task, climb, enclose
 from rangebound.support import Interval, Union
 
+# Beyond these the answer of the limit is given, which is on the safe side.
+_LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e4
 _MANY = 64  # spans from which a union is worth the special treatment
 
 
@@ -104,6 +106,7 @@ def worst_delta(setting: Setting, epsilon: float) -> Worst:
     pure = worst_loss(setting)
     if pure.upper <= epsilon:
         return Worst(0.0, 0.0, pure.pair)
+    epsilon = min(epsilon, _LARGEST_EPSILON)
     if setting.shape.normalised:
         return _searched(setting, lambda noise, shape: Delta(noise, shape, epsilon))
     return _pinned(setting, lambda side, line: _delta_on(side, line, epsilon))
@@ -111,10 +114,12 @@ def worst_delta(setting: Setting, epsilon: float) -> Worst:
 
 def worst_renyi(setting: Setting, order: float) -> Worst:
     """The Renyi divergence of a finite order above 1."""
-    if isinstance(setting.noise, TruncatedLaplacian):
+    if isinstance(setting.noise, TruncatedLaplacian) or order > _LARGEST_ORDER:
         pure = worst_loss(setting)
-        if math.isinf(pure.lower):  # one law lives where the other does not
-            return pure
+        if math.isinf(pure.lower) and isinstance(setting.noise, TruncatedLaplacian):
+            return pure  # one law lives where the other does not
+        if order > _LARGEST_ORDER and math.isfinite(pure.upper):
+            return Worst(0.0, pure.upper, pure.pair)  # what the divergence tends to, and never exceeds
     if setting.shape.normalised or setting.shape.points:
         return _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
     return _pinned(setting, lambda side, line: _renyi_on(side, line, order))
@@ -319,7 +324,40 @@ def _pair(side: Setting, setting: Setting, line: Line, position: float) -> tuple
     if math.isinf(position):
         return sign * position, sign * position
     other = line.far if line.near == position else position + line.far - line.near
+    hull = side.answers.hull
+    position, other = min(max(position, hull.lower), hull.upper), min(max(other, hull.lower), hull.upper)
+    if Fraction(other) - Fraction(position) > Fraction(side.sensitivity):
+        other = math.nextafter(other, position)
     return sign * position + 0.0, sign * other + 0.0
+
+
+def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float) -> tuple[float, float]:
+    """A pair at finite answers for one that is only a limit: far enough out to break the claim as well."""
+    if math.isfinite(pair[0]):
+        return pair
+    sign = math.copysign(1.0, pair[0])
+    ends = [abs(end) for end in (*setting.shape.ends, setting.answers.hull.lower, setting.answers.hull.upper)]
+    start = max([end for end in ends if math.isfinite(end)], default=0.0)
+    for k in range(40):
+        far = start + setting.noise.scale * 2.0**k
+        found = (sign * far, sign * (far + setting.sensitivity))
+        found = found if sign > 0.0 else (found[0], found[1])
+        for each in (found, found[::-1]):
+            if pair_numbers(setting, each, epsilon, 0.0)[0] > epsilon:
+                return each
+    return found
+
+
+def pair_numbers(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float) -> tuple[float, float]:
+    """The epsilon that one pair needs at `delta`, and the delta that it needs at `epsilon`, both rounded down."""
+    (a, b), side = pair, setting
+    if a > b:
+        a, b = -a, -b
+        side = Setting(setting.noise, setting.shape.mirrored(), _mirrored(setting.answers), setting.sensitivity)
+    line = Line(a, a, b, a)
+    loss = down(refine(lambda: family(side.noise, side.shape).loss(ball(a), line.d)))
+    needed = loss if delta == 0.0 else pair_epsilon(side, line, a, delta, loss if loss > 0.0 else math.inf)
+    return max(needed, 0.0), down(refine(lambda: Delta(side.noise, side.shape, epsilon).value(ball(a), line.d)))
 
 
 def _somewhere(setting: Setting) -> tuple[float, float]:
@@ -352,11 +390,7 @@ def _symmetric(setting: Setting) -> bool:
         return False
     shape, mirror = setting.shape, setting.shape.mirrored()
     if math.isinf(hull.lower):
-        return shape == mirror or (shape.spans, shape.points, shape.cells) == (
-            mirror.spans,
-            mirror.points,
-            mirror.cells,
-        )
+        return shape == mirror and setting.answers == _mirrored(setting.answers)
     centre = Fraction(hull.lower) + Fraction(hull.upper)
 
     def same(x: float, y: float) -> bool:
