@@ -100,6 +100,17 @@ def reals(name: str, value: object, *, infinite: bool = False) -> npt.NDArray[np
         raise ArgumentTypeError(f"{name}={shown(value)}: must hold real numbers, not {array.dtype}")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float64)
+    if (np.isinf(numbers) & ~np.isinf(array)).any():
+        raise ArgumentError(f"{name}={shown(value)}: must fit into doubles (below about 1.8e308)")
     if np.isnan(numbers).any() or not (infinite or np.isfinite(numbers).all()):
         raise ArgumentError(f"{name}={shown(value)}: must be {'no NaN' if infinite else 'finite'} everywhere")
     return numbers
+
+
+def together(*arrays: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:
+    """Arrays of one shape, or an error that says which shapes do not fit."""
+    try:
+        return tuple(np.broadcast_arrays(*arrays))
+    except ValueError:
+        shapes = ", ".join(str(each.shape) for each in arrays)
+        raise ArgumentError(f"shapes={shapes}: do not fit together") from None

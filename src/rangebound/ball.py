@@ -42,7 +42,7 @@ def span(lower: float, upper: float) -> Ball:
     return arb(lower).union(arb(upper))
 
 
-_HUGE = 1.8e308  # beyond every double
+_HUGE = 1.7e308  # no finite number of ours is beyond this
 
 
 def up(x: Ball) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def calibrate(
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
     natural = query.sensitivity / epsilon
-    if not 1e-290 < natural < 1e290:
+    if not 1e-305 < natural < 1e305:
         raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
     request = _Request(noise, query, support, bounding, epsilon, delta)
     kind = _notion(notion)
@@ -152,7 +152,16 @@ def _dp_scale(request: _Request) -> float:
         return _smallest(
             request, lambda scale: worst_delta(request.mechanism(scale).setting, request.epsilon).upper - request.delta
         )
-    return _by_violations(request)
+    return _by_violations(request, _pure_scale(request, start))
+
+
+def _pure_scale(request: _Request, start: Mechanism) -> float:
+    """A scale that is private without any delta, where it is cheap to find; more noise than that is never needed."""
+    if request.delta == 0.0 or request.family is TruncatedLaplacian or not loss_is_pinned(start.setting):
+        return math.inf
+    if math.isinf(worst_loss(start.setting).upper):
+        return math.inf
+    return _dp_scale(replace(request, delta=0.0))
 
 
 def _smallest(request: _Request, over: Callable[[float], float]) -> float:
@@ -174,16 +183,20 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     return _first_private(scale, lambda s: over(s) <= 0.0)
 
 
-def _by_violations(request: _Request) -> float:
+def _by_violations(request: _Request, cap: float) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
     natural = request.query.sensitivity / request.epsilon
-    scale, low, slack = natural, 0.0, _CLOSE
+    scale, low, slack = min(natural, 0.999 * cap), 0.0, _CLOSE
     while True:
+        if scale >= cap and low > 0.0:
+            return cap
         violation = find_violation(request.mechanism(scale).setting, request.epsilon, request.delta)
         if violation is not None:
             needed = _pair_scale(request, violation, scale, natural)
-            slack = slack if needed > low else 4.0 * slack  # no pair needs more, but none was proved to need no more
-            low = max(low, needed)
+            if needed > scale:
+                low = needed
+            else:  # this pair does not need more, and yet it was not proved that none does
+                low, slack = max(low, scale / (1.0 + slack)), 4.0 * slack
             scale = low * (1.0 + slack)
             _inside_range(scale, natural)
         elif low > 0.0:

@@ -100,8 +100,8 @@ class Mechanism:
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above; order inf is the pure
         epsilon.
         """
-        if isinstance(alpha, (list, tuple, np.ndarray)) and np.ndim(alpha) > 0:
-            orders = np.asarray(alpha)
+        if isinstance(alpha, (list, tuple)) or (isinstance(alpha, np.ndarray) and alpha.ndim):
+            orders = arguments.reals("alpha", alpha, infinite=True)
             return np.asarray([self.rdp(each) for each in orders.reshape(-1).tolist()]).reshape(orders.shape)
         order = arguments.order("alpha", alpha.item() if isinstance(alpha, np.ndarray) else alpha)
         return self.epsilon() if math.isinf(order) else privacy.worst_renyi(self.setting, order).upper
@@ -166,7 +166,7 @@ class Mechanism:
                         support=support_from_dict(support),
                         bounding=Bounding(bound),
                     )
-        raise ArgumentError(f"mechanism={arguments.shown(data)}: must be what Mechanism.to_dict writes")
+        raise ArgumentError(f"data={arguments.shown(data)}: must be what Mechanism.to_dict writes")
 
 
 _NAMES: dict[type[Noise], str] = {Laplace: "laplace", Gaussian: "gaussian", TruncatedLaplacian: "truncated_laplacian"}

@@ -92,10 +92,10 @@ class Law:
 
     def mass(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
         """Probability of the closed interval [lower, upper], atoms at its ends included."""
-        low, high = _together(_places("lower", lower), _places("upper", upper))
+        low, high = arguments.together(_places("lower", lower), _places("upper", upper))
         if (low > high).any():
             raise ArgumentError(f"lower={arguments.shown(lower)}, upper={arguments.shown(upper)}: must be in order")
-        low, high, at = _together(low, high, self.location)
+        low, high, at = arguments.together(low, high, self.location)
         parts = []
         if self.shape.spans:
             lowers, uppers = self._ends
@@ -103,7 +103,8 @@ class Law:
             end = np.clip(high[..., None], lowers, uppers)
             empty = start == end
             start, end = np.where(empty, 0.0, start), np.where(empty, 0.0, end)
-            parts.append(np.where(empty, -np.inf, self.noise.log_mass(start, end, at[..., None])))
+            with np.errstate(over="ignore"):
+                parts.append(np.where(empty, -np.inf, self.noise.log_mass(start, end, at[..., None])))
         if self.shape.points:
             points = np.asarray(self.shape.points)
             inside = (points >= low[..., None]) & (points <= high[..., None])
@@ -120,7 +121,7 @@ class Law:
         chance = arguments.reals("probability", probability)
         if ((chance < 0.0) | (chance > 1.0)).any():
             raise ArgumentError(f"probability={arguments.shown(probability)}: must lie in [0, 1]")
-        chance, at, norm = _together(chance, self.location, self.log_norm)
+        chance, at, norm = arguments.together(chance, self.location, self.log_norm)
         result = np.where(chance <= 0.5, self._from_left(chance, at, norm), np.nan)
         mirror = Law(self.noise, self.shape.mirrored(), -self.location)
         # 1 - chance is exact for chance in [0.5, 1]
@@ -148,7 +149,8 @@ class Law:
             else:
                 with np.errstate(divide="ignore"):
                     left = np.log(rest) + norm
-                reached = self.noise.reach(np.asarray(a), np.minimum(left, logs), at)
+                with np.errstate(over="ignore"):
+                    reached = self.noise.reach(np.asarray(a), np.minimum(left, logs), at)
                 found = np.where(left >= logs, b, np.clip(reached, a, b))
                 if np.isneginf(a):
                     found = np.where(np.isneginf(left), -np.inf, found)
@@ -167,9 +169,10 @@ class Law:
         return moments(self.noise, self.shape, self.location)[1]
 
     def _log_pdf(self, x: Floats) -> Floats:
+        x, _ = arguments.together(x, self.location)
         lowers, uppers = self._ends
         inside = ((x[..., None] >= lowers) & (x[..., None] <= uppers)).any(axis=-1)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             values = self.noise.log_pdf(x - self.location) - self.log_norm
         return np.where(inside & np.isfinite(x), values, -np.inf)
 
@@ -183,15 +186,6 @@ def _places(name: str, value: npt.ArrayLike) -> Floats:
     if isinstance(value, float):
         return np.asarray(arguments.real(name, value))
     return arguments.reals(name, value, infinite=True)
-
-
-def _together(*arrays: Floats) -> tuple[Floats, ...]:
-    """Arrays of one shape, or an error that says which shapes do not fit."""
-    try:
-        return tuple(np.broadcast_arrays(*arrays))
-    except ValueError:
-        shapes = ", ".join(str(each.shape) for each in arrays)
-        raise ArgumentError(f"shapes={shapes}: do not fit together") from None
 
 
 def _columns(pairs: tuple[tuple[float, float], ...]) -> tuple[Floats, Floats]:

@@ -45,6 +45,8 @@ def moments(noise: Noise, shape: Shape, location: Floats) -> Moments:
     if location.ndim == 0:
         return Moments(*(np.asarray(value) for value in _formula(noise, shape, float(location))))
     flat = location.reshape(-1)
+    if not flat.size:
+        return Moments(*(np.zeros(location.shape) for _ in Moments._fields))
     parts = [_quadrature(noise, shape, flat[i : i + _CHUNK]) for i in range(0, len(flat), _CHUNK)]
     joined = parts[0] if len(parts) == 1 else Moments(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     return Moments(*(each.reshape(location.shape) for each in joined))

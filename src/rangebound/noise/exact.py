@@ -97,6 +97,10 @@ class ExactLaplace(ExactNoise):
         """
         return [p + smallest(largest((d - level * self.scale) / 2, ball(0.0)), d)]
 
+    def free_threshold(self, p: Any, d: Ball, level: Any) -> Any:
+        """The threshold where it is known to lie between the two locations."""
+        return p + (d - level * self.scale) / 2
+
     def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
         b, zero = self.scale, ball(0.0)
@@ -151,7 +155,11 @@ class ExactGaussian(ExactNoise):
 
     def thresholds(self, p: Any, d: Ball, level: Ball) -> list[Any]:
         """Where the log-ratio of the pair (p, p + d) falls through `level`."""
-        return [p + (d / 2 - level * self.scale * self.scale / d)]
+        return [self.free_threshold(p, d, level)]
+
+    def free_threshold(self, p: Any, d: Ball, level: Any) -> Any:
+        """The threshold, wherever it lies."""
+        return p + (d / 2 - level * self.scale * self.scale / d)
 
     def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""

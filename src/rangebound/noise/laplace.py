@@ -53,8 +53,9 @@ class Laplace:
         a = (lower - location) / b
         left = xp.where(xp.isinf(a), location + b * (log_mass + _LOG_2), 0.0)
         finite = xp.where(xp.isinf(a), xp.zeros_like(a), a)
-        grown = xp.exp(log_mass + _LOG_2 - xp.minimum(finite, xp.zeros_like(a)))
-        left = xp.where(xp.isinf(a), left, lower + b * xp.log1p(grown))
+        grown = log_mass + _LOG_2 - xp.minimum(finite, xp.zeros_like(a))
+        softened = xp.maximum(grown, xp.zeros_like(grown)) + xp.log1p(xp.exp(-abs(grown)))  # log(1 + e^grown)
+        left = xp.where(xp.isinf(a), left, lower + b * softened)
         rest = xp.exp(xp.minimum(log_mass + _LOG_2 + xp.maximum(a, xp.zeros_like(a)), xp.zeros_like(log_mass)))
         used = -xp.expm1(xp.minimum(a, xp.zeros_like(a)))  # twice the mass of [lower, location]
         shrunk = xp.where(a < 0.0, rest - used, rest)

@@ -40,8 +40,9 @@ class _Common:
     def value(self, p: Any, d: Ball) -> Any:
         raise TypeError("an objective defines its own value")
 
-    def kinks(self, d: Ball) -> list[float]:
+    def kinks(self, line: Line) -> list[float]:
         """Positions at which an end of the support meets one of the two locations, or an edge of their noise."""
+        d = line.d
         return [x for end in self._ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
 
     def _tail(self, start: float, end: float, d: Ball, order: Ball) -> Ball:
@@ -93,6 +94,18 @@ class Delta(_Common):
                 chernoff = ((order - 1) * (tail - self.epsilon)).exp()
                 best = smallest(best, chernoff, (tail / 2).sqrt())
         return best
+
+    def kinks(self, line: Line) -> list[float]:
+        """Also where the loss of the pair passes epsilon: on one side of it delta is zero."""
+        found = super().kinks(line)
+        if isinstance(self.family, Restricted) and self.family.crosses(line.start, line.end, line.d, self.epsilon):
+            low, high = line.start, line.end
+            rising = self.family.loss(ball(low), line.d) < self.epsilon
+            while low < (middle := 0.5 * low + 0.5 * high) < high:
+                below = self.family.loss(ball(middle), line.d) < self.epsilon
+                low, high = (middle, high) if bool(below) == bool(rising) else (low, middle)
+            found += [low, high]
+        return found
 
     def _free(self, d: Ball) -> Ball:
         known = self._known is not None and bool(self._known[0] == d)

@@ -39,7 +39,8 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> Any:
     noise, shape = _shared(p, q)
     level = arguments.finite("epsilon", epsilon)
     if p.location.ndim or q.location.ndim:
-        return stick_formula(noise, shape, p.location, q.location, level)
+        a, b = arguments.together(p.location, q.location)
+        return stick_formula(noise, shape, a, b, level)
     if _place(p) == _place(q):
         return max(0.0, up(1 - ball(level).exp())) if level < 0.0 else 0.0
     return min(up(refine(lambda: stick(*_exact(noise, shape, p, q), ball(level)))), 1.0)
@@ -64,7 +65,8 @@ def renyi(p: Law, q: Law, alpha: float) -> Any:
     noise, shape = _shared(p, q)
     order = arguments.order("alpha", alpha)
     if p.location.ndim or q.location.ndim:
-        return renyi_formula(noise, shape, p.location, q.location, order)
+        a, b = arguments.together(p.location, q.location)
+        return renyi_formula(noise, shape, a, b, order)
     if _place(p) == _place(q):
         return 0.0
     if math.isinf(order):

@@ -37,10 +37,32 @@ class Restricted:
         if is_taylor(level) and not p[0].is_exact():
             level = tightened(level, lambda at: epsilon + self.kept(at).log() - self.kept(at + d).log(), p[0])
         weight = epsilon.exp() / zq
+        if is_taylor(p) and self._smooth_loss():
+            # The loss is monotone in the position. Where it is below epsilon all over the cell, nothing is given away;
+            # where it is above, the threshold lies inside, and without a clip the series has no kink.
+            low, high = (self.loss(end, d) for end in (p[0].lower(), p[0].upper()))
+            if low <= epsilon and high <= epsilon:
+                return {0: ball(0.0)}
+            if low >= epsilon and high >= epsilon:
+                t = self.noise.free_threshold(p, d, level)
+                start = self.spans[0][0]
+                below_p, below_q = (self.noise.mass(shifted(start, at), t - at) for at in (p, p + d))
+                return {0: below_p / zp - below_q * weight}
         return {
             i: self._below(p, t) / zp - self._below(p + d, t) * weight
             for i, t in enumerate(self.noise.thresholds(p, d, level))
         }
+
+    def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
+        """Whether the loss passes epsilon between two positions, where it is monotone."""
+        if math.isinf(start) or math.isinf(end) or not self._smooth_loss():
+            return False
+        low, high = self.loss(ball(start), d), self.loss(ball(end), d)
+        return bool((low < epsilon and high > epsilon) or (low > epsilon and high < epsilon))
+
+    def _smooth_loss(self) -> bool:
+        """Whether the support is an interval with a finite left end, seen by noise without edges."""
+        return len(self.spans) == 1 and self.spans[0][0] is not None and not self.limited
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction: the supremum of log P/Q, at the left end of the support."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up
 from rangebound.privacy.positions import Line
 
-CELLS = 4_000
+CELLS, DECIDING = 4_000, 1_500
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
@@ -43,7 +43,7 @@ class Objective(Protocol):
         About a wide ball: all that may be the largest somewhere in it; with `only`, just those.
         """
 
-    def kinks(self, d: Ball) -> list[float]:
+    def kinks(self, line: Line) -> list[float]:
         """Positions where a branch may not be smooth, each rounded both ways: cells are cut there first."""
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
@@ -202,14 +202,15 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         for position in filter(math.isfinite, sorted(looks)):
             best.see(number, position, task.objective.value(ball(position), line.d))
     for number, (objective, line) in enumerate(tasks):
-        inner = {x for x in objective.kinks(line.d) if line.start < x < line.end}
+        inner = {x for x in objective.kinks(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
             add(number, start, end)
     while True:
         cell = queue[0][2]
         cut = _cut(cell, tasks[cell.task].objective.step())
         refuted = best.value == math.inf or (target is not None and best.value > target)
-        if refuted or cell.upper <= enough() or cut is None or len(queue) >= CELLS:
+        limit = CELLS if target is None else DECIDING
+        if refuted or cell.upper <= enough() or cut is None or len(queue) >= limit:
             break
         heapq.heappop(queue)
         add(cell.task, cell.start, cut)

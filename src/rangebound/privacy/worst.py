@@ -22,7 +22,7 @@ from rangebound.privacy import unions
 from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line, lines
-from rangebound.privacy.search import CELLS, Found, Task, climb, enclose
+from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
@@ -252,7 +252,7 @@ def _search(setting: Setting, make: Make, target: float | None = None) -> Found:
         with precision(prec):
             found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target)
         decided = found.closed if target is None else found.upper <= target or found.lower > target
-        if decided or math.isinf(found.lower) or len(found.cells) >= CELLS:
+        if decided or math.isinf(found.lower) or len(found.cells) >= DECIDING:
             break  # more bits do not help a search that ran out of cells
     assert found is not None
     return found
@@ -324,11 +324,15 @@ def _pair(side: Setting, setting: Setting, line: Line, position: float) -> tuple
     if math.isinf(position):
         return sign * position, sign * position
     other = line.far if line.near == position else position + line.far - line.near
-    hull = side.answers.hull
-    position, other = min(max(position, hull.lower), hull.upper), min(max(other, hull.lower), hull.upper)
+    position, other = _inside(side.answers, position), _inside(side.answers, other)
     if Fraction(other) - Fraction(position) > Fraction(side.sensitivity):
         other = math.nextafter(other, position)
     return sign * position + 0.0, sign * other + 0.0
+
+
+def _inside(answers: Interval | Union, x: float) -> float:
+    """The answer nearest to x: a line may reach over the end of a span by one ulp."""
+    return min((min(max(x, lower), upper) for lower, upper in answers.spans), key=lambda y: abs(y - x))
 
 
 def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float) -> tuple[float, float]:
