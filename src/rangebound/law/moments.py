@@ -119,7 +119,8 @@ def _partial(noise: Noise, family: Any, start: Ball, end: Ball | None) -> tuple[
 def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
     """The same integrals by Gauss-Legendre sums, weights kept in logarithms until the end."""
     logs: list[Floats] = []
-    offsets: list[Floats] = []
+    places: list[Floats] = []  # what is published there
+    offsets: list[Floats] = []  # its distance from the true answer
     for lower, upper in shape.spans:
         for sign in (1.0, -1.0):
             a, b = (lower, upper) if sign > 0 else (-upper, -lower)
@@ -139,6 +140,9 @@ def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
             with np.errstate(divide="ignore"):
                 logs.append(np.log(width) + noise.log_pdf(y))
             offsets.append(sign * y)
+            # From the end of the span, where that is nearer: far outside, the location has no digits left for it.
+            base = np.where(start > 0.0, sign * a if np.isfinite(a) else 0.0, location)
+            places.append(base[:, None] + sign * h)
     if shape.points:
         points, at = np.asarray(shape.points), location[:, None]
         if shape.cells:
@@ -147,10 +151,13 @@ def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
         else:
             logs.append(noise.log_pdf(points - at))
         offsets.append(points - at)
+        places.append(np.broadcast_to(points, (len(location), len(points))))
     log_weights, offset = np.concatenate(logs, axis=-1), np.concatenate(offsets, axis=-1)
     weights = np.exp(log_weights - log_sum(log_weights)[:, None])
     bias = np.sum(weights * offset, axis=-1)
     mae = np.sum(weights * np.abs(offset), axis=-1)
     mse = np.sum(weights * offset * offset, axis=-1)
-    variance = np.sum(weights * (offset - bias[:, None]) ** 2, axis=-1)
-    return Moments(location + bias, variance, bias, mae, mse)
+    place = np.concatenate(places, axis=-1)
+    mean = np.sum(weights * place, axis=-1)
+    variance = np.sum(weights * (place - mean[:, None]) ** 2, axis=-1)
+    return Moments(mean, variance, bias, mae, mse)

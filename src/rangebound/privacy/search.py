@@ -123,6 +123,8 @@ def bound(
     upper = min(upper, max(_by_taylor(objective, start, end, d, at, seen, order), 0.0))
     if upper <= enough:
         return upper
+    if math.isinf(upper):
+        at(_middle(start, end))  # it may really be infinite, and then a single position shows it
     return min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
 
 
