@@ -50,9 +50,7 @@ def cases() -> list[tuple[str, float, Callable[[], float]]]:
     grid = rb.Grid(step=0.5, within=rb.Interval(0, 10))
     laplace = rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0, delta=1e-3)
     gauss = rb.calibrate(noise=rb.Gaussian, query=query, epsilon=1.0, delta=1e-6)
-    wide = rb.Mechanism(
-        noise=rb.Gaussian(scale=3.0), query=rb.Query(range=rb.Interval(0, 1000), sensitivity=1.0)
-    )
+    wide = rb.Mechanism(noise=rb.Gaussian(scale=3.0), query=rb.Query(range=rb.Interval(0, 1000), sensitivity=1.0))
     found: list[tuple[str, float, Callable[[], float]]] = []
 
     def add(name: str, bar: float, call: Callable[[], Any], inner: int = 1) -> None:
@@ -87,12 +85,16 @@ def cases() -> list[tuple[str, float, Callable[[], float]]]:
     add("certify (1, 1e-6), Gaussian [0,10]", 3.0, lambda: rb.certify(gauss, 1.0, 1e-6))
     text = rb.certify(gauss, 1.0, 1e-6).to_json()
     add("verify the same", 3.0, lambda: rb.verify(text))
-    add("calibrate pure Laplace [0,10]", 1 / 5000, lambda: rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0), 200)
+    add(
+        "calibrate pure Laplace [0,10]", 1 / 5000, lambda: rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0), 200
+    )
     if find_spec("diffprivlib"):
         from diffprivlib.mechanisms import LaplaceBoundedDomain  # type: ignore[import-not-found]
 
         def peer() -> float:
-            return float(LaplaceBoundedDomain(epsilon=1.0, sensitivity=1.0, lower=0.0, upper=10.0).effective_epsilon() or 0)
+            return float(
+                LaplaceBoundedDomain(epsilon=1.0, sensitivity=1.0, lower=0.0, upper=10.0).effective_epsilon() or 0
+            )
 
         add("  diffprivlib: the same", INF, peer, 200)
     for gaps in (1_000, 10_000, 100_000):
@@ -120,7 +122,9 @@ def _gapped(gaps: int) -> rb.Query:
 
 def _import_time() -> float:
     code = "import time; t = time.perf_counter(); import rangebound; print(time.perf_counter() - t)"
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(REPEATS)]
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(REPEATS)
+    ]
     return statistics.median(float(run.stdout) for run in runs)
 
 

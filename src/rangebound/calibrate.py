@@ -29,6 +29,7 @@ from rangebound.query import Query
 from rangebound.support import Interval, Support, Union
 
 _CLOSE = 2e-10  # how far above the smallest scale the answer may be, relative
+_LARGEST_EPSILON = 1e6
 _RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
 
 
@@ -57,6 +58,16 @@ class _Request:
 
     def mechanism(self, scale: float) -> Mechanism:
         return Mechanism(noise=self.noise(scale), query=self.query, support=self.support, bounding=self.bounding)
+
+    def start(self) -> Mechanism:
+        """A mechanism to begin with: at the natural scale, or the first larger one whose noise reaches the support."""
+        scale = self.query.sensitivity / self.epsilon
+        for _ in range(60 if self.family is TruncatedLaplacian else 0):
+            try:
+                return self.mechanism(scale)
+            except ArgumentError:
+                scale *= 2.0
+        return self.mechanism(self.query.sensitivity / self.epsilon)
 
     def _reach(self) -> float:
         """Limit over scale of the truncated Laplacian: ln(1 + (e^eps - 1)/(2 delta)), rounded up [geng2020, Def 3]."""
@@ -95,6 +106,8 @@ def calibrate(
     arguments.instance("query", query, Query, "a Query")
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
+    if epsilon > _LARGEST_EPSILON:
+        raise ArgumentError(f"epsilon={epsilon}: must be at most {_LARGEST_EPSILON:g}; so large a one protects nobody")
     natural = query.sensitivity / epsilon
     if not 1e-305 < natural < 1e305:
         raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
@@ -125,7 +138,7 @@ def _refuse_hopeless(request: _Request, notion: Notion) -> None:
             f"delta={request.delta}: truncated Laplacian noise needs a delta in (0, 1/2), because its edge shows; "
             "use Laplace for pure privacy"
         )
-    mechanism = request.mechanism(request.query.sensitivity / request.epsilon)
+    mechanism = request.start()
     if request.family is Gaussian and request.delta == 0.0:
         low, high = mechanism.shape.ends
         tails = math.isinf(low) or math.isinf(high)
@@ -142,7 +155,7 @@ def _dp_scale(request: _Request) -> float:
     quick = _laplace_on_interval(request) if request.delta == 0.0 else None
     if quick is not None:
         return quick
-    start = request.mechanism(request.query.sensitivity / request.epsilon)
+    start = request.start()
     if request.delta == 0.0 and _is_union(request, start):
         lowers, uppers = np.asarray(start.shape.spans).T
         return unions.dp_scale(lowers, uppers, request.epsilon, request.query.sensitivity)
@@ -186,11 +199,15 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
 def _by_violations(request: _Request, cap: float) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
     natural = request.query.sensitivity / request.epsilon
-    scale, low, slack = min(natural, 0.999 * cap), 0.0, _CLOSE
+    scale, low, slack = min(request.start().noise.scale, 0.999 * cap), 0.0, _CLOSE
     while True:
         if scale >= cap and low > 0.0:
             return cap
-        violation = find_violation(request.mechanism(scale).setting, request.epsilon, request.delta)
+        try:
+            mechanism = request.mechanism(scale)
+        except ArgumentError:  # the noise no longer reaches the support: the least scale that does is the answer
+            return _first_in_reach(request, scale, 2.0 * scale)
+        violation = find_violation(mechanism.setting, request.epsilon, request.delta)
         if violation is not None:
             needed = _pair_scale(request, violation, scale, natural)
             if needed > scale:
@@ -204,6 +221,18 @@ def _by_violations(request: _Request, cap: float) -> float:
         else:
             scale *= 0.5
             _inside_range(scale, natural)
+
+
+def _first_in_reach(request: _Request, low: float, high: float) -> float:
+    """The least scale that is possible at all, between one that is not and one that is, and is private."""
+    while high - low > 1e-10 * high:
+        middle = 0.5 * (low + high)
+        try:
+            private = find_violation(request.mechanism(middle).setting, request.epsilon, request.delta) is None
+        except ArgumentError:
+            private = False
+        low, high = (low, middle) if private else (middle, high)
+    return high
 
 
 def _pair_scale(request: _Request, violation: Violation, scale: float, natural: float) -> float:
@@ -230,7 +259,7 @@ def _pair_scale(request: _Request, violation: Violation, scale: float, natural: 
 
 
 def _metric_scale(request: _Request) -> float:
-    start = request.mechanism(request.query.sensitivity / request.epsilon)
+    start = request.start()
     if _is_union(request, start):
         lowers, uppers = np.asarray(start.shape.spans).T
         return unions.metric_scale(lowers, uppers, request.epsilon, request.query.sensitivity)

@@ -184,7 +184,10 @@ class Oracle:
             return mp.inf
         if mp.isinf(order):
             ends = [self._log_ratio(p, q, x, a, b) for a, b in pieces for x in (a, b)]
-            return max([_sum([x, -mp.log(zp), mp.log(zq)], 1) for x in ends] + [_sum([mp.log(a), -mp.log(b)], 1) for a, b in atoms])
+            return max(
+                [_sum([x, -mp.log(zp), mp.log(zq)], 1) for x in ends]
+                + [_sum([mp.log(a), -mp.log(b)], 1) for a, b in atoms]
+            )
         logs = [order * mp.log(a) + (1 - order) * mp.log(b) for a, b in atoms]
         logs += [self._log_blend(p, q, order, a, b) - order * mp.log(zp) - (1 - order) * mp.log(zq) for a, b in pieces]
         top = max(logs)
@@ -212,12 +215,14 @@ class Oracle:
             return max(a - mp.exp(epsilon) * b, mp.mpf(0))
 
         cuts = []
+        far = 60 * self.scale
         for a, b in self._pieces(p, q):
-            if mp.isfinite(a) and mp.isfinite(b) and above(a) * above(b) < 0:
-                low, high = a, b
+            low, high = max(a, min(p, q) - far), min(b, max(p, q) + far)
+            start = low
+            if low < high and above(low) * above(high) < 0:
                 for _ in range(mp.mp.prec):
                     middle = (low + high) / 2
-                    low, high = (middle, high) if above(middle) * above(a) > 0 else (low, middle)
+                    low, high = (middle, high) if above(middle) * above(start) > 0 else (low, middle)
                 cuts.append(low)
         return mp.fsum(self._integral(positive, p, q, cuts))
 

@@ -1,4 +1,4 @@
-"""The cube: every noise, bounding and support, with the query's range equal to the support, smaller, larger, disjoint."""
+"""The cube: every noise, bounding and support, and the query's range equal to the support, smaller, larger, disjoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOISES = {
 }
 BOUNDINGS = {"truncate": rb.TRUNCATE, "rectify": rb.RECTIFY, "quantize": rb.QUANTIZE, "unbounded": rb.UNBOUNDED}
 
-# Each support with the ranges to ask it for. A range equal to a grid is the grid's hull, and nothing lies outside a line.
+# Each support with the ranges to ask it for. A range equal to a grid is its hull, and nothing lies outside a line.
 SUPPORTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "interval": (
         rb.Interval(-1, 2),
@@ -106,9 +106,7 @@ class Cell(NamedTuple):
         """The mechanism of the cell; refused ones raise here."""
         support, ranges = SUPPORTS[self.support]
         query = rb.Query(range=ranges[self.range], sensitivity=1.0)
-        return rb.Mechanism(
-            noise=NOISES[self.noise], query=query, support=support, bounding=BOUNDINGS[self.bounding]
-        )
+        return rb.Mechanism(noise=NOISES[self.noise], query=query, support=support, bounding=BOUNDINGS[self.bounding])
 
     def reason(self) -> str | None:
         """Why the cell is refused, or None where it is allowed."""

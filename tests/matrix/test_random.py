@@ -43,7 +43,9 @@ def draw(generator: np.random.Generator) -> Case:
         return Case(mechanism, p, q, epsilon, float(1.0 + np.exp(generator.uniform(-2, 3))))
 
 
-def _noise(generator: np.random.Generator, scale: float, reach: float) -> rb.Laplace | rb.Gaussian | rb.TruncatedLaplacian:
+def _noise(
+    generator: np.random.Generator, scale: float, reach: float
+) -> rb.Laplace | rb.Gaussian | rb.TruncatedLaplacian:
     kind = generator.integers(3)
     if kind == 2:
         return rb.TruncatedLaplacian(scale=scale, limit=reach * float(generator.uniform(1.0, 1.5)))
@@ -76,7 +78,7 @@ def compare(case: Case) -> int:
     floor = renyi_floor(p, q, case.order)
     same_route(sticks, case)
     same_route(renyis, case, floor)
-    return (FLOOR <= sticks[0]) + (floor <= renyis[0] < INF)
+    return (sticks[0] >= FLOOR) + (floor <= renyis[0] < INF)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))

@@ -210,10 +210,11 @@ class ExactTruncatedLaplacian(ExactNoise):
         return arb.nan()
 
     def thresholds(self, p: Any, d: Ball, level: Ball) -> list[Any]:
-        """Where the log-ratio of the pair (p, p + d) falls through `level`, and where the right one's noise begins."""
+        """Where the log-ratio falls through `level`, where the right one's noise begins, where the left one's ends."""
         begins = p + (d - self.limit)
-        inner = [smallest(largest(t, begins), p + self.limit) for t in self.whole.thresholds(p, d, level)]
-        return [begins, *inner]
+        ends = p + self.limit
+        inner = [smallest(largest(t, begins), ends) for t in self.whole.thresholds(p, d, level)]
+        return [begins, *inner, ends]
 
     def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order); infinite where only the left one lives."""

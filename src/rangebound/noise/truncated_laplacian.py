@@ -69,6 +69,7 @@ class TruncatedLaplacian:
         inner = self.untruncated.crossing(p, q, level)
         begins, ends = q - self.limit, p + self.limit
         inner = xp.where(level * self.scale > q - p, begins, inner)
+        inner = xp.where(level * self.scale < p - q, ends, inner)
         return xp.maximum(xp.minimum(inner, ends), begins)
 
     def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:

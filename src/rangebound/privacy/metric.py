@@ -36,7 +36,9 @@ def _side_score(side: Setting) -> Ball:
     # The share of outputs right of q falls along a span and rises along a gap: it is largest where a span begins.
     starts = side.shape.points if isinstance(kind, RestrictedGrid) else [start for start, _ in side.shape.spans]
     places += [x for x in starts if hull.lower <= x <= hull.upper]
-    scores = [_laplace_score(side.shape, kind, at, side.noise) for at in places]
+    if isinstance(kind, RestrictedGrid):  # there must be an output on the left to be seen
+        places = [at for at in places if at > side.shape.points[0]]
+    scores = [_laplace_score(side.shape, kind, at, side.noise) for at in places] or [ball(0.0)]
     best = scores[0]
     for score in scores[1:]:
         best = best.max(score)

@@ -28,11 +28,15 @@ class _Common:
         self.family = family(noise, shape)
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
         self._step = noise.scale
+        self._size = len(shape.spans) + len(shape.points)
         self._gaussian = isinstance(noise, Gaussian)
         self._ends = [] if self._gaussian else _ends(noise, shape)
 
     def step(self) -> float:
         return self._step
+
+    def size(self) -> int:
+        return self._size
 
     def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         return {0: self.value(p, d)}

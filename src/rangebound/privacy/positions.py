@@ -30,6 +30,25 @@ class Line:
         """The distance of every pair on the line, exactly."""
         return ball(self.far) - ball(self.near)
 
+    def clipped(self, low: float, high: float) -> list[Line]:
+        """The pairs as they are after clipping both answers to [low, high], of those that collapse only the widest."""
+        d = self.far - self.near
+        if self.start == self.end:  # one pair: clip it, exactly where it is given by its ends
+            other = self.far if self.near == self.start else _sum(self.start, d, +1)
+            a, b = min(max(self.start, low), high), min(max(other, low), high)
+            return [Line(a, a, b, a)] if a < b else []
+        found = []
+        start, end = max(self.start, low), min(self.end, _sum(high, -d, +1))
+        if start <= end:
+            found.append(Line(start, end, self.far, self.near))
+        if self.start < low:
+            reach = min(_sum(min(self.end, low), d, +1), high)
+            found += [Line(low, low, reach, low)] if low < reach else []
+        if self.end > high - d:
+            first = max(self.start, _sum(high, -d, -1), low)
+            found += [Line(first, first, high, first)] if first < high else []
+        return found
+
 
 def lines(answers: Interval | Union, sensitivity: float) -> list[Line]:
     """Lines of pairs that dominate every pair of `answers` at most `sensitivity` apart.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up
 from rangebound.privacy.positions import Line
 
-CELLS, DECIDING = 4_000, 1_500
+CELLS, DECIDING = 8_000, 1_000
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
@@ -51,6 +51,9 @@ class Objective(Protocol):
 
     def step(self) -> float:
         """A natural length, for cutting an infinite cell."""
+
+    def size(self) -> int:
+        """How much one evaluation costs: the number of spans and atoms."""
 
 
 class Task(NamedTuple):
@@ -177,6 +180,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     value above it is found (`lower > target`). If it ends with neither, it ran into its limits.
     """
     best = _Best()
+    size = max(2, *(task.objective.size() for task in tasks))
     queue: list[tuple[float, int, Cell]] = []
     count = 0
 
@@ -211,7 +215,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         cell = queue[0][2]
         cut = _cut(cell, tasks[cell.task].objective.step())
         refuted = best.value == math.inf or (target is not None and best.value > target)
-        limit = CELLS if target is None else DECIDING
+        limit = CELLS // size if target is None else DECIDING
         if refuted or cell.upper <= enough() or cut is None or len(queue) >= limit:
             break
         heapq.heappop(queue)
@@ -244,7 +248,7 @@ def climb(task: Task, position: float) -> float:
     """A position near a local maximum, by Newton steps from `position`: better lower bounds, no claim."""
     objective, line = task.objective, task.line
     d = line.d
-    best, step = -math.inf, objective.step()
+    best, step, move = -math.inf, objective.step(), 0.0
     here = position
     for _ in range(30):
         pieces = [piece for piece in objective.branches(taylor(ball(here), 2), d).values() if is_taylor(piece)]

@@ -26,7 +26,7 @@ from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
-_LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e4
+_LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
 _MANY = 64  # spans from which a union is worth the special treatment
 
 
@@ -46,16 +46,15 @@ class Setting:
 
     def lines(self) -> list[Line]:
         """The pairs to look at. A truncated Laplace law does not change beyond the ends of its support."""
-        answers: Interval | Union | None = self.answers
+        hull = self.answers.hull
+        if hull.upper - hull.lower <= self.sensitivity:
+            found = [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
+        else:
+            found = lines(self.answers, self.sensitivity)
         if self.shape.normalised and isinstance(self.noise, Laplace):
-            answers = _cut_to(self.answers, self.shape)
-        if answers is None:
-            return []
-        width = answers.hull.upper - answers.hull.lower
-        if width <= self.sensitivity:
-            hull = answers.hull
-            return [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
-        return lines(answers, self.sensitivity)
+            low, high = self.shape.ends
+            return [part for line in found for part in line.clipped(low, high)]
+        return found
 
     def pairs(self) -> list[tuple[Setting, Line]]:
         """Every direction with every line of pairs."""
@@ -373,18 +372,6 @@ def _somewhere(setting: Setting) -> tuple[float, float]:
 def _mirrored(answers: Interval | Union) -> Interval | Union:
     spans = [(-b, -a) for a, b in reversed(answers.spans)]
     return Interval(*spans[0]) if isinstance(answers, Interval) else Union(*spans)
-
-
-def _cut_to(answers: Interval | Union, shape: Shape) -> Interval | Union | None:
-    """The range seen through clipping to the hull of the support; None where that leaves one point."""
-    low, high = shape.ends
-    spans = [(min(max(a, low), high), min(max(b, low), high)) for a, b in answers.spans]
-    if spans[0][0] == spans[-1][1]:
-        return None
-    spans = [(a, b) for a, b in spans if a < b] or [(spans[0][0], spans[-1][1])]
-    if isinstance(answers, Union) and (spans[0][0] != low or spans[-1][1] != high) and len(spans) < len(answers.spans):
-        return Interval(min(max(answers.hull.lower, low), high), min(max(answers.hull.upper, low), high))
-    return Interval(*spans[0]) if len(spans) == 1 else Union(*spans)
 
 
 def _symmetric(setting: Setting) -> bool:

@@ -19,6 +19,7 @@ from rangebound.support import Interval, Union
 Floats = npt.NDArray[np.float64]
 
 _SCAN = 257
+_RIPPLES = 1000  # more ends than this are not looked at one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -54,7 +55,7 @@ def worst_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error:
     reach = 60.0 * noise.scale
     low = low if math.isfinite(low) else min(ends) - reach
     high = high if math.isfinite(high) else max(ends) + reach
-    inner = [x for span in (*answers.spans, *shape.spans) for x in span if low <= x <= high]
+    inner = [x for x in _landmarks(shape, answers) if low <= x <= high]
     near = [
         x + k * noise.scale
         for x in inner
@@ -82,7 +83,7 @@ def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Erro
         raise ArgumentError(f"range={answers}: must be bounded for an average over it")
     places, weights = [], []
     for lower, upper in answers.spans:
-        cuts = {lower, upper}
+        cuts = {lower, upper, *(x for x in _landmarks(shape, answers) if lower < x < upper)}
         for end in (*shape.ends, lower, upper):
             for k in (-16.0, -8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0):
                 x = end + k * noise.scale
@@ -97,6 +98,14 @@ def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Erro
     weight = weight / weight.sum()
     found = moments(noise, shape, at)
     return Error(bias=float(weight @ np.abs(found.bias)), mae=float(weight @ found.mae), mse=float(weight @ found.mse))
+
+
+def _landmarks(shape: Shape, answers: Interval | Union) -> list[float]:
+    """Ends of spans and points, and what lies halfway between them: the errors rise and fall from one to the next."""
+    ends = sorted({x for span in (*answers.spans, *shape.spans) for x in span if math.isfinite(x)} | set(shape.points))
+    if len(ends) > _RIPPLES:
+        return [ends[0], ends[-1]]
+    return sorted({*ends, *(0.5 * a + 0.5 * b for a, b in itertools.pairwise(ends))})
 
 
 def _steps(cuts: list[float]) -> list[tuple[float, float]]:

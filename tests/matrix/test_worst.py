@@ -1,0 +1,155 @@
+"""The worst case of every cell: a narrow enclosure, never below any pair, and attained to six digits by brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from tests.matrix.brute import Number, delta_at, loss, random_pairs, renyi_at, scan
+from tests.matrix.cells import ALLOWED, Cell
+from tests.matrix.deadline import deadline
+
+WIDTH = 1e-6  # the widest enclosure, relative
+NOTHING = 1e-30  # a worst case below this is zero
+ROUNDING = 1e-13  # absolute error of the pair formulas in doubles, a few logarithms long
+FARTHEST = 1e-3  # how much of a supremum at infinity is still missing at the far end of the scan
+PAIRS = 400
+
+
+def is_enclosure(worst: Worst) -> None:
+    """Fail unless the ends are in order, and as near to each other as they should be."""
+    assert 0.0 <= worst.lower <= worst.upper, worst
+    if math.isinf(worst.upper):
+        assert math.isinf(worst.lower), f"{worst}: nothing shows that it is infinite"
+    elif worst.upper > NOTHING:
+        assert worst.upper - worst.lower <= WIDTH * worst.upper, worst
+
+
+def covers(mechanism: rb.Mechanism, worst: Worst, number: Number, seed: int) -> None:
+    """Fail unless the upper end is at least what every pair gives away, and little more than the worst one."""
+    values = number(*random_pairs(mechanism, PAIRS, seed))
+    assert worst.upper >= values.max() * (1.0 - 1e-10) - ROUNDING, (worst, values.max())
+    best, pair = scan(mechanism, number)
+    if np.isfinite(worst.pair).all():  # a peak may be too narrow for a scan; the pair itself shows whether it is there
+        best = max(best, float(number(*np.asarray(worst.pair)[:, None])[0]))
+    assert worst.upper >= best * (1.0 - 1e-8) - ROUNDING, (worst, best, pair)
+    if math.isfinite(worst.upper):
+        slack = FARTHEST if supremum_at_infinity(mechanism) else 2.0 * WIDTH
+        assert worst.upper <= best * (1.0 + slack) + ROUNDING, (worst, best, pair)
+
+
+def supremum_at_infinity(mechanism: rb.Mechanism) -> bool:
+    """Gaussian noise and a range that goes on beyond the support: the worst pair may be infinitely far out."""
+    return isinstance(mechanism.noise, rb.Gaussian) and not mechanism.query.range.bounded
+
+
+def attained(mechanism: rb.Mechanism, worst: Worst, value: float) -> None:
+    """Fail unless the pair is one of neighbours and has the lower end of the enclosure."""
+    p, q = worst.pair
+    assert abs(p - q) <= mechanism.query.sensitivity * (1.0 + 1e-12)
+    assert value == pytest.approx(worst.lower, rel=1e-8, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+def test_pure_epsilon(cell: Cell) -> None:
+    mechanism = cell.mechanism()
+    with deadline(cell):
+        worst = worst_loss(mechanism.setting)
+    is_enclosure(worst)
+    covers(mechanism, worst, loss(mechanism), seed=21)
+    if math.isinf(worst.upper):
+        near, far = (scan(mechanism, loss(mechanism, far=reach))[0] for reach in (30.0, 300.0))
+        if not mechanism.query.range.bounded:  # farther out than a scan in floats can see
+            out, step = 1e4 * mechanism.noise.scale, mechanism.query.sensitivity
+            far = max(
+                far, *(rb.renyi(mechanism.law(s * (out + step)), mechanism.law(s * out), math.inf) for s in (-1, 1))
+            )
+            far = max(
+                far, *(rb.renyi(mechanism.law(s * out), mechanism.law(s * (out + step)), math.inf) for s in (-1, 1))
+            )
+        assert far > 1e3 or far > 5.0 * near, "nothing grows without limit"
+    assert mechanism.epsilon() == worst.upper
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+def test_delta(cell: Cell, epsilon: float) -> None:
+    mechanism = cell.mechanism()
+    with deadline(cell):
+        worst = worst_delta(mechanism.setting, epsilon)
+    is_enclosure(worst)
+    covers(mechanism, worst, delta_at(mechanism, epsilon), seed=22)
+    if worst.lower > 0.0 and np.isfinite(worst.pair).all():
+        attained(mechanism, worst, rb.hockey_stick(*map(mechanism.law, worst.pair), epsilon))
+
+
+# A known limit: seen from far outside, the atoms of a rounded Gaussian vary so fast with the position that the search
+# ends with a wider enclosure. It is still an enclosure, and the published upper end is safe.
+WIDE = {("gaussian-quantize-grid-line", 8.0): 3e-2}
+
+
+@pytest.mark.parametrize("order", [1.5, 8.0])
+@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+def test_renyi(cell: Cell, order: float) -> None:
+    mechanism = cell.mechanism()
+    if (str(cell), order) in WIDE:
+        worst = worst_renyi(mechanism.setting, order)
+        assert worst.lower <= worst.upper <= worst.lower * (1.0 + WIDE[str(cell), order])
+        attained(mechanism, worst, rb.renyi(*map(mechanism.law, worst.pair), order))
+        return
+    with deadline(cell):
+        worst = worst_renyi(mechanism.setting, order)
+    is_enclosure(worst)
+    covers(mechanism, worst, renyi_at(mechanism, order), seed=23)
+    if 0.0 < worst.lower < math.inf and np.isfinite(worst.pair).all():
+        attained(mechanism, worst, rb.renyi(*map(mechanism.law, worst.pair), order))
+
+
+@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+def test_epsilon_at_a_delta(cell: Cell) -> None:
+    mechanism, delta = cell.mechanism(), 1e-3
+    with deadline(cell):
+        worst = worst_epsilon(mechanism.setting, delta)
+    is_enclosure(worst)
+    if math.isinf(worst.upper):
+        assert scan(mechanism, delta_at(mechanism, 40.0))[0] > delta
+        return
+    assert scan(mechanism, delta_at(mechanism, worst.upper))[0] <= delta * (1.0 + 1e-8) + ROUNDING
+    if worst.upper > 1e-6:
+        less = worst.upper * (1.0 - 1e-5)
+        at_pair = np.isfinite(worst.pair).all() and rb.hockey_stick(*map(mechanism.law, worst.pair), less)
+        assert at_pair > delta or scan(mechanism, delta_at(mechanism, less))[0] > delta
+
+
+@pytest.mark.parametrize(
+    "cell", [cell for cell in ALLOWED if cell.range == "equal" and cell.noise != "truncated_laplacian"], ids=str
+)
+def test_the_methods_of_a_mechanism_publish_the_upper_end(cell: Cell) -> None:
+    mechanism = cell.mechanism()
+    assert mechanism.delta(0.5) == worst_delta(mechanism.setting, 0.5).upper
+    assert mechanism.epsilon(1e-3) == worst_epsilon(mechanism.setting, 1e-3).upper
+    orders = np.array([1.5, math.inf])
+    assert mechanism.rdp(orders).tolist() == [worst_renyi(mechanism.setting, 1.5).upper, mechanism.epsilon()]
+
+
+def test_brute_force_catches_an_understated_worst_case() -> None:
+    """A control: holohan2018 looks at the ends alone, and with a delta the worst position is inside."""
+    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
+    at_end = rb.hockey_stick(mechanism.law(-1.0), mechanism.law(0.0), 1.0)
+    true = worst_delta(mechanism.setting, 1.0)
+    assert at_end < true.lower
+    with pytest.raises(AssertionError):
+        covers(mechanism, Worst(at_end, at_end, (-1.0, 0.0)), delta_at(mechanism, 1.0), seed=22)
+    with pytest.raises(AssertionError):
+        covers(mechanism, Worst(0.5, 0.5, (-1.0, 0.0)), delta_at(mechanism, 1.0), seed=22)
+
+
+def test_a_wide_enclosure_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        is_enclosure(Worst(0.1, 0.1001, (0.0, 1.0)))
+    with pytest.raises(AssertionError):
+        is_enclosure(Worst(0.0, math.inf, (0.0, 1.0)))

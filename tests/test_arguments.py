@@ -1,0 +1,221 @@
+"""Checks of arguments: one clear error, with the name and the value, and never a repair."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, ArgumentTypeError, RangeboundError
+
+SCALAR_CHECKS = {
+    "real": arguments.real,
+    "finite": arguments.finite,
+    "positive": arguments.positive,
+    "nonnegative": arguments.nonnegative,
+    "probability": arguments.probability,
+    "order": arguments.order,
+}
+NOT_NUMBERS = [
+    None,
+    True,
+    np.True_,
+    "1",
+    b"1",
+    bytearray(b"1"),
+    1j,
+    np.complex128(1),
+    Decimal(1),
+    Fraction(1, 2),
+    [1.0],
+    (1.0,),
+    {1.0},
+    {"a": 1.0},
+    np.array([1.0]),
+    np.array([1.0, 2.0]),
+    np.array(1.0, dtype=object),
+    np.datetime64("2020-01-01"),
+    np.timedelta64(1, "s"),
+    object(),
+    float,
+]
+
+
+@pytest.mark.parametrize("check", SCALAR_CHECKS.values(), ids=SCALAR_CHECKS)
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=lambda value: f"{type(value).__name__}")
+def test_what_is_no_number_is_a_type_error(check, value):
+    with pytest.raises(ArgumentTypeError, match=r"^thing=") as caught:
+        check("thing", value)
+    assert repr(value)[:40] in str(caught.value)
+
+
+@pytest.mark.parametrize("check", SCALAR_CHECKS.values(), ids=SCALAR_CHECKS)
+@pytest.mark.parametrize("kind", [float, np.float16, np.float32, np.float64, np.longdouble])
+def test_nan_of_every_kind_is_refused(check, kind):
+    with pytest.raises(ArgumentError, match="thing=nan"):
+        check("thing", kind("nan"))
+
+
+@pytest.mark.parametrize("check", SCALAR_CHECKS.values(), ids=SCALAR_CHECKS)
+@pytest.mark.parametrize("digits", [400, 5000], ids="10**{}".format)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_beyond_every_double_is_refused(check, digits, sign):
+    with pytest.raises(ArgumentError, match=r"^thing="):
+        check("thing", sign * 10**digits)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, np.int64(2**53 + 1), np.uint64(2**64 - 1), np.longdouble("0.1")])
+def test_a_number_that_is_no_double_is_refused_rather_than_rounded(value):
+    if float(value) == value:
+        assert arguments.real("thing", value) == value  # a platform whose long double is a double
+        return
+    with pytest.raises(ArgumentError, match=r"^thing="):
+        arguments.real("thing", value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        int,
+        float,
+        np.int8,
+        np.uint8,
+        np.int16,
+        np.uint16,
+        np.int32,
+        np.uint32,
+        np.int64,
+        np.uint64,
+        np.float16,
+        np.float32,
+        np.float64,
+        np.longdouble,
+    ],
+)
+def test_numbers_of_every_kind_are_taken_exactly(kind):
+    for check in (arguments.real, arguments.finite, arguments.positive, arguments.nonnegative, arguments.order):
+        number = check("thing", kind(3))
+        assert type(number) is float
+        assert number == 3.0
+
+
+@given(st.floats(allow_nan=False))
+def test_every_double_is_taken_as_it_is(number):
+    assert arguments.real("thing", number) == number
+    assert arguments.real("thing", np.float64(number)) == number
+
+
+@given(st.floats() | st.integers())
+def test_each_rule_holds_exactly(number):
+    rules = {
+        arguments.finite: lambda x: math.isfinite(x),
+        arguments.positive: lambda x: math.isfinite(x) and x > 0,
+        arguments.nonnegative: lambda x: math.isfinite(x) and x >= 0,
+        arguments.probability: lambda x: 0 <= x < 1,
+        arguments.order: lambda x: x > 1,
+    }
+    for check, rule in rules.items():
+        good = not math.isnan(number) and rule(number) and float(number) == number
+        if good:
+            assert check("thing", number) == number
+        else:
+            with pytest.raises(RangeboundError, match=r"^thing="):
+                check("thing", number)
+
+
+@pytest.mark.parametrize("check", [arguments.nonnegative, arguments.probability])
+def test_the_negative_zero_becomes_the_plain_one(check):
+    assert math.copysign(1.0, check("thing", -0.0)) == 1.0
+
+
+def test_the_reason_is_part_of_the_message():
+    with pytest.raises(ArgumentError, match="thing=0: must be positive; because so"):
+        arguments.positive("thing", 0, why="because so")
+
+
+LONG = {"str": "x" * 10**6, "list": list(range(10**5)), "int": 10**5000, "array": np.zeros(10**6)}
+
+
+@pytest.mark.parametrize("value", LONG.values(), ids=LONG)
+def test_a_long_value_is_shown_short(value):
+    assert len(arguments.shown(value)) <= 80
+
+
+def test_a_value_that_cannot_be_shown_does_not_hide_the_error():
+    class Shy:
+        def __repr__(self):
+            raise RuntimeError("no")
+
+    with pytest.raises(ArgumentTypeError, match="thing="):
+        arguments.real("thing", Shy())
+
+
+class Broken:
+    """An array of another library that refuses to be converted, as a tensor that requires a gradient does."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("call detach() first")
+
+
+BAD_ARRAYS = {
+    "None": None,
+    "True": True,
+    "str": "1",
+    "bytes": b"1",
+    "bytearray": bytearray(b"12"),
+    "complex": 1j,
+    "Decimal": Decimal(1),
+    "Fraction": Fraction(1, 2),
+    "dict": {},
+    "set": {1.0},
+    "object": object(),
+    "iterator": iter([1.0]),
+    "bool array": np.array([True, False]),
+    "bools among numbers": [True, 2.0],
+    "str array": np.array(["1"]),
+    "list of str": ["1", "2"],
+    "object array": np.array([1.0], dtype=object),
+    "complex array": np.array([1j]),
+    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "durations": np.array([1], dtype="timedelta64[s]"),
+    "records": np.zeros(2, dtype=[("a", float)]),
+    "ragged": [[1.0], [1.0, 2.0]],
+    "None among numbers": [1.0, None],
+    "masked": np.ma.masked_array([1.0, 2.0], mask=[False, True]),
+    "broken": Broken(),
+    "nan": math.nan,
+    "nan among numbers": [1.0, math.nan],
+    "nan in single precision": np.float32("nan"),
+    "infinity": [1.0, math.inf],
+    "minus infinity": -math.inf,
+    "huge integer": 10**400,
+    "huger integer": 10**5000,
+    "huge integer in a list": [1.0, 10**400],
+    "huge long double": np.longdouble("1e400"),
+}
+
+
+@pytest.mark.parametrize("value", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
+def test_bad_arrays_are_refused(value):
+    with pytest.raises(RangeboundError, match=r"^things=") as caught:
+        arguments.reals("things", value)
+    assert isinstance(caught.value, (ValueError, TypeError))
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)))
+def test_good_arrays_come_back_as_they_are(values):
+    numbers = arguments.reals("things", values)
+    assert numbers.dtype == np.float64
+    assert numbers.tolist() == values
+    assert arguments.reals("things", np.asarray(values, dtype=float)).tolist() == values
+
+
+def test_an_array_is_copied_so_that_no_one_can_change_it_later():
+    values = np.array([1.0, 2.0])
+    numbers = arguments.reals("things", values)
+    values[0] = 7.0
+    assert numbers.tolist() == [1.0, 2.0]

@@ -1,0 +1,177 @@
+"""Calibration: the smallest scale, on the private side, for every cell that makes sense."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rangebound as rb
+from rangebound.errors import ArgumentError, ClaimFalse, RangeboundError, Unsatisfiable
+
+INF = math.inf
+COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+HALF = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
+LINE = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
+UNION = rb.Query(range=rb.Union((0, 1), (1.5, 2.5)), sensitivity=1.0)
+GRID = rb.Grid(step=2.5, within=rb.Interval(0, 10))
+
+
+def cell(noise, query=COUNT, bounding=rb.TRUNCATE, epsilon=1.0, delta=0.0, support=None):
+    return {
+        "noise": noise,
+        "query": query,
+        "support": support,
+        "bounding": bounding,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+
+
+CELLS = {
+    "Laplace, interval": cell(rb.Laplace),
+    "Laplace, interval, small epsilon": cell(rb.Laplace, epsilon=1e-6),
+    "Laplace, interval, delta": cell(rb.Laplace, epsilon=0.5, delta=1e-3),
+    "Laplace, half-line": cell(rb.Laplace, HALF),
+    "Laplace, half-line, delta": cell(rb.Laplace, HALF, delta=0.01),
+    "Laplace, line": cell(rb.Laplace, LINE, rb.UNBOUNDED),
+    "Laplace, line, delta": cell(rb.Laplace, LINE, rb.UNBOUNDED, delta=0.01),
+    "Laplace, union": cell(rb.Laplace, UNION),
+    "Laplace, union, delta": cell(rb.Laplace, UNION, delta=0.01),
+    "Laplace, clamped": cell(rb.Laplace, bounding=rb.RECTIFY),
+    "Laplace, clamped, delta": cell(rb.Laplace, bounding=rb.RECTIFY, delta=0.01),
+    "Laplace, rounded": cell(rb.Laplace, bounding=rb.QUANTIZE, support=GRID),
+    "Laplace, grid": cell(rb.Laplace, support=GRID),
+    "Laplace, wider support": cell(rb.Laplace, support=rb.Interval(-5, 20)),
+    "Gaussian, interval": cell(rb.Gaussian),
+    "Gaussian, interval, delta": cell(rb.Gaussian, delta=1e-3),
+    "Gaussian, half-line, delta": cell(rb.Gaussian, HALF, delta=1e-3),
+    "Gaussian, line, delta": cell(rb.Gaussian, LINE, rb.UNBOUNDED, delta=1e-6),
+    "Gaussian, clamped, delta": cell(rb.Gaussian, bounding=rb.RECTIFY, delta=1e-6),
+    "Gaussian, rounded, delta": cell(rb.Gaussian, bounding=rb.QUANTIZE, support=GRID, delta=1e-3),
+    "Gaussian, grid": cell(rb.Gaussian, support=GRID),
+    "Gaussian, elsewhere, delta": cell(rb.Gaussian, support=rb.Interval(12, 20), delta=1e-3),
+    "truncated Laplacian, line": cell(rb.TruncatedLaplacian, LINE, rb.UNBOUNDED, delta=1e-6),
+    "truncated Laplacian, clamped": cell(rb.TruncatedLaplacian, bounding=rb.RECTIFY, delta=1e-6),
+    "truncated Laplacian, interval": cell(rb.TruncatedLaplacian, delta=1e-3),
+    "truncated Laplacian, rounded": cell(rb.TruncatedLaplacian, bounding=rb.QUANTIZE, support=GRID, delta=1e-3),
+}
+
+
+def louder(mechanism, factor):
+    """The same mechanism with its noise scaled by a factor, the reach of limited noise included."""
+    noise = {field.name: getattr(mechanism.noise, field.name) * factor for field in dataclasses.fields(mechanism.noise)}
+    return dataclasses.replace(mechanism, noise=type(mechanism.noise)(**noise))
+
+
+@pytest.mark.parametrize("request_", CELLS.values(), ids=CELLS)
+def test_a_calibrated_mechanism_certifies_and_one_percent_less_noise_does_not(request_, within):
+    epsilon, delta = request_["epsilon"], request_["delta"]
+    with within(10.0):
+        mechanism = rb.calibrate(**request_)
+        certificate = rb.certify(mechanism, epsilon, delta)
+        assert rb.verify(certificate.to_json()) == certificate
+        assert mechanism.delta(epsilon) <= delta if delta else mechanism.epsilon() <= epsilon
+    quieter = louder(mechanism, 0.99)
+    with within(10.0), pytest.raises(ClaimFalse) as caught:
+        rb.certify(quieter, epsilon, delta)
+    a, b = caught.value.pair
+    assert math.isfinite(a)
+    assert math.isfinite(b)
+    assert abs(a - b) <= quieter.query.sensitivity * (1 + 1e-12)
+    one, other = quieter.law(a), quieter.law(b)
+    if delta:
+        assert rb.hockey_stick(one, other, epsilon) > delta
+    else:
+        assert rb.renyi(one, other, INF) > epsilon
+
+
+@pytest.mark.parametrize("name", ["Laplace, interval", "Laplace, interval, delta", "Gaussian, interval, delta"])
+def test_the_scale_is_the_smallest_to_nine_digits(name):
+    request_ = CELLS[name]
+    with pytest.raises(ClaimFalse):
+        rb.certify(louder(rb.calibrate(**request_), 1 - 2e-9), request_["epsilon"], request_["delta"])
+
+
+@pytest.mark.parametrize("request_", CELLS.values(), ids=CELLS)
+def test_the_parts_of_the_answer_are_those_of_the_question(request_, within):
+    with within(10.0):
+        mechanism = rb.calibrate(**request_)
+    assert type(mechanism.noise) is request_["noise"]
+    assert mechanism.query == request_["query"]
+    assert mechanism.bounding is request_["bounding"]
+
+
+@settings(max_examples=30)
+@given(st.floats(1e-9, 50), st.floats(1e-3, 1e3), st.floats(1e-6, 1))
+def test_pure_laplace_on_an_interval_is_private_between_its_limits(epsilon, width, part):
+    query = rb.Query(range=rb.Interval(0, width), sensitivity=width * part)
+    mechanism = rb.calibrate(noise=rb.Laplace, query=query, epsilon=epsilon)
+    assert mechanism.epsilon() <= epsilon
+    natural = query.sensitivity / epsilon
+    assert natural * (1 - 1e-9) <= mechanism.noise.scale <= 2 * natural * (1 + 1e-9)
+
+
+@settings(max_examples=10)
+@given(st.floats(0.1, 3), st.floats(0.1, 3), st.sampled_from([0.0, 0.01]))
+def test_more_privacy_needs_more_noise(one, other, delta):
+    low, high = sorted((one, other))
+    scales = [rb.calibrate(noise=rb.Laplace, query=COUNT, epsilon=e, delta=delta).noise.scale for e in (low, high)]
+    assert scales[0] >= scales[1] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("query", [COUNT, HALF, UNION, LINE], ids=lambda query: repr(query.range))
+def test_the_metric_notion_implies_the_ordinary_one_and_costs_no_less(query):
+    bounding = rb.UNBOUNDED if query is LINE else rb.TRUNCATE
+    metric = rb.calibrate(noise=rb.Laplace, query=query, bounding=bounding, epsilon=1.0, notion="metric")
+    ordinary = rb.calibrate(noise=rb.Laplace, query=query, bounding=bounding, epsilon=1.0)
+    assert metric.noise.scale >= ordinary.noise.scale * (1 - 1e-9)
+    assert rb.certify(metric, 1.0).epsilon == 1.0
+    for a, b in ((0.0, 0.5), (0.0, 0.25), (0.5, 1.0)):
+        for p, q in ((a, b), (b, a)):
+            assert rb.renyi(metric.law(p), metric.law(q), INF) <= abs(a - b) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (cell(rb.Gaussian, LINE, rb.UNBOUNDED), "Gaussian"),
+        (cell(rb.Gaussian, HALF), "Gaussian"),
+        (cell(rb.Gaussian, COUNT, rb.UNBOUNDED), "Gaussian"),
+        (cell(rb.Gaussian, LINE, rb.RECTIFY, support=rb.Interval(0, 10)), "Gaussian"),
+        (cell(rb.TruncatedLaplacian), "delta=0"),
+        (cell(rb.TruncatedLaplacian, delta=0.5), "delta=0.5"),
+    ],
+)
+def test_what_nothing_can_reach_is_refused_with_the_reason(request_, reason, within):
+    with within(10.0), pytest.raises(Unsatisfiable, match=reason):
+        rb.calibrate(**request_)
+
+
+def test_limited_noise_grows_until_it_reaches_the_support():
+    """The first scale that is tried leaves the support out of reach; a larger one is private and must be found."""
+    query, support = rb.Query(range=rb.Interval(1, 11), sensitivity=2.0), rb.Interval(0, 1.5)
+    ratio = math.log1p(math.expm1(3.0) / 2e-3)
+    known = rb.Mechanism(noise=rb.TruncatedLaplacian(scale=1.5, limit=1.5 * ratio), query=query, support=support)
+    assert known.delta(3.0) <= 1e-3
+    found = rb.calibrate(noise=rb.TruncatedLaplacian, query=query, support=support, epsilon=3.0, delta=1e-3)
+    assert found.noise.scale <= 1.5
+
+
+def test_the_metric_notion_knows_no_delta():
+    with pytest.raises(ArgumentError, match=r"delta=0\.1"):
+        rb.calibrate(noise=rb.Laplace, query=COUNT, epsilon=1.0, delta=0.1, notion="metric")
+
+
+def test_a_law_that_never_changes_needs_no_noise_and_says_so():
+    """Truncated Laplace noise seen from outside its support says nothing: there is no smallest scale."""
+    try:
+        loss, reason = (
+            rb.calibrate(noise=rb.Laplace, query=COUNT, support=rb.Interval(20, 30), epsilon=1.0).epsilon(),
+            "",
+        )
+    except RangeboundError as error:
+        loss, reason = 0.0, str(error)
+    assert loss == 0.0
+    assert not reason.startswith("no scale")

@@ -1,0 +1,483 @@
+"""Certificates: true claims are proved and come back from JSON; false ones never, however the text is twisted."""
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rangebound as rb
+from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
+
+INF, NAN = math.inf, math.nan
+COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+GRID = rb.Grid(step=2, within=rb.Interval(0, 10))
+
+
+def made(noise, query=COUNT, support=None, bounding=rb.TRUNCATE):
+    return rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
+
+
+# A mechanism and a true claim for each theorem that a certificate can rest on.
+CLAIMS = {
+    "POST_PROCESSING": (made(rb.Laplace(scale=1.0), bounding=rb.RECTIFY), 1.0, 0.0),
+    "LOSS_AT_ENDS": (made(rb.Laplace(scale=2.0)), 0.85, 0.0),
+    "LOSS_ON_CELLS": (
+        made(rb.Laplace(scale=2.0), query=rb.Query(range=rb.Union((0, 4), (5, 10)), sensitivity=1.0)),
+        0.9,
+        0.0,
+    ),
+    "DELTA_AT_PEAK": (made(rb.Gaussian(scale=2.0), bounding=rb.RECTIFY), 1.0, 0.05),
+    "DELTA_ON_CELLS": (made(rb.Gaussian(scale=2.0)), 1.0, 0.05),
+}
+CERTIFICATES = {name: rb.certify(*claim) for name, claim in CLAIMS.items()}
+every_certificate = pytest.mark.parametrize("certificate", CERTIFICATES.values(), ids=CERTIFICATES)
+
+
+def twisted(certificate, **changes):
+    return json.dumps({**json.loads(certificate.to_json()), **changes})
+
+
+def truth_holds(certificate):
+    """Whether the claim of a certificate is true, by the numbers of the mechanism itself and one part in a million."""
+    mechanism = certificate.mechanism
+    if certificate.delta == 0.0:
+        return mechanism.epsilon() <= certificate.epsilon * (1 + 1e-6)
+    return mechanism.delta(certificate.epsilon) <= certificate.delta * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("theorem", CLAIMS)
+def test_each_theorem_is_used(theorem):
+    assert CERTIFICATES[theorem].proof.theorem.name == theorem
+
+
+@every_certificate
+def test_a_certificate_is_a_value(certificate):
+    for field in dataclasses.fields(certificate):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(certificate, field.name, getattr(certificate, field.name))
+    for twin in (copy.deepcopy(certificate), pickle.loads(pickle.dumps(certificate)), dataclasses.replace(certificate)):
+        assert twin == certificate
+        assert hash(twin) == hash(certificate)
+
+
+@every_certificate
+def test_a_certificate_comes_back_from_json_as_it_was(certificate):
+    text = certificate.to_json()
+    assert rb.Certificate.from_json(text) == certificate
+    assert rb.verify(text) == certificate
+    assert rb.Certificate.from_json(text).to_json() == text
+    assert json.loads(text) == json.loads(text, parse_constant=pytest.fail)
+
+
+@every_certificate
+def test_a_certificate_says_what_it_proves(certificate):
+    text = str(certificate)
+    assert f"({certificate.epsilon:g}, {certificate.delta:g})" in text
+    assert repr(certificate.mechanism) in text
+    assert certificate.proof.theorem.value in text
+
+
+def test_a_certificate_is_checked_in_a_fresh_process():
+    text = CERTIFICATES["DELTA_ON_CELLS"].to_json()
+    code = "import sys, rangebound; print(rangebound.verify(sys.stdin.read()).epsilon)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.stdout.strip() == "1.0", result.stderr
+
+
+@every_certificate
+def test_a_smaller_epsilon_is_not_proved(certificate):
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(certificate, epsilon=certificate.epsilon / 2))
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(certificate, epsilon=0.0))
+
+
+@pytest.mark.parametrize("theorem", ["DELTA_AT_PEAK", "DELTA_ON_CELLS"])
+def test_a_smaller_delta_is_not_proved(theorem):
+    for delta in (0.0, 1e-300, 1e-6):
+        with pytest.raises(CertificateInvalid):
+            rb.verify(twisted(CERTIFICATES[theorem], delta=delta))
+
+
+@every_certificate
+def test_the_proof_of_one_mechanism_is_no_proof_of_another(certificate):
+    data = json.loads(certificate.to_json())
+    louder = copy.deepcopy(data["mechanism"])
+    louder["noise"]["scale"] /= 4
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(certificate, mechanism=louder))
+    moved = copy.deepcopy(data["mechanism"])
+    moved["query"]["sensitivity"] *= 4
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(certificate, mechanism=moved))
+    for other in CERTIFICATES.values():
+        try:
+            found = rb.verify(twisted(certificate, mechanism=other.mechanism.to_dict()))
+        except CertificateInvalid:
+            continue
+        assert truth_holds(found)
+
+
+@every_certificate
+def test_the_wrong_theorem_proves_nothing_false(certificate):
+    for theorem in CLAIMS:
+        for epsilon in (certificate.epsilon, certificate.epsilon / 2):
+            try:
+                found = rb.verify(twisted(certificate, theorem=theorem, epsilon=epsilon))
+            except CertificateInvalid:
+                continue
+            assert truth_holds(found)
+
+
+@pytest.mark.parametrize("theorem", ["LOSS_ON_CELLS", "DELTA_ON_CELLS"])
+def test_cells_that_leave_a_gap_prove_nothing(theorem):
+    certificate = CERTIFICATES[theorem]
+    cells = json.loads(certificate.to_json())["cells"]
+    assert len(cells) > 1
+    for i in range(len(cells)):
+        with pytest.raises(CertificateInvalid):
+            rb.verify(twisted(certificate, cells=cells[:i] + cells[i + 1 :]))
+    task, start, end = cells[0]
+    nearly = math.nextafter(start, INF) if start != end else math.nextafter(start, -INF)
+    for bad in ([], [[task + 1, start, end], *cells[1:]], [[task, nearly, end], *cells[1:]]):
+        with pytest.raises(CertificateInvalid):
+            rb.verify(twisted(certificate, cells=bad))
+
+
+CELL = CERTIFICATES["DELTA_ON_CELLS"].proof.cells[0]
+BAD_CELLS = {
+    "nan": [[0, NAN, NAN]],
+    "half nan": [[0, 0.0, NAN]],
+    "reversed": [[0, 9.0, 0.0]],
+    "text": [[0, "0", "9"]],
+    "None": [[0, None, 9.0]],
+    "no task": [[None, 0.0, 9.0]],
+    "task far away": [[10**9, 0.0, 9.0]],
+    "negative task": [[-1, 0.0, 9.0]],
+    "infinite task": [[INF, 0.0, 9.0]],
+    "two numbers": [[0.0, 9.0]],
+    "four numbers": [[0, 0.0, 9.0, 1.0]],
+    "a number": 3,
+    "a text": "cells",
+    "numbers": [1, 2, 3],
+    "objects": {"0": [0, 9]},
+    "flag as task": [[True, 0.0, 9.0]],
+}
+
+
+@pytest.mark.parametrize("cells", BAD_CELLS.values(), ids=BAD_CELLS)
+def test_bad_cells_are_refused(cells):
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(CERTIFICATES["DELTA_ON_CELLS"], cells=cells))
+
+
+@pytest.mark.parametrize(
+    "cell", [[CELL[0] + 0.5, CELL[1], CELL[2]], [str(CELL[0]), CELL[1], CELL[2]]], ids=["half", "text"]
+)
+def test_the_number_of_a_task_is_not_repaired(cell):
+    certificate = CERTIFICATES["DELTA_ON_CELLS"]
+    cells = json.loads(certificate.to_json())["cells"]
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(certificate, cells=[cell, *cells[1:]]))
+
+
+@pytest.mark.parametrize(
+    "bits", [None, "128", "x", [], {}, True, 128.5, NAN, INF, -INF, -128, 0, 1, 52, 10**9, 10**4000, 1e300]
+)
+def test_bad_bits_are_refused(bits):
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], bits=bits))
+
+
+@pytest.mark.parametrize("field", ["epsilon", "delta"])
+@pytest.mark.parametrize("value", [None, "1", "inf", [], {}, True, NAN, INF, -INF, -1.0, 10**400])
+def test_bad_numbers_in_a_claim_are_refused(field, value):
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], **{field: value}))
+
+
+@pytest.mark.parametrize("field", ["format", "mechanism", "theorem"])
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, True, [[]], {"a": 1}])
+def test_bad_parts_are_refused(field, value):
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], **{field: value}))
+
+
+@pytest.mark.parametrize("field", ["format", "mechanism", "epsilon", "delta", "theorem", "bits", "cells"])
+def test_every_part_is_needed(field):
+    data = json.loads(CERTIFICATES["LOSS_AT_ENDS"].to_json())
+    del data[field]
+    with pytest.raises(CertificateInvalid):
+        rb.verify(json.dumps(data))
+
+
+TEXTS = {
+    "empty": "",
+    "blank": "   ",
+    "no JSON": "hello",
+    "null": "null",
+    "number": "3",
+    "nan": "NaN",
+    "text": '"x"',
+    "list": "[]",
+    "object": "{}",
+    "cut off": CERTIFICATES["LOSS_AT_ENDS"].to_json()[:-20],
+    "twice": CERTIFICATES["LOSS_AT_ENDS"].to_json() * 2,
+    "deep list": "[" * 100_000 + "]" * 100_000,
+    "deep object": '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "deep inside": CERTIFICATES["LOSS_AT_ENDS"].to_json()[:-2] + ', "deep": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "long number": '{"format": ' + "9" * 100_000 + "}",
+    "long text": '{"format": "' + "x" * 1_000_000 + '"}',
+    "lone surrogate": '{"format": "\\ud800"}',
+    "byte order mark": "\ufeff" + CERTIFICATES["LOSS_AT_ENDS"].to_json(),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_text_that_is_no_certificate_is_refused(text):
+    with pytest.raises(CertificateInvalid) as caught:
+        rb.verify(text)
+    assert len(str(caught.value)) < 1000
+
+
+def paths(data, at=()):
+    """Every place in nested data."""
+    yield at
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield from paths(value, (*at, key))
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 300),
+    st.floats(),
+    st.sampled_from(["inf", "-inf", "laplace", "gaussian", "rectify", "LOSS_AT_ENDS", "DELTA_ON_CELLS", ""]),
+    st.sampled_from([[], {}, [[0, 0.0, 9.0]], [[0, "-inf", "inf"]], {"interval": [0.0, 1.0]}, {"union": [[0.0, 1.0]]}]),
+)
+
+
+@settings(max_examples=150)
+@given(data=st.data(), theorem=st.sampled_from(sorted(CLAIMS)), junk=st.lists(JUNK, min_size=1, max_size=3))
+def test_no_twist_of_the_text_proves_something_false(within, data, theorem, junk):
+    content = json.loads(CERTIFICATES[theorem].to_json())
+    for value in junk:
+        where = data.draw(st.sampled_from(sorted(paths(content), key=str)))
+        if not where:
+            continue
+        inner = content
+        for key in where[:-1]:
+            inner = inner[key]
+        if data.draw(st.booleans()):
+            inner[where[-1]] = copy.deepcopy(value)
+        else:
+            del inner[where[-1]]
+    with within(20.0):
+        try:
+            found = rb.verify(json.dumps(content))
+        except CertificateInvalid:
+            return
+        assert truth_holds(found)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(CLAIMS)))
+def test_no_damage_to_the_text_proves_something_false(within, seed, theorem):
+    generator, text = random.Random(seed), list(CERTIFICATES[theorem].to_json())
+    for _ in range(generator.randint(1, 3)):
+        text[generator.randrange(len(text))] = generator.choice('0123456789.-e[]{}:," NaInfty')
+    with within(20.0):
+        try:
+            found = rb.verify("".join(text))
+        except CertificateInvalid:
+            return
+        assert truth_holds(found)
+
+
+def violated(error, mechanism, epsilon, delta):
+    """Check by the pair alone that it is one of neighbours and breaks the claim."""
+    a, b = error.pair
+    query = mechanism.query
+    assert math.isfinite(a)
+    assert math.isfinite(b)
+    assert float(query.clip(a)) == a
+    assert float(query.clip(b)) == b
+    assert abs(a - b) <= query.sensitivity * (1 + 1e-12)
+    first, second = mechanism.law(a), mechanism.law(b)
+    if delta == 0.0:
+        assert rb.renyi(first, second, INF) > epsilon
+    assert rb.hockey_stick(first, second, epsilon) > delta
+
+
+# Claims that are false by a wide margin.
+FALSE = {
+    "pure, Laplace on an interval": (made(rb.Laplace(scale=1.0)), 0.5, 0.0),
+    "pure, Gaussian on an interval": (made(rb.Gaussian(scale=2.0)), 0.5, 0.0),
+    "Laplace on an interval": (made(rb.Laplace(scale=1.0)), 0.5, 1e-5),
+    "Gaussian on an interval": (made(rb.Gaussian(scale=1.0)), 0.5, 1e-5),
+    "pure, clamped Laplace": (made(rb.Laplace(scale=1.0), bounding=rb.RECTIFY), 0.5, 0.0),
+    "clamped Gaussian": (made(rb.Gaussian(scale=1.0), bounding=rb.RECTIFY), 0.5, 1e-3),
+    "pure, unbounded Gaussian": (made(rb.Gaussian(scale=1.0), bounding=rb.UNBOUNDED), 5.0, 0.0),
+    "rounded Gaussian": (made(rb.Gaussian(scale=1.0), support=GRID, bounding=rb.QUANTIZE), 0.5, 1e-3),
+    "Laplace on a grid": (made(rb.Laplace(scale=1.0), support=GRID), 0.5, 1e-3),
+    "pure, seen from a half-line": (
+        made(rb.Gaussian(scale=1.0), query=rb.Query(range=rb.Interval(0, INF), sensitivity=1.0), support=COUNT.range),
+        0.5,
+        0.0,
+    ),
+    "pure, clamped, seen from the line": (
+        made(
+            rb.Laplace(scale=1.0),
+            query=rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0),
+            support=COUNT.range,
+            bounding=rb.RECTIFY,
+        ),
+        0.5,
+        0.0,
+    ),
+    "pure, unbounded Laplace on the line": (
+        made(
+            rb.Laplace(scale=1.0),
+            query=rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0),
+            bounding=rb.UNBOUNDED,
+        ),
+        0.5,
+        0.0,
+    ),
+    "an end that no double lies one sensitivity away from": (
+        made(
+            rb.Laplace(scale=0.095),
+            query=rb.Query(range=rb.Union((-2.79, -0.901), (0.859, 1.377)), sensitivity=0.31),
+            bounding=rb.UNBOUNDED,
+        ),
+        3.0,
+        0.05,
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", FALSE.values(), ids=FALSE)
+def test_a_false_claim_is_refuted_by_a_pair_that_anyone_can_check(claim, within):
+    with within(20.0), pytest.raises(ClaimFalse) as caught:
+        rb.certify(*claim)
+    violated(caught.value, *claim)
+
+
+@pytest.mark.parametrize("claim", FALSE.values(), ids=FALSE)
+def test_the_numbers_of_a_refutation_are_those_of_its_pair(claim, within):
+    mechanism, epsilon, delta = claim
+    with within(20.0), pytest.raises(ClaimFalse) as caught:
+        rb.certify(*claim)
+    error = caught.value
+    first, second = (mechanism.law(min(max(x, -1e6), 1e6)) for x in error.pair)
+    assert rb.hockey_stick(first, second, epsilon) >= error.delta * (1 - 1e-9)
+    needs = error.epsilon * (1 - 1e-9) if math.isfinite(error.epsilon) else 50.0
+    if delta == 0.0:
+        assert rb.renyi(first, second, INF) >= needs
+    else:
+        assert rb.hockey_stick(first, second, needs) >= delta * (1 - 1e-6)
+
+
+# Mechanisms whose worst pair is easy to overlook, with a pair that breaks the claim.
+OVERLOOKED = {
+    "a symmetric support and a range that is not": (
+        made(
+            rb.Gaussian(scale=1.0),
+            query=rb.Query(range=rb.Union((-INF, 0), (100, INF)), sensitivity=1.0),
+            support=rb.Grid(step=2, within=rb.Interval(-1, 1)),
+            bounding=rb.QUANTIZE,
+        ),
+        (-1.0, 0.0),
+        1.0,
+        1e-10,
+    ),
+    "the same, truncated": (
+        made(
+            rb.Gaussian(scale=1.0),
+            query=rb.Query(range=rb.Union((-INF, 0), (100, INF)), sensitivity=1.0),
+            support=rb.Interval(-1, 1),
+        ),
+        (-1.0, -2.0),
+        1.0,
+        1e-5,
+    ),
+    "limited noise, rounded: its edge passes a cut inside the range": (
+        made(
+            rb.TruncatedLaplacian(scale=1.0, limit=2.0),
+            query=rb.Query(range=rb.Interval(0, 10), sensitivity=0.25),
+            support=rb.Grid(step=1, within=rb.Interval(0, 10)),
+            bounding=rb.QUANTIZE,
+        ),
+        (4.4, 4.6),
+        3.0,
+        0.0,
+    ),
+    "limited noise, truncated, seen from outside the support": (
+        made(
+            rb.TruncatedLaplacian(scale=0.875, limit=9.25),
+            query=rb.Query(range=rb.Interval(0, 4.75), sensitivity=3.0),
+            support=rb.Interval(1.5, 8.75),
+        ),
+        (1.5, 4.5),
+        3.75,
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OVERLOOKED.values(), ids=OVERLOOKED)
+def test_a_claim_that_one_pair_breaks_is_never_proved(case, within):
+    mechanism, (a, b), epsilon, delta = case
+    one, other = mechanism.law(a), mechanism.law(b)
+    if delta == 0.0:
+        assert max(rb.renyi(one, other, INF), rb.renyi(other, one, INF)) > epsilon
+    else:
+        assert max(rb.hockey_stick(one, other, epsilon), rb.hockey_stick(other, one, epsilon)) > delta
+    with within(20.0), pytest.raises(ClaimFalse) as caught:
+        rb.certify(mechanism, epsilon, delta)
+    violated(caught.value, mechanism, epsilon, delta)
+
+
+def test_the_truth_itself_is_decided_or_said_to_be_undecided():
+    for theorem, (mechanism, epsilon, delta) in CLAIMS.items():
+        exact = mechanism.epsilon(delta)
+        assert exact <= epsilon, theorem
+        try:
+            said = rb.certify(mechanism, exact, delta).epsilon
+        except Undecided as undecided:
+            said = str(undecided)
+        assert said == exact or str(exact) in said
+        assert rb.certify(mechanism, exact * (1 + 1e-6), delta).delta == delta
+        with pytest.raises((ClaimFalse, Undecided)):
+            rb.certify(mechanism, exact * (1 - 1e-5), delta)
+
+
+def test_an_error_that_carries_a_proof_survives_pickling():
+    with pytest.raises(ClaimFalse) as caught:
+        rb.certify(made(rb.Laplace(scale=1.0)), 0.5)
+    twin = pickle.loads(pickle.dumps(caught.value))
+    assert str(twin) == str(caught.value)
+    assert (twin.pair, twin.epsilon, twin.delta) == (caught.value.pair, caught.value.epsilon, caught.value.delta)
+
+
+def test_reading_is_not_proving():
+    """`from_json` says that it does not check; its words must then not say that anything is proved."""
+    forged = rb.Certificate.from_json(twisted(CERTIFICATES["LOSS_AT_ENDS"], epsilon=1e-3))
+    with pytest.raises(CertificateInvalid):
+        rb.verify(forged.to_json())
+    assert not str(forged).startswith("Proved")
+
+
+def test_the_errors_of_certificates_are_ours():
+    assert all(issubclass(kind, RangeboundError) for kind in (CertificateInvalid, ClaimFalse, Undecided))

@@ -1,0 +1,599 @@
+"""Properties that hold for every mechanism: symmetries, monotonicity, no pair above the worst case, sound laws.
+
+`Plain` below is a second opinion: densities and distribution functions of scipy.stats, thresholds and sums on grids of
+numpy, and nothing of the package's own arithmetic.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+import rangebound as rb
+from rangebound.errors import RangeboundError
+
+INF = math.inf
+CLOSE = 2e-6  # a privacy number is at most 1e-6 above the truth; two of them may differ by that
+many = settings(max_examples=100, phases=(Phase.explicit, Phase.generate))
+few = settings(max_examples=25, phases=(Phase.explicit, Phase.generate))
+fewer = settings(max_examples=6, phases=(Phase.explicit, Phase.generate))
+
+
+# Mechanisms to draw. Every number is a multiple of 1/8, so that shifts, mirrors and changes of unit are exact.
+
+eighths = st.integers(-32, 32).map(lambda k: k / 8)
+widths = st.integers(4, 80).map(lambda k: k / 8)
+scales = st.integers(4, 32).map(lambda k: k / 8)
+sensitivities = st.integers(1, 24).map(lambda k: k / 8)
+
+
+@st.composite
+def intervals(draw: Any, ends: str = "any") -> rb.Interval:
+    lower = draw(eighths)
+    upper = lower + draw(widths)
+    kind = draw(st.sampled_from(["both", "both", "left", "right", "none"] if ends == "any" else ["both"]))
+    return rb.Interval(-INF if kind in ("right", "none") else lower, INF if kind in ("left", "none") else upper)
+
+
+@st.composite
+def unions(draw: Any, ends: str = "any") -> rb.Union:
+    steps = draw(st.lists(st.integers(2, 24), min_size=4, max_size=6).filter(lambda steps: len(steps) % 2 == 0))
+    edges = (draw(eighths) + np.cumsum(steps) / 8).tolist()
+    if ends == "any":
+        edges[0] = draw(st.sampled_from([edges[0], edges[0], -INF]))
+        edges[-1] = draw(st.sampled_from([edges[-1], edges[-1], INF]))
+    return rb.Union(*zip(edges[::2], edges[1::2], strict=True))
+
+
+@st.composite
+def grids(draw: Any) -> rb.Grid:
+    step, lower, count = draw(st.sampled_from([0.5, 1.0, 2.0])), draw(eighths), draw(st.integers(1, 6))
+    return rb.Grid(step=step, within=rb.Interval(lower, lower + step * count))
+
+
+@st.composite
+def noises(draw: Any, limited: bool = True) -> Any:
+    scale = draw(scales)
+    kind = draw(st.sampled_from(["Laplace", "Gaussian", "limited"] if limited else ["Laplace", "Gaussian"]))
+    if kind == "limited":
+        return rb.TruncatedLaplacian(scale=scale, limit=scale * draw(st.integers(2, 12)))
+    return rb.Laplace(scale=scale) if kind == "Laplace" else rb.Gaussian(scale=scale)
+
+
+BOUNDINGS = (rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED)
+
+
+@st.composite
+def mechanisms(draw: Any, ends: str = "any", limited: bool = True, boundings: Any = BOUNDINGS) -> rb.Mechanism:
+    bounding = draw(st.sampled_from(boundings))
+    answers = draw(intervals(ends) | intervals(ends) | unions(ends))
+    support: Any = None
+    if bounding is rb.TRUNCATE:
+        support = draw(st.none() | intervals(ends) | unions(ends) | grids())
+    elif bounding is rb.RECTIFY:
+        support = draw(intervals(ends))
+    elif bounding is rb.QUANTIZE:
+        support = draw(grids())
+    query = rb.Query(range=answers, sensitivity=draw(sensitivities))
+    noise = draw(noises(limited))
+    try:
+        return rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
+    except RangeboundError:  # limited noise that cannot reach the support, or on a grid
+        return rb.Mechanism(noise=rb.Laplace(scale=noise.scale), query=query, support=support, bounding=bounding)
+
+
+def answers_of(mechanism: rb.Mechanism, count: int = 9, reach: float = 6.0) -> np.ndarray:
+    """True answers all over the range, its ends among them; a few scales beyond the support where it is unbounded."""
+    places = []
+    for lower, upper in mechanism.query.range.spans:
+        marks = [x for x in (lower, upper, *mechanism.shape.ends) if math.isfinite(x)] or [0.0]
+        low = lower if math.isfinite(lower) else min(marks) - reach * mechanism.noise.scale
+        high = upper if math.isfinite(upper) else max(marks) + reach * mechanism.noise.scale
+        places.append(np.linspace(low, high, count))
+    return np.unique(np.concatenate(places))
+
+
+def neighbours_of(mechanism: rb.Mechanism, count: int = 9) -> list[tuple[float, float]]:
+    """Pairs of neighbours: for each place the answers a sensitivity away, and every end of the range in between."""
+    query = mechanism.query
+    ends = [end for span in query.range.spans for end in span if math.isfinite(end)]
+    pairs = []
+    for p in answers_of(mechanism, count).tolist():
+        for q in (p + query.sensitivity, p - query.sensitivity, *ends):
+            if p != q and abs(p - q) <= query.sensitivity and float(query.clip(q)) == q:
+                pairs.append((p, q))
+    return pairs
+
+
+# The second opinion.
+
+
+class Plain:
+    """The laws of a mechanism from scipy.stats: masses of cells on a fine grid, and atoms."""
+
+    def __init__(self, mechanism: rb.Mechanism, cells: int = 4000) -> None:
+        self.noise, self.shape = mechanism.noise, mechanism.shape
+        scale, limit = self.noise.scale, getattr(self.noise, "limit", INF)
+        if isinstance(self.noise, rb.Gaussian):
+            self.cdf, self.pdf = stats.norm(scale=scale).cdf, stats.norm(scale=scale).pdf
+        else:
+            whole = stats.laplace(scale=scale)
+            kept = 1.0 - math.exp(-limit / scale)
+            self.cdf = lambda y: np.clip((whole.cdf(y) - whole.cdf(-limit)) / kept, 0.0, 1.0)
+            self.pdf = lambda y: np.where(np.abs(y) <= limit, whole.pdf(y) / kept, 0.0)
+        places = answers_of(mechanism)
+        self.cells = []
+        for lower, upper in self.shape.spans:
+            low, high = max(lower, places.min() - 30 * scale), min(upper, places.max() + 30 * scale)
+            if low < high:
+                self.cells.append(np.linspace(low, high, cells))
+
+    def masses(self, at: float) -> np.ndarray:
+        """Probabilities of the cells of the spans, then of the atoms: comparing them is post-processing."""
+        parts = [np.diff(self.cdf(edges - at)) for edges in self.cells]
+        points = np.asarray(self.shape.points)
+        if self.shape.cells:
+            lows, highs = np.asarray(self.shape.cells).T
+            parts.append(self.cdf(highs - at) - self.cdf(lows - at))
+        elif len(points):
+            parts.append(self.pdf(points - at))
+        found = np.concatenate(parts)
+        return found / found.sum() if self.shape.normalised else found
+
+    def stick(self, p: float, q: float, epsilon: float) -> float:
+        return float(np.maximum(self.masses(p) - math.exp(epsilon) * self.masses(q), 0.0).sum())
+
+    def renyi(self, p: float, q: float, alpha: float) -> float:
+        a, b = self.masses(p), self.masses(q)
+        live = (a > 1e-13) & (b > 1e-13)  # below that, differences of distribution functions are noise
+        total = float((a[live] ** alpha * b[live] ** (1.0 - alpha)).sum())
+        return math.log(total) / (alpha - 1.0) if total > 0.0 else 0.0
+
+
+@many
+@given(mechanisms(), st.sampled_from([0.0, 0.25, 1.0, 3.0]))
+def test_no_pair_gives_away_more_than_delta(within, mechanism, epsilon):
+    with within(20.0):
+        claimed = mechanism.delta(epsilon)
+    plain = Plain(mechanism)
+    for p, q in neighbours_of(mechanism):
+        assert plain.stick(p, q, epsilon) <= claimed * (1 + 1e-9) + 1e-10
+
+
+@few
+@given(mechanisms(), st.sampled_from([1.5, 2.0, 8.0]))
+def test_no_pair_gives_away_more_than_the_renyi_curve(within, mechanism, alpha):
+    with within(20.0):
+        claimed = mechanism.rdp(alpha)
+    plain = Plain(mechanism)
+    for p, q in neighbours_of(mechanism, 5):
+        assert plain.renyi(p, q, alpha) <= claimed * (1 + 1e-6) + 1e-9
+
+
+@many
+@given(mechanisms(), st.sampled_from([1e-6, 1e-3, 0.05]))
+def test_no_pair_gives_away_more_than_epsilon(within, mechanism, delta):
+    with within(20.0):
+        approximate, pure = mechanism.epsilon(delta), mechanism.epsilon()
+    plain = Plain(mechanism)
+    for p, q in neighbours_of(mechanism):
+        if approximate < 30.0:
+            assert plain.stick(p, q, approximate) <= delta * (1 + 1e-6) + 1e-10
+        if pure < 30.0:
+            assert plain.stick(p, q, pure) <= 1e-10
+        assert rb.renyi(mechanism.law(p), mechanism.law(q), INF) <= pure * (1 + 1e-12)
+
+
+@few
+@given(mechanisms(ends="both", boundings=(rb.TRUNCATE, rb.RECTIFY, rb.UNBOUNDED)), st.sampled_from([0.25, 1.0]))
+def test_some_pair_gives_away_nearly_all_of_delta(within, mechanism, epsilon):
+    with within(20.0):
+        claimed = mechanism.delta(epsilon)
+    pairs = neighbours_of(mechanism, 41)
+    found = max((rb.hockey_stick(mechanism.law(p), mechanism.law(q), epsilon) for p, q in pairs), default=0.0)
+    assert claimed <= found * 1.1 + 1e-4
+
+
+# Symmetries.
+
+
+def moved(mechanism: rb.Mechanism, place: Callable[[float], float], unit: float) -> rb.Mechanism:
+    """The mechanism after x -> place(x), a map that multiplies lengths by `unit`."""
+
+    def span(each: tuple[float, float]) -> tuple[float, float]:
+        a, b = sorted(map(place, each))
+        return a, b
+
+    def support(each: Any) -> Any:
+        if isinstance(each, rb.Grid):
+            return rb.Grid(step=each.step * unit, within=support(each.within))
+        spans = sorted(map(span, each.spans))
+        return rb.Interval(*spans[0]) if isinstance(each, rb.Interval) else rb.Union(*spans)
+
+    noise = {field.name: getattr(mechanism.noise, field.name) * unit for field in dataclasses.fields(mechanism.noise)}
+    query = rb.Query(range=support(mechanism.query.range), sensitivity=mechanism.query.sensitivity * unit)
+    return rb.Mechanism(
+        noise=type(mechanism.noise)(**noise),
+        query=query,
+        support=support(mechanism.support),
+        bounding=mechanism.bounding,
+    )
+
+
+class Change(NamedTuple):
+    """A change of coordinates x -> sign * unit * x + shift."""
+
+    sign: float = 1.0
+    unit: float = 1.0
+    shift: float = 0.0
+
+    def __call__(self, x: float) -> float:
+        return self.sign * self.unit * x + self.shift
+
+
+CHANGES = {
+    "shift": Change(shift=1000.25),
+    "mirror": Change(sign=-1.0),
+    "unit": Change(unit=0.125),
+    "all": Change(sign=-1.0, unit=1024.0, shift=-4096.0),
+}
+every_change = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+
+
+@every_change
+@fewer
+@given(mechanisms(), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1.5, 4.0]))
+def test_privacy_does_not_depend_on_the_coordinates(within, change, mechanism, epsilon, alpha):
+    twin = moved(mechanism, change, change.unit)
+    with within(30.0):
+        assert twin.epsilon() == pytest.approx(mechanism.epsilon(), rel=CLOSE)
+        assert twin.delta(epsilon) == pytest.approx(mechanism.delta(epsilon), rel=CLOSE, abs=1e-150)
+        assert twin.rdp(alpha) == pytest.approx(mechanism.rdp(alpha), rel=CLOSE, abs=1e-150)
+
+
+@every_change
+@few
+@given(mechanisms(), eighths)
+def test_errors_and_information_follow_the_coordinates(change, mechanism, answer):
+    twin = moved(mechanism, change, change.unit)
+    here = float(mechanism.query.clip(answer))
+    before, after = mechanism.error(here), twin.error(change(here))
+    assert after.bias == pytest.approx(change.sign * change.unit * before.bias, rel=1e-12, abs=1e-12 * before.mae)
+    assert after.mae == pytest.approx(change.unit * before.mae, rel=1e-12)
+    assert after.mse == pytest.approx(change.unit**2 * before.mse, rel=1e-12)
+    assert twin.fisher(change(here)) == pytest.approx(mechanism.fisher(here) / change.unit**2, rel=1e-12, abs=1e-200)
+
+
+@every_change
+@few
+@given(mechanisms(), eighths, st.floats(0.001, 0.999))
+def test_laws_follow_the_coordinates(change, mechanism, answer, chance):
+    twin = moved(mechanism, change, change.unit)
+    here = float(mechanism.query.clip(answer))
+    before, after = mechanism.law(here), twin.law(change(here))
+    spread = math.sqrt(before.variance)
+    assert after.mean == pytest.approx(
+        change(float(before.mean)), abs=1e-9 * change.unit * spread + 1e-12 * abs(after.mean)
+    )
+    assert after.variance == pytest.approx(change.unit**2 * before.variance, rel=1e-9)
+    x = float(before.quantile(chance))
+    there = after.cdf(change(x)) if change.sign > 0 else after.sf(change(x))
+    assert there == pytest.approx(before.cdf(x), abs=1e-9)
+
+
+@every_change
+@pytest.mark.parametrize("noise", [rb.Laplace, rb.Gaussian])
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY])
+def test_the_calibrated_scale_follows_the_unit(within, change, noise, delta, bounding):
+    for answers in (rb.Interval(0, 4), rb.Union((0, 1), (1.5, 4))):
+        if bounding is rb.RECTIFY and isinstance(answers, rb.Union):
+            continue
+        spans = sorted(tuple(sorted(map(change, span))) for span in answers.spans)
+        there = rb.Interval(*spans[0]) if isinstance(answers, rb.Interval) else rb.Union(*spans)
+        queries = rb.Query(range=answers, sensitivity=1.0), rb.Query(range=there, sensitivity=change.unit)
+        with within(20.0):
+            one, two = (
+                rb.calibrate(noise=noise, query=query, bounding=bounding, epsilon=1.0, delta=delta).noise.scale
+                for query in queries
+            )
+        assert two == pytest.approx(one * change.unit, rel=2e-9)
+
+
+# Monotonicity of the guarantees.
+
+
+@few
+@given(mechanisms(), st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0, 5.0]), min_size=2, max_size=2, unique=True))
+def test_delta_falls_with_epsilon(within, mechanism, epsilons):
+    low, high = sorted(epsilons)
+    with within(20.0):
+        assert mechanism.delta(high) <= mechanism.delta(low) * (1 + CLOSE)
+
+
+@few
+@given(intervals(), sensitivities, noises(limited=False), st.sampled_from([0.0, 0.5, 2.0]), st.booleans())
+def test_delta_falls_with_the_scale_on_an_interval(within, answers, sensitivity, noise, epsilon, clamp):
+    query = rb.Query(range=answers, sensitivity=sensitivity)
+    bounding = rb.RECTIFY if clamp else rb.TRUNCATE
+    wider = type(noise)(scale=noise.scale * 1.25)
+    with within(20.0):
+        less, more = (rb.Mechanism(noise=n, query=query, bounding=bounding).delta(epsilon) for n in (noise, wider))
+    assert more <= less * (1 + CLOSE)
+
+
+@few
+@given(mechanisms(), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1.5, 4.0]))
+def test_every_number_rises_with_the_sensitivity(within, mechanism, epsilon, alpha):
+    query = rb.Query(range=mechanism.query.range, sensitivity=mechanism.query.sensitivity * 1.5)
+    wider = dataclasses.replace(mechanism, query=query)
+    with within(30.0):
+        assert mechanism.delta(epsilon) <= wider.delta(epsilon) * (1 + CLOSE)
+        assert mechanism.epsilon() <= wider.epsilon() * (1 + CLOSE)
+        assert mechanism.rdp(alpha) <= wider.rdp(alpha) * (1 + CLOSE)
+
+
+@few
+@given(mechanisms(), st.lists(st.sampled_from([1.25, 1.5, 2.0, 3.0, 8.0, 32.0]), min_size=2, max_size=2, unique=True))
+def test_the_renyi_curve_rises_up_to_the_pure_epsilon(within, mechanism, orders):
+    low, high = sorted(orders)
+    with within(30.0):
+        first, second, pure = mechanism.rdp(low), mechanism.rdp(high), mechanism.epsilon()
+    assert first <= second * (1 + CLOSE)
+    assert second <= pure * (1 + CLOSE)
+
+
+@few
+@given(mechanisms(), st.sampled_from([1e-9, 1e-4, 0.01, 0.2]))
+def test_epsilon_and_delta_belong_together(within, mechanism, delta):
+    with within(30.0):
+        epsilon, pure = mechanism.epsilon(delta), mechanism.epsilon()
+        assert 0.0 <= epsilon <= pure
+        if math.isfinite(epsilon):
+            assert mechanism.delta(epsilon) <= delta * (1 + CLOSE)
+        if math.isfinite(pure):
+            assert mechanism.delta(pure) == 0.0
+
+
+@fewer
+@given(mechanisms(boundings=(rb.RECTIFY, rb.QUANTIZE)), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1.5, 4.0]))
+def test_clamping_and_rounding_never_give_away_more_than_the_unbounded_value(within, mechanism, epsilon, alpha):
+    free = rb.Mechanism(noise=mechanism.noise, query=mechanism.query, bounding=rb.UNBOUNDED)
+    with within(30.0):
+        assert mechanism.epsilon() <= free.epsilon() * (1 + CLOSE)
+        assert mechanism.delta(epsilon) <= free.delta(epsilon) * (1 + CLOSE)
+        assert mechanism.rdp(alpha) <= free.rdp(alpha) * (1 + CLOSE)
+
+
+# The monotonicity theorem.
+
+Divergence = Callable[[float, float], float]
+
+
+def violations(divergence: Divergence, q: float, q1: float, q2: float) -> list[str]:
+    """Where the theorem fails for q < q1 < q2: an inner pair that is farther apart than the outer one."""
+    inner = {"q, q1": (q, q1), "q1, q": (q1, q), "q1, q2": (q1, q2), "q2, q1": (q2, q1)}
+    outer = {"q, q1": (q, q2), "q1, q": (q2, q), "q1, q2": (q, q2), "q2, q1": (q2, q)}
+    return [name for name in inner if not divergence(*inner[name]) <= divergence(*outer[name]) * (1 + 1e-9) + 1e-13]
+
+
+def divergences(mechanism: rb.Mechanism) -> dict[str, Divergence]:
+    law = mechanism.law
+    found: dict[str, Divergence] = {}
+    for epsilon in (0.0, 0.5, 2.0):
+        found[f"stick {epsilon}"] = lambda p, q, e=epsilon: rb.hockey_stick(law(p), law(q), e)
+    for alpha in (1.5, 4.0, INF):
+        found[f"renyi {alpha}"] = lambda p, q, a=alpha: rb.renyi(law(p), law(q), a)
+    return found
+
+
+three = st.lists(st.integers(-64, 64), min_size=3, max_size=3, unique=True).map(lambda ks: [k / 8 for k in sorted(ks)])
+
+
+@settings(max_examples=60)
+@given(mechanisms(ends="both"), three)
+def test_a_wider_pair_is_told_apart_more_easily(mechanism, places):
+    everywhere = rb.Query(range=rb.Interval(-8, 8), sensitivity=1.0)
+    try:
+        mechanism = dataclasses.replace(mechanism, query=everywhere)
+    except RangeboundError:  # limited noise that cannot reach the support from everywhere
+        mechanism = dataclasses.replace(mechanism, query=everywhere, noise=rb.Laplace(scale=mechanism.noise.scale))
+    for name, divergence in divergences(mechanism).items():
+        assert violations(divergence, *places) == [], name
+
+
+@few
+@given(mechanisms(ends="both", limited=False), three)
+def test_a_wider_pair_is_told_apart_more_easily_by_the_second_opinion(mechanism, places):
+    mechanism = dataclasses.replace(mechanism, query=rb.Query(range=rb.Interval(-8, 8), sensitivity=1.0))
+    plain = Plain(mechanism)
+    for epsilon in (0.0, 0.5, 2.0):
+        assert violations(lambda p, q, e=epsilon: plain.stick(p, q, e) - 1e-9, *places) == []
+
+
+def discrete(density: Callable[[np.ndarray, float], np.ndarray], support: np.ndarray, epsilon: float) -> Divergence:
+    """The hockey stick of laws with a given density on a fine grid."""
+
+    def law(at: float) -> np.ndarray:
+        weights = density(support, at)
+        return weights / weights.sum()
+
+    return lambda p, q: float(np.maximum(law(p) - math.exp(epsilon) * law(q), 0.0).sum())
+
+
+def test_the_theorem_fails_for_noise_with_heavy_tails():
+    """A control that must fail: Cauchy noise is not log-concave, and from far away its truncated law is flat again."""
+    cauchy = discrete(lambda x, at: 1.0 / (1.0 + (x - at) ** 2), np.linspace(0.0, 10.0, 20_001), 0.5)
+    laplace = discrete(lambda x, at: np.exp(-np.abs(x - at)), np.linspace(0.0, 10.0, 20_001), 0.5)
+    assert "q1, q2" in violations(cauchy, -1e6, -1.0, 10.0)
+    assert violations(laplace, -600.0, -1.0, 10.0) == []
+
+
+def test_the_theorem_fails_for_a_scale_that_depends_on_the_answer():
+    """A control that must fail: the answer in the middle has more noise than the two beside it."""
+
+    def density(x: np.ndarray, at: float) -> np.ndarray:
+        return np.exp(-np.abs(x - at) / (4.0 if at == 5.0 else 1.0))
+
+    uneven = discrete(density, np.linspace(0.0, 10.0, 20_001), 0.5)
+    assert violations(uneven, 4.9, 5.0, 5.1) != []
+
+
+# Laws.
+
+
+@settings(max_examples=60)
+@given(mechanisms(), eighths)
+def test_the_mass_of_a_law_is_one(mechanism, answer):
+    law = mechanism.law(answer)
+    points, weights = law.atoms
+    lower, upper = mechanism.shape.ends
+    far = 60.0 * mechanism.noise.scale
+    low = lower if math.isfinite(lower) else float(law.location) - far
+    high = upper if math.isfinite(upper) else float(law.location) + far
+    assert law.mass(low, high) == pytest.approx(1.0, abs=1e-13)
+    assert law.cdf(high) == pytest.approx(1.0, abs=1e-13)
+    assert law.sf(low) == pytest.approx(1.0, abs=1e-13)
+    inside = sum(float(law.mass(a, b)) for a, b in mechanism.shape.spans if math.isfinite(a) and math.isfinite(b))
+    if mechanism.support.bounded and not len(points):
+        assert inside == pytest.approx(1.0, abs=1e-13)
+    if not mechanism.shape.spans:
+        assert weights.sum() == pytest.approx(1.0, abs=1e-13)
+    for point, weight in zip(points, weights, strict=True):
+        assert law.mass(point, point) == pytest.approx(weight, rel=1e-12, abs=1e-300)
+        assert law.cdf(point) + law.sf(point) == pytest.approx(1.0 + weight, abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(mechanisms(), eighths, st.lists(eighths, min_size=2, max_size=2, unique=True))
+def test_masses_add_up_and_the_distribution_function_rises(mechanism, answer, places):
+    law = mechanism.law(answer)
+    a, b = sorted(places)
+    middle = (a + b) / 2
+    atom = float(law.mass(middle, middle))
+    assert law.mass(a, middle) + law.mass(middle, b) - atom == pytest.approx(law.mass(a, b), abs=1e-13)
+    assert law.cdf(a) <= law.cdf(middle) <= law.cdf(b)
+    assert law.sf(a) >= law.sf(middle) >= law.sf(b)
+    assert law.cdf(middle) + law.sf(middle) == pytest.approx(1.0 + atom, abs=1e-13)
+    log = math.log(law.pdf(middle)) if law.pdf(middle) > 0.0 else -INF
+    assert law.log_pdf(middle) == pytest.approx(log, rel=1e-12, abs=1e-14)
+
+
+@settings(max_examples=40)
+@given(mechanisms(), eighths)
+def test_the_density_integrates_to_the_mass_and_the_moments(mechanism, answer):
+    law = mechanism.law(answer)
+    at, scale, limit = float(law.location), mechanism.noise.scale, getattr(mechanism.noise, "limit", INF)
+    points, weights = law.atoms
+    total, mean, second = weights.sum(), (points * weights).sum(), (points**2 * weights).sum()
+    for lower, upper in mechanism.shape.spans:
+        inner = min(max(at, lower), upper)
+        low, high = max(lower, inner - 50 * scale), min(upper, inner + 50 * scale)
+        kinks = sorted({low, high, *(x for x in (at - limit, at, at + limit) if low < x < high)})
+        for a, b in itertools.pairwise(kinks):
+            for power in range(3):
+                value, _ = integrate.quad(
+                    lambda x, k=power: float(law.pdf(x)) * x**k, a, b, epsabs=1e-11, epsrel=1e-10, limit=300
+                )
+                total, mean, second = (
+                    total + value * (power == 0),
+                    mean + value * (power == 1),
+                    second + value * (power == 2),
+                )
+    assert total == pytest.approx(1.0, abs=1e-8)
+    assert law.mean == pytest.approx(mean, abs=1e-7 * (1 + abs(mean)))
+    assert law.variance == pytest.approx(second - mean**2, abs=1e-6 * (1 + second))
+
+
+@settings(max_examples=80)
+@given(mechanisms(), eighths, st.floats(1e-12, 1 - 1e-12))
+def test_quantiles_undo_the_distribution_function(mechanism, answer, chance):
+    law = mechanism.law(answer)
+    x = float(law.quantile(chance))
+    atom = float(law.mass(x, x))
+    assert law.cdf(x) >= chance - 1e-12
+    assert law.cdf(x) - atom <= chance + 1e-12
+    assert law.mass(x, x) > 0.0 or law.pdf(x) > 0.0
+    if atom == 0.0 and law.pdf(x) > 1e-6:
+        assert law.quantile(law.cdf(x)) == pytest.approx(x, abs=1e-9 * (1 + abs(x)) + 1e-12 / float(law.pdf(x)))
+
+
+@settings(max_examples=40)
+@given(mechanisms(), eighths, st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_quantiles_rise_and_stay_in_the_support(mechanism, answer, chances):
+    law = mechanism.law(answer)
+    found = law.quantile(sorted(chances))
+    assert not np.isnan(found).any()
+    assert (found[1:] >= found[:-1]).all()
+    spans = mechanism.support.spans
+    assert all(any(lower <= x <= upper for lower, upper in spans) for x in found.tolist())
+
+
+@settings(max_examples=40)
+@given(mechanisms(), st.lists(eighths, min_size=1, max_size=4), eighths)
+def test_many_laws_at_once_are_each_of_them(mechanism, answers, place):
+    batch = mechanism.law(answers)
+    for i, answer in enumerate(answers):
+        law = mechanism.law(answer)
+        for name in ("pdf", "log_pdf", "cdf", "sf"):
+            assert getattr(batch, name)(place)[i] == pytest.approx(
+                float(getattr(law, name)(place)), rel=1e-12, abs=1e-300
+            )
+        assert batch.quantile(0.3)[i] == pytest.approx(float(law.quantile(0.3)), rel=1e-12, abs=1e-12)
+        assert batch.atoms[1][i] == pytest.approx(law.atoms[1], rel=1e-12, abs=1e-300)
+
+
+@settings(max_examples=40)
+@given(mechanisms(), three, st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1.5, 4.0]))
+def test_many_pairs_at_once_are_each_of_them(mechanism, places, epsilon, alpha):
+    first, second = mechanism.law(places[:2]), mechanism.law(places[1:])
+    sticks, renyis = rb.hockey_stick(first, second, epsilon), rb.renyi(first, second, alpha)
+    for i in range(2):
+        p, q = mechanism.law(places[i]), mechanism.law(places[i + 1])
+        assert sticks[i] == pytest.approx(rb.hockey_stick(p, q, epsilon), rel=1e-9, abs=1e-14)
+        assert renyis[i] == pytest.approx(rb.renyi(p, q, alpha), rel=1e-9, abs=1e-13)
+
+
+@settings(max_examples=40)
+@given(mechanisms(), eighths)
+def test_the_errors_are_those_of_the_law(mechanism, answer):
+    error, law = mechanism.error(answer), mechanism.law(answer)
+    at = float(law.location)
+    assert error.bias == pytest.approx(float(law.mean) - at, abs=1e-12 * (1 + abs(at)) + 1e-12 * error.mae)
+    assert error.mse == pytest.approx(float(law.variance) + error.bias**2, rel=1e-9)
+    assert abs(error.bias) <= error.mae * (1 + 1e-12)
+    assert error.mae <= math.sqrt(error.mse) * (1 + 1e-12)
+
+
+@few
+@given(mechanisms(ends="both"))
+def test_the_worst_and_the_average_error_enclose_what_happens(mechanism):
+    worst, average = mechanism.worst_error(), mechanism.average_error()
+    found = mechanism.error(answers_of(mechanism, 33))
+    for name in ("bias", "mae", "mse"):
+        sizes = np.abs(getattr(found, name))
+        assert sizes.max() <= getattr(worst, name) * (1 + 1e-9) + 1e-12
+        assert sizes.min() * (1 - 1e-9) - 1e-12 <= getattr(average, name) <= getattr(worst, name) * (1 + 1e-9) + 1e-12
+
+
+@few
+@given(mechanisms(limited=False), eighths)
+def test_fisher_information_is_the_curvature_of_the_divergence(mechanism, answer):
+    """Over a small step h the Renyi divergence of order 2 is h^2 times the information, to first order."""
+    lower, upper = mechanism.query.range.hull.lower, mechanism.query.range.hull.upper
+    here = float(mechanism.query.clip(answer))
+    kinks = [*mechanism.shape.ends, *mechanism.shape.points, *(end for cell in mechanism.shape.cells for end in cell)]
+    step = 1e-5 * mechanism.noise.scale
+    if not lower < here - step < here + step < upper or any(abs(here - kink) < 2 * step for kink in kinks):
+        return
+    if float(mechanism.query.clip(here + step)) != here + step or mechanism.noise.scale < 0.5:
+        return
+    value = rb.renyi(mechanism.law(here), mechanism.law(here + step), 2.0) / step**2
+    assert value == pytest.approx(mechanism.fisher(here), rel=1e-3, abs=1e-9)

@@ -1,0 +1,221 @@
+"""The public surface: the names that are promised, their words, and how little an import costs."""
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+from types import FunctionType
+
+import pytest
+
+import rangebound as rb
+
+# The names fixed by the design, the three that belong to them (a law, a certificate, its check), and the errors.
+ERRORS = {
+    "RangeboundError",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "Unsatisfiable",
+    "ClaimFalse",
+    "Undecided",
+    "CertificateInvalid",
+}
+PROMISED = {
+    "Interval",
+    "Union",
+    "Grid",
+    "Laplace",
+    "Gaussian",
+    "TruncatedLaplacian",
+    "TRUNCATE",
+    "RECTIFY",
+    "QUANTIZE",
+    "UNBOUNDED",
+    "Query",
+    "Mechanism",
+    "hockey_stick",
+    "renyi",
+    "calibrate",
+    "certify",
+    "choose",
+    "VariableScaleLaplace",
+    "verify",
+    "Law",
+    "Certificate",
+}
+MEMBERS = {
+    "Mechanism": ["law", "epsilon", "delta", "rdp", "fisher", "error", "to_dict", "from_dict"],
+    "Law": ["pdf", "log_pdf", "cdf", "sf", "mass", "quantile", "atoms", "mean", "variance"],
+    "Certificate": ["to_json", "from_json"],
+    "Union": ["excluding", "gaps", "spans"],
+    "Query": ["clip", "range", "sensitivity"],
+    "VariableScaleLaplace": ["epsilon", "delta"],
+}
+CLASSES = sorted(name for name in PROMISED if inspect.isclass(getattr(rb, name, None)))
+FUNCTIONS = sorted(name for name in rb.__all__ if inspect.isfunction(getattr(rb, name)))
+
+
+def members(kind: type) -> dict[str, FunctionType]:
+    """The public methods and properties that a class defines."""
+    found = {}
+    for name, member in vars(kind).items():
+        inner = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", None)
+        function = inner or member
+        if not name.startswith("_") and isinstance(function, FunctionType):
+            found[name] = function
+    return found
+
+
+METHODS = [(name, each) for name in CLASSES for each in members(getattr(rb, name))]
+
+
+def test_all_is_what_was_promised():
+    assert set(rb.__all__) == PROMISED | ERRORS
+
+
+def test_all_has_no_doubles_and_every_name_is_there():
+    assert len(set(rb.__all__)) == len(rb.__all__)
+    assert [name for name in rb.__all__ if not hasattr(rb, name)] == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_every_promised_member_is_there(name):
+    kind = getattr(rb, name)
+    fields = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    assert [member for member in MEMBERS[name] if not hasattr(kind, member) and member not in fields] == []
+
+
+def test_the_calls_of_the_design_work_as_they_are_written():
+    query = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+    assert rb.Union.excluding((1, 2), within=rb.Interval(0, 3)) == rb.Union((0, 1), (2, 3))
+    assert rb.Grid(step=0.5, within=rb.Interval(0, 10)).points[-1] == 10.0
+    assert rb.TruncatedLaplacian(scale=1.0, limit=9.2).limit == 9.2
+    m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query, support=rb.Interval(0, 100), bounding=rb.TRUNCATE)
+    assert m == rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query)
+    law = m.law(42.0)
+    assert 0.0 < law.cdf(42.0) < 1.0
+    assert m.epsilon(delta=0.0) >= m.epsilon(delta=0.01)
+    assert 0.0 < m.delta(0.5) < 1.0
+    assert m.rdp([2.0, 4.0]).shape == (2,)
+    assert m.fisher(42.0) > 0.0
+    assert m.error(42.0).mae > abs(m.error(42.0).bias)
+    assert rb.hockey_stick(law, m.law(43.0), 0.1) > 0.0
+    assert rb.renyi(law, m.law(43.0), 2.0) > 0.0
+    calibrated = rb.calibrate(
+        noise=rb.Laplace, query=query, support=None, bounding=rb.TRUNCATE, epsilon=1.0, delta=0.0, notion="dp"
+    )
+    assert rb.certify(calibrated, epsilon=1.0, delta=0.0).epsilon == 1.0
+    assert rb.choose(query=query, epsilon=1.0, delta=1e-6, objective="mae").best.delta(1.0) <= 1e-6
+
+
+def test_the_published_variable_scale_mechanism_is_there_with_its_true_guarantee():
+    query = rb.Query(range=rb.Interval(0, float("inf")), sensitivity=1.0)
+    published = rb.VariableScaleLaplace(query=query, epsilon=1.0)
+    assert published.epsilon() == float("inf")
+    assert published.delta(1.0) == pytest.approx(1.56e-4, rel=5e-3)
+
+
+@pytest.mark.parametrize("name", sorted(ERRORS))
+def test_an_error_is_one_of_ours_and_also_a_builtin(name):
+    kind = getattr(rb, name)
+    assert issubclass(kind, rb.RangeboundError)
+    assert name == "RangeboundError" or issubclass(kind, (ValueError, TypeError, ArithmeticError))
+    assert inspect.getdoc(kind).partition("\n")[0].endswith(".")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_documented_with_a_guarantee_and_an_example(name):
+    text = inspect.getdoc(getattr(rb, name)) or ""
+    assert text.partition("\n")[0].endswith((".", ":", ";"))
+    assert ">>>" in text
+    assert "Guarantee:" in text or name == "verify"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_is_documented_and_most_have_an_example(name):
+    text = inspect.getdoc(getattr(rb, name)) or ""
+    assert not text.startswith(name + "("), "the signature that dataclass writes is no documentation"
+    assert text.partition("\n")[0].rstrip().endswith(".")
+    assert ">>>" in text or name == "Certificate"
+
+
+@pytest.mark.parametrize(("name", "member"), METHODS)
+def test_a_method_is_documented(name, member):
+    text = inspect.getdoc(members(getattr(rb, name))[member]) or ""
+    assert text.partition("\n\n")[0].rstrip().endswith((".", ":"))
+
+
+@pytest.mark.parametrize("member", ["epsilon", "delta", "rdp", "fisher"])
+def test_a_privacy_number_states_its_guarantee(member):
+    assert "Guarantee:" in inspect.getdoc(getattr(rb.Mechanism, member))
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
+def test_every_argument_and_result_is_typed(name):
+    public = getattr(rb, name)
+    callables = [public] if inspect.isfunction(public) else [public.__init__, *members(public).values()]
+    for function in callables:
+        signature = inspect.signature(function)
+        missing = [
+            parameter.name
+            for parameter in signature.parameters.values()
+            if parameter.name not in ("self", "cls") and parameter.annotation is inspect.Parameter.empty
+        ]
+        assert missing == []
+        assert signature.return_annotation is not inspect.Signature.empty
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
+def test_nothing_takes_a_seed(name):
+    public = getattr(rb, name)
+    callables = [public] if inspect.isfunction(public) else [public.__init__, *members(public).values()]
+    for function in callables:
+        assert not set(inspect.signature(function).parameters) & {"seed", "rng", "random_state", "generator"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rb.Laplace(2.0),
+        lambda: rb.Gaussian(2.0),
+        lambda: rb.TruncatedLaplacian(1.0, 2.0),
+        lambda: rb.Query(rb.Interval(0, 1), 1.0),
+        lambda: rb.Grid(1.0, rb.Interval(0, 1)),
+        lambda: rb.Mechanism(rb.Laplace(scale=1.0), rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)),
+        lambda: rb.calibrate(rb.Laplace, rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)),
+        lambda: rb.choose(rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), 1.0),
+    ],
+)
+def test_what_could_be_mixed_up_must_be_named(call):
+    with pytest.raises(TypeError, match=r"positional|argument"):
+        call()
+
+
+def run(code: str) -> str:
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_an_import_is_light():
+    heavy = ("scipy", "torch", "matplotlib", "pandas", "sklearn", "pyspark", "duckdb", "mpmath", "sympy", "hypothesis")
+    code = f"import sys, rangebound; print([m for m in {heavy!r} if m in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+def test_an_import_changes_nothing_outside():
+    code = (
+        "import sys, warnings, numpy; from flint import ctx\n"
+        "before = ctx.prec, numpy.geterr(), list(warnings.filters), sys.getrecursionlimit()\n"
+        "import rangebound\n"
+        "query = rangebound.Query(range=rangebound.Interval(0, 10), sensitivity=1.0)\n"
+        "rangebound.certify(rangebound.calibrate(noise=rangebound.Laplace, query=query, epsilon=1.0), 1.0)\n"
+        "assert before == (ctx.prec, numpy.geterr(), list(warnings.filters), sys.getrecursionlimit())\n"
+    )
+    run(code)
+
+
+def test_the_version_is_that_of_the_distribution():
+    from importlib.metadata import version
+
+    assert rb.__version__ == version("rangebound")

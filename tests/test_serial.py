@@ -1,0 +1,87 @@
+"""Numbers and supports as plain data, and back exactly."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rangebound as rb
+from rangebound.errors import RangeboundError
+from rangebound.serial import number, parse_number, support_from_dict, support_to_dict
+
+INF = math.inf
+
+
+@given(st.floats(allow_nan=False))
+def test_a_number_comes_back_exactly_through_json(x):
+    assert parse_number(json.loads(json.dumps(number(x), allow_nan=False))) == x
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=2, max_size=8, unique=True).map(sorted), st.booleans())
+def test_a_support_comes_back_exactly_through_json(ends, as_union):
+    ends = ends[: len(ends) // 2 * 2]
+    spans = [(ends[i], ends[i + 1]) for i in range(0, len(ends), 2)]
+    support = rb.Union(*spans) if as_union else rb.Interval(*spans[0])
+    assert support_from_dict(json.loads(json.dumps(support_to_dict(support), allow_nan=False))) == support
+
+
+@given(st.floats(0.01, 10), st.floats(-10, 10), st.floats(1, 100))
+def test_a_grid_comes_back_exactly_through_json(step, lower, count):
+    grid = rb.Grid(step=step, within=rb.Interval(lower, lower + step * (1 + count)))
+    twin = support_from_dict(json.loads(json.dumps(support_to_dict(grid), allow_nan=False)))
+    assert twin == grid
+    assert twin.points.tolist() == grid.points.tolist()
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, "1", "nan", "Infinity", "+inf", "INF", b"inf", [], {}, math.nan, INF, 1j]
+)
+def test_what_number_did_not_write_is_refused(value):
+    with pytest.raises(RangeboundError, match="number="):
+        parse_number(value)
+
+
+BAD_SUPPORTS = [
+    None,
+    3,
+    "interval",
+    [],
+    {},
+    {"interval": [0, 1], "union": [[0, 1]]},
+    {"disc": [0, 1]},
+    {"interval": None},
+    {"interval": 3},
+    {"interval": [0]},
+    {"interval": [0, 1, 2]},
+    {"interval": [1, 0]},
+    {"interval": "01"},
+    {"interval": ["nan", 1]},
+    {"interval": [True, 2]},
+    {"union": []},
+    {"union": None},
+    {"union": [[0, 1], [1, 2]]},
+    {"union": [[0, 1], 2]},
+    {"union": {"0": 1}},
+    {"grid": None},
+    {"grid": []},
+    {"grid": {}},
+    {"grid": {"step": 1.0}},
+    {"grid": {"step": 0.0, "within": [0, 1]}},
+    {"grid": {"step": 1.0, "within": ["-inf", 1]}},
+    {"grid": {"step": 1.0, "within": 3}},
+]
+
+
+MECHANISM = rb.Mechanism(
+    noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+).to_dict()
+
+
+@pytest.mark.parametrize("data", BAD_SUPPORTS, ids=repr)
+def test_bad_data_for_a_support_is_refused_by_an_error_of_ours(data):
+    with pytest.raises(RangeboundError):
+        rb.Mechanism.from_dict({**MECHANISM, "support": data})
+    with pytest.raises(RangeboundError):
+        rb.Mechanism.from_dict({**MECHANISM, "query": {"range": data, "sensitivity": 1.0}})

@@ -1,0 +1,130 @@
+"""Errors at one answer, in the worst case and on average, against scans and sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+from rangebound.errors import RangeboundError
+from tests.crosscheck.compare import agree
+from tests.crosscheck.oracle import oracle
+from tests.matrix.cells import ALLOWED, Cell, places
+
+INF = math.inf
+NAMES = ("bias", "mae", "mse")
+BOUNDED = [cell for cell in ALLOWED if cell.range in ("equal", "smaller", "larger") and cell.support != "open_union"]
+BOUNDED = [cell for cell in BOUNDED if cell.mechanism().query.range.bounded]
+
+
+@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+def test_errors_at_an_answer(cell: Cell) -> None:
+    mechanism = cell.mechanism()
+    for at in places(mechanism, 2, seed=111).tolist():
+        error, true = mechanism.error(at), oracle(mechanism).moments(at)
+        for name in NAMES:
+            value = getattr(error, name)
+            assert isinstance(value, float)
+            agree(value, true[name], rel=1e-13, floor=1e-12, what=name)
+
+
+def test_a_batch_of_answers() -> None:
+    mechanism = Cell("laplace", "rectify", "interval", "larger").mechanism()
+    many = np.array([[-0.5], [0.7]])
+    errors = mechanism.error(many)
+    for name in NAMES:
+        found = getattr(errors, name)
+        assert found.shape == (2, 1)
+        assert found[1, 0] == pytest.approx(getattr(mechanism.error(0.7), name), rel=1e-11)
+
+
+@pytest.mark.parametrize("cell", BOUNDED, ids=str)
+def test_the_worst_error_is_the_largest(cell: Cell) -> None:
+    mechanism = cell.mechanism()
+    worst = mechanism.worst_error()
+    scan = mechanism.error(np.concatenate([np.linspace(a, b, 401) for a, b in mechanism.query.range.spans]))
+    assert worst.bias == pytest.approx(np.abs(scan.bias).max(), rel=1e-3, abs=1e-12)
+    assert worst.mae == pytest.approx(scan.mae.max(), rel=1e-3)
+    assert worst.mse == pytest.approx(scan.mse.max(), rel=1e-3)
+    for name in NAMES:
+        assert getattr(worst, name) >= np.abs(getattr(scan, name)).max() * (1.0 - 1e-9) - 1e-12
+
+
+@pytest.mark.parametrize("cell", BOUNDED, ids=str)
+def test_the_average_error_is_the_integral(cell: Cell) -> None:
+    mechanism = cell.mechanism()
+    average, true = mechanism.average_error(), integral(mechanism, 300)
+    for name in NAMES:
+        # the average of an absolute bias has a kink where the bias changes its sign
+        assert getattr(average, name) == pytest.approx(true[name], rel=2e-3 if name == "bias" else 1e-4)
+
+
+def integral(mechanism: rb.Mechanism, panels: int) -> dict[str, float]:
+    """The errors averaged over the range, by many short panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    total, length = dict.fromkeys(NAMES, 0.0), 0.0
+    for a, b in mechanism.query.range.spans:
+        edges = np.linspace(a, b, panels + 1)
+        half = 0.5 * np.diff(edges)
+        at = ((edges[:-1] + half)[:, None] + half[:, None] * nodes).reshape(-1)
+        weight = (half[:, None] * weights).reshape(-1)
+        errors = mechanism.error(at)
+        for name in NAMES:
+            total[name] += float(weight @ np.abs(getattr(errors, name)))
+        length += b - a
+    return {name: value / length for name, value in total.items()}
+
+
+@pytest.mark.parametrize(
+    ("support", "bounding"),
+    [
+        (rb.Grid(step=10.0, within=rb.Interval(0, 400)), rb.TRUNCATE),
+        (rb.Grid(step=10.0, within=rb.Interval(0, 400)), rb.QUANTIZE),
+        (rb.Union(*((40.0 * i, 40.0 * i + 20.0) for i in range(10))), rb.TRUNCATE),
+    ],
+    ids=["grid", "rounded", "union"],
+)
+def test_errors_that_rise_and_fall_many_times_over_the_range(support: object, bounding: object) -> None:
+    """A range of hundreds of scales with ripples all over: none is passed over, on average or in the worst case."""
+    query = rb.Query(range=rb.Interval(0, 400), sensitivity=1.0)
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query, support=support, bounding=bounding)
+    average, true = mechanism.average_error(), integral(mechanism, 800)
+    worst, scan = mechanism.worst_error(), mechanism.error(np.linspace(0.0, 400.0, 4001))
+    for name in NAMES:
+        assert getattr(average, name) == pytest.approx(true[name], rel=1e-3), name
+        assert getattr(worst, name) >= np.abs(getattr(scan, name)).max() * (1.0 - 1e-6), name
+
+
+def test_errors_without_a_limit_are_infinite() -> None:
+    query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
+    clamped = rb.Mechanism(
+        noise=rb.Laplace(scale=1.0), query=query, support=rb.Interval(0, 1), bounding=rb.RECTIFY
+    ).worst_error()
+    assert (clamped.bias, clamped.mae, clamped.mse) == (INF, INF, INF)
+    free = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query, bounding=rb.UNBOUNDED).worst_error()
+    assert free.mae == pytest.approx(2.0, rel=1e-9)
+    assert free.mse == pytest.approx(8.0, rel=1e-9)
+    assert free.bias == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_worst_error_on_a_half_line_is_at_its_end_or_far_away() -> None:
+    query = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
+    worst = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query).worst_error()
+    assert worst.bias == pytest.approx(2.0, rel=1e-9)
+    assert worst.mse == pytest.approx(8.0, rel=1e-9)
+
+
+def test_an_average_over_an_endless_range_is_refused() -> None:
+    query = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
+    with pytest.raises(RangeboundError, match="bounded"):
+        rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query).average_error()
+
+
+def test_a_wrong_error_is_caught() -> None:
+    """A control: the errors of the unbounded noise are not those of the clamped one."""
+    mechanism = Cell("laplace", "rectify", "interval", "equal").mechanism()
+    true = oracle(mechanism).moments(0.4)
+    with pytest.raises(AssertionError):
+        agree(mechanism.noise.scale, true["mae"], rel=1e-9)
