@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
     below = float(plain.law(TRUE_COUNT).cdf(0.0))
     console.print(
         f"The true count is {TRUE_COUNT:g}. Ordinary Laplace noise would publish a negative number with probability "
-        f"{below:.0%}.\nTruncated to [0, 60], and calibrated for it, it never does: scale {mechanism.noise.scale:.4f}.\n"
+        f"{below:.0%}.\nTruncated to [0, 60] and calibrated for it, it never does: scale {mechanism.noise.scale:.3f}.\n"
     )
 
     certificate = rb.certify(mechanism, epsilon=EPSILON)

@@ -1,4 +1,4 @@
-"""The cube: every noise, bounding and support, and the query's range equal to the support, smaller, larger, disjoint."""
+"""The cube: every noise, bounding and support; the query's range equal to the support, smaller, larger, disjoint."""
 
 from __future__ import annotations
 

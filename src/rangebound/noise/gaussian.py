@@ -75,6 +75,13 @@ class Gaussian:
         right = -sp.ndtri_exp(rest)
         z = xp.where(both < math.log(0.5), left, right)
         x = xp.maximum(location + self.scale * z, lower + xp.zeros_like(z))
+        # Far outside, the location has no digits left for so short a way: go by the density at the start instead.
+        start_at = xp.where(xp.isinf(lower), location, lower) + xp.zeros_like(z)
+        known = xp.isfinite(x) & xp.isfinite(log_mass) & ~xp.isinf(lower)
+        off = self.log_mass(start_at, xp.where(known, x, start_at), location) - xp.where(known, log_mass, 0.0)
+        rough = known & ~(abs(off) < 0.1)
+        jump = xp.exp(xp.where(rough, log_mass - self.log_pdf(start_at - location), 0.0))
+        x = xp.where(rough & (jump < 0.1 * self.scale / (1.0 + abs(start))), start_at + jump, x)
         for _ in range(2):  # Newton steps on the mass itself, which does not cancel
             ok = xp.isfinite(x) & xp.isfinite(log_mass)
             at = xp.where(ok, x, xp.maximum(lower, location))
