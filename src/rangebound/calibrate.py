@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -294,7 +295,9 @@ def _laplace_on_interval(request: _Request) -> float | None:
     if (support is not None and support != answers) or (math.isinf(answers.lower) and math.isinf(answers.upper)):
         return None
     sensitivity, epsilon, width = request.query.sensitivity, request.epsilon, answers.width
-    rest = width - sensitivity
+    rest = math.inf
+    if answers.bounded:  # exactly: the width of two doubles need not be one
+        rest = float(Fraction(answers.upper) - Fraction(answers.lower) - Fraction(sensitivity))
     x = epsilon / sensitivity if rest <= 0.0 else 0.5 * epsilon / sensitivity
     for _ in range(60):
         near, far = -math.expm1(-sensitivity * x), -math.expm1(-rest * x)

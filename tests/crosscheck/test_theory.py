@@ -10,6 +10,7 @@ import pytest
 import rangebound as rb
 from rangebound.privacy import unions
 from tests.crosscheck.compare import TIGHT, agree
+from tests.crosscheck.oracle import Oracle
 
 INF = math.inf
 
@@ -75,9 +76,7 @@ def test_a_misprint_in_a_closed_form_is_caught() -> None:
         a, d, b = map(mp.mpf, (1, 1, 2))
         o = mp.mpf(2)
         zu, zv = kept(a, d, b)
-        wrong = (
-            mp.exp(d) * (1 - mp.exp(-a)) - (mp.exp(d) - mp.exp(-2 * d)) / 3 + mp.exp(-2 * d) * (1 - mp.exp(-b))
-        )
+        wrong = mp.exp(d) * (1 - mp.exp(-a)) - (mp.exp(d) - mp.exp(-2 * d)) / 3 + mp.exp(-2 * d) * (1 - mp.exp(-b))
         wrong = mp.log(wrong) + mp.log(zv) - o * mp.log(zu)
         with pytest.raises(AssertionError):
             agree(renyi(2.0, a, d, b), wrong, rel=1e-9)
@@ -153,10 +152,16 @@ def test_unions_in_both_notions(support: object, metric: float, dp: float) -> No
 
 
 def test_answers_in_a_gap_need_more() -> None:
+    """THEORY has 1.97820, from pairs inside the gap alone; a pair that has one answer just outside it needs more."""
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
     support = rb.Union((-INF, 0), (10, INF))
     found = rb.calibrate(noise=rb.Laplace, query=query, support=support, epsilon=1.0)
-    assert found.noise.scale == pytest.approx(1.97820, abs=6e-6)
+    assert found.noise.scale == pytest.approx(1.97820, abs=3e-4)
+    theory, ours = (Oracle(rb.Laplace(scale=x), support, rb.TRUNCATE) for x in (1.97820, found.noise.scale))
+    assert theory.renyi(9.0, 10.0, INF) == pytest.approx(1.0, abs=5e-6)
+    assert theory.renyi(9.02, 10.02, INF) > 1.0001
+    losses = [ours.renyi(p, p + 1.0, INF) for p in (9.0, 9.01, 9.015, 9.02, 9.025, 9.03)]
+    assert 1.0 - 1e-5 < max(losses) <= 1.0
 
 
 # croft2022's variable scale on the half-line.

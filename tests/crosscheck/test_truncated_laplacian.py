@@ -49,8 +49,6 @@ def test_scale_limit_noise_and_delta(epsilon: float, delta: float) -> None:
 def test_a_misprint_is_caught() -> None:
     """A control: delta for 2 delta in c."""
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=SENSITIVITY)
-    mechanism = rb.calibrate(
-        noise=rb.TruncatedLaplacian, query=query, bounding=rb.UNBOUNDED, epsilon=1.0, delta=1e-3
-    )
+    mechanism = rb.calibrate(noise=rb.TruncatedLaplacian, query=query, bounding=rb.UNBOUNDED, epsilon=1.0, delta=1e-3)
     with mp.workdps(40), pytest.raises(AssertionError):
         agree(mechanism.noise.limit, mp.mpf(SENSITIVITY) * mp.log1p(mp.expm1(mp.mpf(1)) / mp.mpf(1e-3)), rel=TIGHT)

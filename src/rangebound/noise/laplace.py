@@ -73,7 +73,8 @@ class Laplace:
         xp = namespace(p, q, lower, upper)
         b, a = self.scale, order
         low, high = xp.minimum(p, q), xp.maximum(p, q)
-        first = xp.where(p < q, a, 1.0 - a)  # the exponent of the noise whose centre is on the left
+        none = xp.zeros_like(p + q)  # plain numbers alone would be single precision to PyTorch
+        first = xp.where(p < q, none + a, none + (1.0 - a))  # the exponent of the noise whose centre is on the left
         gap = (high - low) / b
         rate = 2.0 * first - 1.0  # the integrand falls like e^{-rate (x - low)/b} between the centres
 

@@ -47,7 +47,7 @@ class Setting:
     def lines(self) -> list[Line]:
         """The pairs to look at. A truncated Laplace law does not change beyond the ends of its support."""
         hull = self.answers.hull
-        if hull.upper - hull.lower <= self.sensitivity:
+        if hull.bounded and Fraction(hull.upper) - Fraction(hull.lower) <= Fraction(self.sensitivity):
             found = [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
         else:
             found = lines(self.answers, self.sensitivity)
