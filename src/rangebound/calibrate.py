@@ -31,6 +31,7 @@ from rangebound.support import Interval, Support, Union
 
 _CLOSE = 2e-10  # how far above the smallest scale the answer may be, relative
 _LARGEST_EPSILON = 1e6
+_LARGEST = 10**308
 _RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
 
 
@@ -297,7 +298,8 @@ def _laplace_on_interval(request: _Request) -> float | None:
     sensitivity, epsilon, width = request.query.sensitivity, request.epsilon, answers.width
     rest = math.inf
     if answers.bounded:  # exactly: the width of two doubles need not be one
-        rest = float(Fraction(answers.upper) - Fraction(answers.lower) - Fraction(sensitivity))
+        exact = Fraction(answers.upper) - Fraction(answers.lower) - Fraction(sensitivity)
+        rest = float(exact) if exact < _LARGEST else math.inf
     x = epsilon / sensitivity if rest <= 0.0 else 0.5 * epsilon / sensitivity
     for _ in range(60):
         near, far = -math.expm1(-sensitivity * x), -math.expm1(-rest * x)

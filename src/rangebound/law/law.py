@@ -152,8 +152,7 @@ class Law:
                 with np.errstate(over="ignore"):
                     reached = self.noise.reach(np.asarray(a), np.minimum(left, logs), at)
                 found = np.where(left >= logs, b, np.clip(reached, a, b))
-                if np.isneginf(a):
-                    found = np.where(np.isneginf(left), -np.inf, found)
+                found = np.where(np.isneginf(left), a, found)
             result = np.where(here, found, result)
             used = used + mass
         return result

@@ -80,7 +80,7 @@ class Gaussian:
         known = xp.isfinite(x) & xp.isfinite(log_mass) & ~xp.isinf(lower)
         off = self.log_mass(start_at, xp.where(known, x, start_at), location) - xp.where(known, log_mass, 0.0)
         rough = known & ~(abs(off) < 0.1)
-        jump = xp.exp(xp.where(rough, log_mass - self.log_pdf(start_at - location), 0.0))
+        jump = xp.exp(xp.clip(xp.where(rough, log_mass - self.log_pdf(start_at - location), 0.0), None, 700.0))
         x = xp.where(rough & (jump < 0.1 * self.scale / (1.0 + abs(start))), start_at + jump, x)
         for _ in range(2):  # Newton steps on the mass itself, which does not cancel
             ok = xp.isfinite(x) & xp.isfinite(log_mass)
