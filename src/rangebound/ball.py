@@ -127,6 +127,16 @@ def _either(first: Ball, second: Ball) -> Ball:
     return arb_series([a.max(b), slope, *[arb.nan()] * (prec - 2)], prec=prec)
 
 
+def expm1(x: Ball) -> Ball:
+    """e^x - 1 of a ball or a series, sharp near 0."""
+    return arb_series([x[0].expm1(), *x.exp().coeffs()[1:]], prec=x.prec) if is_taylor(x) else x.expm1()
+
+
+def log1p(x: Ball) -> Ball:
+    """log(1 + x) of a ball or a series, sharp near 0."""
+    return arb_series([x[0].log1p(), *(1 + x).log().coeffs()[1:]], prec=x.prec) if is_taylor(x) else x.log1p()
+
+
 def power(base: Any, exponent: Ball) -> Any:
     """base ** exponent for a positive base (an unknown base gives an unknown result)."""
     return (base.log() * exponent).exp()

@@ -17,6 +17,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import metric, unions
+from rangebound.privacy.laplace_pair import top_loss, top_stick
 from rangebound.privacy.worst import (
     Violation,
     excess,
@@ -167,16 +168,39 @@ def _dp_scale(request: _Request) -> float:
         return _smallest(
             request, lambda scale: worst_delta(request.mechanism(scale).setting, request.epsilon).upper - request.delta
         )
-    return _by_violations(request, _pure_scale(request, start))
+    return _by_violations(request, _enough(request, start))
 
 
-def _pure_scale(request: _Request, start: Mechanism) -> float:
-    """A scale that is private without any delta, where it is cheap to find; more noise than that is never needed."""
+def _enough(request: _Request, start: Mechanism) -> float:
+    """A scale that is private and cheap to find; more noise than that is never needed."""
+    if request.family is Laplace:
+        return _universal_scale(request)
     if request.delta == 0.0 or request.family is TruncatedLaplacian or not loss_is_pinned(start.setting):
         return math.inf
     if math.isinf(worst_loss(start.setting).upper):
         return math.inf
     return _dp_scale(replace(request, delta=0.0))
+
+
+def _universal_scale(request: _Request) -> float:
+    """The scale at which no truncated Laplace law exceeds the target, whatever its support."""
+
+    def private(scale: float) -> bool:
+        d = ball(request.query.sensitivity) / ball(scale)
+        if request.delta == 0.0:
+            return bool(top_loss(d) <= request.epsilon)
+        return bool(top_stick(d, ball(request.epsilon)) <= request.delta)
+
+    with precision(PRECISIONS[1]):
+        low = high = request.query.sensitivity / request.epsilon
+        while not private(high):
+            low, high = high, 2.0 * high
+        while private(low):
+            low, high = 0.5 * low, low
+        while high - low > 1e-12 * high:
+            middle = 0.5 * low + 0.5 * high
+            low, high = (low, middle) if private(middle) else (middle, high)
+        return high
 
 
 def _smallest(request: _Request, over: Callable[[float], float]) -> float:
@@ -243,11 +267,11 @@ def _pair_scale(request: _Request, violation: Violation, scale: float, natural: 
     mirrored = side.shape != request.mechanism(scale).shape
 
     def over(s: float) -> float:
-        mechanism = request.mechanism(s)
-        shape = mechanism.shape.mirrored() if mirrored else mechanism.shape
+        setting = request.mechanism(s).setting
+        shape = setting.shape.mirrored() if mirrored else setting.shape
 
         def value() -> Ball:
-            return excess(mechanism.noise, shape, request.epsilon, request.delta).value(ball(position), line.d)
+            return excess(setting.noise, shape, request.epsilon, request.delta).value(ball(position), line.d)
 
         return float(refine(value).mid()) - (request.delta or request.epsilon)
 

@@ -67,7 +67,7 @@ class Mechanism:
     @cached_property
     def setting(self) -> Setting:
         """All that the privacy of the mechanism depends on."""
-        return Setting(self.noise, self.shape, self.query.range, self.query.sensitivity)
+        return Setting(self.noise, self.shape, self.query.range, self.query.sensitivity).simplified()
 
     def law(self, answer: npt.ArrayLike) -> Law:
         """The distribution of the published number when the true answer is `answer` (a number or an array).

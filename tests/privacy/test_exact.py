@@ -41,7 +41,7 @@ def test_each_mechanism_has_its_family() -> None:
         kind = family(mechanism.noise, mechanism.shape)
         expected = RestrictedGrid if cell.bounding == "truncate" and cell.support == "grid" else kinds[cell.bounding]
         expected = Mapped if cell.support == "line" else expected
-        assert type(kind) is expected
+        assert isinstance(kind, expected)
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -5,8 +5,8 @@ A pair is a position `p` and a distance `d > 0`: P is the law at p, Q the law at
 about the mirrored mechanism. Positions may be balls, or Taylor series where derivatives are wanted. The threshold of
 the best attack moves with the position, in closed form.
 
-Three families cover every mechanism: `Restricted` (truncation to spans), `RestrictedGrid` (truncation to points) and
-`Mapped` (a nondecreasing map of the noisy value: clamp, round, nothing).
+Three families cover every mechanism: `Restricted` (truncation to spans), `RestrictedGrid` (truncation to points), both
+with a special case for Laplace noise, and `Mapped` (a nondecreasing map of the noisy value: clamp, round, nothing).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 
 from rangebound.ball import Ball, ball, largest
 from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.noise import Gaussian, Noise
 from rangebound.privacy.mapped import Mapped
 from rangebound.privacy.restricted import Restricted
 from rangebound.privacy.restricted_grid import RestrictedGrid
+from rangebound.privacy.restricted_laplace import RestrictedLaplace, RestrictedLaplaceGrid
 
 
 def stick(kind: Any, p: Ball, d: Ball, epsilon: Ball) -> Ball:
@@ -30,7 +31,16 @@ def family(noise: Noise, shape: Shape) -> Any:
     """The family that a mechanism belongs to, at the precision in force."""
     if not shape.normalised:
         return Mapped(noise, shape)
-    return Restricted(noise, shape) if shape.spans else RestrictedGrid(noise, shape)
+    return _FAMILIES[isinstance(noise, Gaussian), bool(shape.spans)](noise, shape)
+
+
+# By whether the noise is Gaussian, and whether the support is made of spans or of points.
+_FAMILIES: dict[tuple[bool, bool], Any] = {
+    (False, True): RestrictedLaplace,
+    (False, False): RestrictedLaplaceGrid,
+    (True, True): Restricted,
+    (True, False): RestrictedGrid,
+}
 
 
 __all__ = ["Mapped", "Restricted", "RestrictedGrid", "family", "stick"]

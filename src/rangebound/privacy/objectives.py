@@ -11,9 +11,10 @@ from typing import Any
 from rangebound.ball import Ball, ball, down, smallest, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
+from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
 from rangebound.privacy.exact import Mapped, Restricted, family, stick
+from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_stick
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Task, enclose
 
@@ -30,6 +31,7 @@ class _Common:
         self._step = noise.scale
         self._size = len(shape.spans) + len(shape.points)
         self._gaussian = isinstance(noise, Gaussian)
+        self._laplace = isinstance(noise, Laplace) and shape.normalised
         self._ends = [] if self._gaussian else _ends(noise, shape)
 
     def step(self) -> float:
@@ -86,6 +88,8 @@ class Delta(_Common):
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1."""
         best = ball(1.0)
+        if self._laplace:
+            best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
@@ -141,11 +145,11 @@ class Renyi(_Common):
             if math.isinf(end) and math.isfinite(start) and math.isfinite(last):
                 best = smallest(best, self.family.renyi_right(ball(start), d, self.order))
             return best
-        best = INFINITY
+        best = top_renyi(d / self.family.noise.scale, self.order) if self._laplace else INFINITY
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
-                best = free - kept.log() * self.order / (self.order - 1)
+                best = smallest(best, free - kept.log() * self.order / (self.order - 1))
         if math.isinf(start) or math.isinf(end):
             tail = self._tail(start, end, d, self.order)
             best = tail if tail.is_finite() and not tail > best else best
@@ -194,11 +198,12 @@ class Loss(_Common):
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Z <= 1 at the right one, so the loss is at most the unbounded one plus log 1/Z at the left one."""
+        best = top_loss(d / self.family.noise.scale) if self._laplace else INFINITY
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0:
-                return self.free.loss(ball(0.0), d) - kept.log()
-        return INFINITY
+                best = smallest(best, self.free.loss(ball(0.0), d) - kept.log())
+        return best
 
 
 def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rangebound.ball import Ball, ball
+from rangebound.ball import Ball, ball, is_taylor
 
 
 def finite_end(x: float) -> Ball | None:
@@ -16,6 +16,16 @@ def finite_end(x: float) -> Ball | None:
 def shifted(x: Ball | None, p: Any) -> Any:
     """An end as seen from the position `p`."""
     return None if x is None else x - p
+
+
+def up_to(d: Ball) -> Ball:
+    """A ball around [0, d]."""
+    return ball(0.0).union(d)
+
+
+def near_pair(p: Any, d: Ball) -> bool:
+    """Whether p is the series about a cell that is wider than the distance of the pair."""
+    return is_taylor(p) and bool(2 * p[0].rad() > d)
 
 
 def score_moments(noise: Any, gaussian: bool, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:

@@ -5,25 +5,51 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from flint import arb, arb_series
 
 from rangebound.ball import Ball, ball, down, is_taylor, tightened, up, value_of
 from rangebound.law import Shape
-from rangebound.noise import Laplace, Noise
+from rangebound.noise import Noise
 from rangebound.noise.exact import exact
+
+
+class GaussianSums:
+    """Sums of e^{-(x-p)^2/(2 s^2)} over the first k points."""
+
+    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
+        self.points, self.noise = points, noise
+        self._rate = -1 / (2 * noise.scale * noise.scale)
+        self._series = [arb_series([x]) for x in points]  # a series minus a series is much faster than a ball minus one
+
+    def below(self, p: Any) -> Callable[[int], Any]:
+        sums = list(itertools.accumulate(self._kernel(p), initial=ball(0.0)))
+        return sums.__getitem__
+
+    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
+        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): a Gaussian sum about p + (1 - order) d."""
+        ratio = d / self.noise.scale
+        total = self.below(p + (1 - order) * d)(len(self.points))
+        return total * (order * (order - 1) * ratio * ratio / 2).exp()
+
+    def _kernel(self, p: Any) -> Iterator[Any]:
+        if is_taylor(p):
+            rate = arb_series([self._rate])
+            return (((x - p) * (x - p) * rate).exp() for x in self._series)
+        return (((x - p) * (x - p) * self._rate).exp() for x in self.points)
 
 
 class RestrictedGrid:
     """Truncation to the points of a grid: probabilities in proportion to g(x-q)."""
 
+    sums: ClassVar[Any] = GaussianSums
+
     def __init__(self, noise: Noise, shape: Shape) -> None:
         self.noise = exact(noise)
         self.points = [ball(x) for x in shape.points]
         self._places = shape.points
-        sums = _LaplaceSums if isinstance(noise, Laplace) else _GaussianSums
-        self._sums = sums(self.points, shape.points, self.noise)
+        self._sums = self.sums(self.points, shape.points, self.noise)
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best (or `only`)."""
@@ -49,7 +75,11 @@ class RestrictedGrid:
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction."""
-        return self.noise.log_ratio(self.points[0] - p, d) + self._kept(p + d).log() - self._kept(p).log()
+        return self.noise.log_ratio(self.points[0] - p, d) + self.change(p, d)
+
+    def change(self, p: Any, d: Ball) -> Any:
+        """log Z(p+d) - log Z(p)."""
+        return self._kept(p + d).log() - self._kept(p).log()
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""
@@ -89,73 +119,3 @@ class RestrictedGrid:
         for weight in weights:
             total = total + weight
         return weights, total
-
-
-class _GaussianSums:
-    """Sums of e^{-(x-p)^2/(2 s^2)} over the first k points."""
-
-    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
-        self.points, self.noise = points, noise
-        self._rate = -1 / (2 * noise.scale * noise.scale)
-        self._series = [arb_series([x]) for x in points]  # a series minus a series is much faster than a ball minus one
-
-    def below(self, p: Any) -> Callable[[int], Any]:
-        sums = list(itertools.accumulate(self._kernel(p), initial=ball(0.0)))
-        return sums.__getitem__
-
-    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
-        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): a Gaussian sum about p + (1 - order) d."""
-        ratio = d / self.noise.scale
-        total = self.below(p + (1 - order) * d)(len(self.points))
-        return total * (order * (order - 1) * ratio * ratio / 2).exp()
-
-    def _kernel(self, p: Any) -> Iterator[Any]:
-        if is_taylor(p):
-            rate = arb_series([self._rate])
-            return (((x - p) * (x - p) * rate).exp() for x in self._series)
-        return (((x - p) * (x - p) * self._rate).exp() for x in self.points)
-
-
-class _LaplaceSums:
-    """Sums of e^{-|x-p|/b} over the first k points, each in a few steps.
-
-    With j points left of p the sum of the first k is A_min(j,k) e^{-p/b} + (B_j - B_k) e^{p/b}, where A and B are sums
-    of e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one.
-    """
-
-    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
-        self.points, self.places, self.noise = points, places, noise
-        steps = [(x - points[0]) / noise.scale for x in points]
-        zero = ball(0.0)
-        self._left = list(itertools.accumulate((y.exp() for y in steps), initial=zero))
-        self._right = list(itertools.accumulate(((-y).exp() for y in reversed(steps)), initial=zero))[::-1]
-
-    def below(self, p: Any) -> Callable[[int], Any]:
-        at = value_of(p)
-        left = bisect.bisect_right(self.places, down(at))  # surely left of p, or at it
-        right = bisect.bisect_left(self.places, up(at))  # from here on surely right of it, or at it
-        right = max(left, right)
-        up_to = (p - self.points[0]) / self.noise.scale
-        falling, rising = (-up_to).exp(), up_to.exp()
-        inside = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
-
-        def total(k: int) -> Any:
-            value = falling * self._left[min(k, left)]
-            for extra in inside[: max(k - left, 0)]:
-                value = value + extra
-            return value + rising * (self._right[right] - self._right[k]) if k > right else value
-
-        return total
-
-    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
-        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair."""
-        at = value_of(p)
-        left = bisect.bisect_right(self.places, down(at))
-        right = max(left, bisect.bisect_left(self.places, up(at + d)))
-        below = self.below(p)
-        edge = ((order - 1) * d / self.noise.scale).exp()
-        total = below(left) * edge + (below(len(self.points)) - below(right)) / edge
-        weights = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
-        for x, weight in zip(self.points[left:right], weights, strict=True):
-            total = total + weight * (self.noise.log_ratio(x - p, d) * (order - 1)).exp()
-        return total

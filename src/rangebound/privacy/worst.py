@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -38,6 +38,16 @@ class Setting:
     shape: Shape
     answers: Interval | Union
     sensitivity: float
+
+    def simplified(self) -> Setting:
+        """The same laws in plainer terms: noise that reaches all of the support from every answer shows no edge."""
+        hull, (low, high) = self.answers.hull, self.shape.ends
+        if not (isinstance(self.noise, TruncatedLaplacian) and self.shape.normalised and hull.bounded):
+            return self
+        if math.isinf(low) or math.isinf(high):
+            return self
+        reach = max(Fraction(high) - Fraction(hull.lower), Fraction(hull.upper) - Fraction(low))
+        return replace(self, noise=self.noise.untruncated) if reach <= Fraction(self.noise.limit) else self
 
     def sides(self) -> tuple[Setting, ...]:
         """The setting and its mirror image, which is the other direction of every divergence; one if they agree."""

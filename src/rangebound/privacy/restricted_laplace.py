@@ -1,0 +1,232 @@
+"""Truncated Laplace on spans and on the points of a grid, in ball arithmetic (see `exact` and `laplace_pair`)."""
+
+from __future__ import annotations
+
+import bisect
+import copy
+import itertools
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar
+
+from rangebound.ball import Ball, ball, down, expm1, largest, smallest, up, value_of
+from rangebound.law import Shape
+from rangebound.noise import Noise, TruncatedLaplacian
+from rangebound.noise.exact import INFINITY
+from rangebound.privacy.laplace_pair import Parts
+from rangebound.privacy.pieces import shifted
+from rangebound.privacy.restricted import Restricted
+from rangebound.privacy.restricted_grid import RestrictedGrid
+
+_ZERO: Any = ball(0.0)
+
+
+class RestrictedLaplace(Restricted):
+    """Truncated Laplace on spans, with or without a limit of the noise."""
+
+    gaussian: ClassVar[bool] = False
+
+    def __init__(self, noise: Noise, shape: Shape) -> None:
+        super().__init__(noise, shape)
+        self.limit = self.noise.limit if isinstance(noise, TruncatedLaplacian) else None
+
+    def parts(self, p: Any, d: Ball) -> Parts:
+        """The spans as the pair (p, p + d) sees them."""
+        b = self.noise.scale
+        distance = d / b
+        left = right = inside = lift = only_p = only_q = _ZERO
+        covered, pieces = False, []
+        for lower, upper in self.spans:
+            start, end = (None if x is None else x / b for x in (shifted(lower, p), shifted(upper, p)))
+            width = None if lower is None or upper is None else (upper - lower) / b
+            if self.limit is not None:
+                reach = self.limit / b
+                only_p = only_p + _mass(_later(start, -reach), _earlier(end, distance - reach))
+                beyond, behind = _later(start, reach), _earlier(end, distance + reach)
+                only_q = only_q + _mass(beyond - distance, behind - distance)
+                first, last = _later(start, distance - reach), _earlier(end, reach)
+                if first is not start or last is not end:
+                    start, end, width = first, last, None
+                if value_of(last) <= value_of(first):
+                    continue
+            if end is not None and value_of(end) <= 0:
+                left = left + _mass(start, end, width)
+                continue
+            if start is not None and value_of(start) >= distance:
+                right = right + _mass(start - distance, shifted(end, distance), width)
+                continue
+            left = left + _mass(start, _earlier(end, _ZERO))
+            right = right + _mass(_later(shifted(start, distance), _ZERO), shifted(end, distance))
+            if (start is None or value_of(start) <= 0) and (end is None or value_of(end) >= distance):
+                covered, inside = True, -(-distance).expm1()
+                continue
+            first, last = _earlier(_later(start, _ZERO), distance), _later(_earlier(end, distance), _ZERO)
+            of_p, of_q = _mass(first, last), _mass(first - distance, last - distance)
+            inside, lift = inside + of_p, lift + of_q - of_p
+            pieces.append((first, last))
+
+        def overlap(y: Any) -> Any:
+            whole = covered and (self.limit is None or value_of(y) <= distance)
+            gap = expm1(-y)
+            total: Any = gap * gap if whole else _ZERO
+            for first, last in [*pieces, (_ZERO, distance)] if covered and not whole else pieces:
+                start, end = smallest(first, y), smallest(last, y)
+                total = total + ((-start).exp() - (-end).exp()) - ((end - 2 * y).exp() - (start - 2 * y).exp())
+            return total
+
+        return Parts(left, right, inside, lift, overlap, only_p, only_q, self.limit is not None)
+
+    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        """The best threshold event, in one smooth piece."""
+        return {0: self.parts(p, d).stick(d / self.noise.scale, epsilon)}
+
+    def change(self, p: Any, d: Ball) -> Any:
+        """log Z(p+d) - log Z(p)."""
+        return self.parts(p, d).change(d / self.noise.scale)
+
+    def loss(self, p: Any, d: Ball) -> Any:
+        """As without a limit; with one, seen at the left end of what P can publish, infinite if Q cannot."""
+        if self.limit is None:
+            return super().loss(p, d)
+        ratio = self.noise.log_ratio(shifted(self._first_shared(value_of(p), d), p), d)
+        return ratio + self.change(p, d) if value_of(ratio).is_finite() else ratio
+
+    def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
+        """Whether the loss passes epsilon between two positions, where it is monotone."""
+        return self.limit is None and super().crosses(start, end, d, epsilon)
+
+    def fisher(self, p: Ball) -> Ball:
+        """As without a limit where the whole support is within reach; infinite where an edge of the noise shows."""
+        if self.limit is None:
+            return super().fisher(p)
+        low, high = self.edges()
+        if low is None or high is None or not (low - p >= -self.limit and high - p <= self.limit):
+            return INFINITY
+        whole = copy.copy(self)
+        whole.noise, whole.limit = self.noise.whole, None
+        return whole.fisher(p)
+
+    def _first_shared(self, p: Ball, d: Ball) -> Ball | None:
+        """The left end of P's part of the support; None where P reaches a part that Q does not."""
+        begins, escapes = p + d - self.noise.limit, p - self.noise.limit
+        for lower, upper in self.spans:
+            if upper is not None and upper <= escapes:
+                continue
+            if lower is not None and lower >= begins:
+                return lower
+            return None
+        return None
+
+
+def _later(first: Any, second: Any) -> Any:
+    """The larger of two places; None is far to the left."""
+    return second if first is None else largest(first, second)
+
+
+def _earlier(first: Any, second: Any) -> Any:
+    """The smaller of two places; None is far to the right."""
+    return second if first is None else smallest(first, second)
+
+
+def _mass(start: Any, end: Any, width: Ball | None = None) -> Any:
+    """The integral of e^{-|s|} from start (None: -inf) to end (None: inf), 0 if they are not in order."""
+    if start is not None and end is not None and value_of(end) <= value_of(start):
+        return _ZERO
+    if start is not None and end is not None and width is None and not value_of(end) >= value_of(start):
+        end = largest(start, end)
+    if end is not None and value_of(end) <= 0:
+        return end.exp() if start is None else end.exp() * -expm1(start - end if width is None else -width)
+    if start is not None and value_of(start) >= 0:
+        return (-start).exp() if end is None else (-start).exp() * -expm1(start - end if width is None else -width)
+    left, right = (1 if each is None else -expm1(smallest(each, -each)) for each in (start, end))
+    return left + right
+
+
+class LaplaceSums:
+    """Sums of e^{-|x-p|/b} over the first k points, each in a few steps.
+
+    With j points left of p the sum of the first k is A_min(j,k) e^{-p/b} + (B_j - B_k) e^{p/b}, where A and B are sums
+    of e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one.
+    """
+
+    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
+        self.points, self.places, self.noise = points, places, noise
+        steps = [(x - points[0]) / noise.scale for x in points]
+        zero = ball(0.0)
+        self._left = list(itertools.accumulate((y.exp() for y in steps), initial=zero))
+        self._right = list(itertools.accumulate(((-y).exp() for y in reversed(steps)), initial=zero))[::-1]
+
+    def below(self, p: Any) -> Callable[[int], Any]:
+        at = value_of(p)
+        left = bisect.bisect_right(self.places, down(at))  # surely left of p, or at it
+        right = bisect.bisect_left(self.places, up(at))  # from here on surely right of it, or at it
+        right = max(left, right)
+        up_to = (p - self.points[0]) / self.noise.scale
+        falling, rising = (-up_to).exp(), up_to.exp()
+        inside = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
+
+        def total(k: int) -> Any:
+            value = falling * self._left[min(k, left)]
+            for extra in inside[: max(k - left, 0)]:
+                value = value + extra
+            return value + rising * (self._right[right] - self._right[k]) if k > right else value
+
+        return total
+
+    def parts(self, p: Any, d: Ball) -> Parts:
+        """The points as the pair (p, p + d) sees them."""
+        at, b = value_of(p), self.noise.scale
+        left = bisect.bisect_right(self.places, down(at))
+        right = max(left, bisect.bisect_left(self.places, up(at + d)))
+        offset = (p - self.points[0]) / b
+        between = [((x - p) / b) for x in self.points[left:right]]
+        of_p, of_q = ([_kernel(s - at) for s in between] for at in (ball(0.0), d / b))
+        zero: Any = ball(0.0)
+
+        def overlap(y: Any) -> Any:
+            weight = (d / b - 2 * y).exp()
+            return sum((largest(p - weight * q, zero) for p, q in zip(of_p, of_q, strict=True)), zero)
+
+        return Parts(
+            (-offset).exp() * self._left[left],
+            (offset + d / b).exp() * self._right[right],
+            sum(of_p, zero),
+            sum((q - p for p, q in zip(of_p, of_q, strict=True)), zero),
+            overlap,
+        )
+
+    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
+        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair."""
+        at = value_of(p)
+        left = bisect.bisect_right(self.places, down(at))
+        right = max(left, bisect.bisect_left(self.places, up(at + d)))
+        below = self.below(p)
+        edge = ((order - 1) * d / self.noise.scale).exp()
+        total = below(left) * edge + (below(len(self.points)) - below(right)) / edge
+        weights = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
+        for x, weight in zip(self.points[left:right], weights, strict=True):
+            total = total + weight * (self.noise.log_ratio(x - p, d) * (order - 1)).exp()
+        return total
+
+
+def _kernel(y: Any) -> Any:
+    """e^{-|y|}."""
+    return (-largest(y, -y)).exp()
+
+
+class RestrictedLaplaceGrid(RestrictedGrid):
+    """Truncated Laplace on the points of a grid."""
+
+    sums: ClassVar[Any] = LaplaceSums
+
+    def parts(self, p: Any, d: Ball) -> Parts:
+        """The points as the pair (p, p + d) sees them."""
+        found: Parts = self._sums.parts(p, d)
+        return found
+
+    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        """The best threshold event, in one smooth piece."""
+        return {0: self.parts(p, d).stick(d / self.noise.scale, epsilon)}
+
+    def change(self, p: Any, d: Ball) -> Any:
+        """log Z(p+d) - log Z(p)."""
+        return self.parts(p, d).change(d / self.noise.scale)

@@ -1,0 +1,184 @@
+"""Calibrated scales at the extremes: plugged into mpmath they are private, and a billionth less is not.
+
+Truncation with a delta starts at epsilon 0.1 here and truncation to a grid at a sensitivity of 0.3 widths, or 0.01 with
+a delta: beyond, calibration may take minutes, or end with too much noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath as mp
+import pytest
+
+import rangebound as rb
+from rangebound.privacy.worst import worst_delta, worst_loss
+from tests.crosscheck.compare import TIGHT
+from tests.crosscheck.oracle import oracle
+from tests.matrix.deadline import deadline
+
+INF = math.inf
+LOWER, WIDTH = 0.3, 10.0
+DIGITS = 120
+ROUNDING = mp.mpf(10) ** (20 - DIGITS)  # of the oracle
+EPSILONS = (1e-9, 1e-3, 1.0, 50.0)
+RATIOS = (1e-6, 1e-2, 0.3, 1.0)
+TARGETS = (
+    (1e-9, 1e-15),
+    (1e-9, 1e-10),
+    (0.1, 0.4),
+    (0.1, 1e-15),
+    (1.0, 1e-6),
+    (20.0, 1e-3),
+    (50.0, 1e-15),
+    (50.0, 0.4),
+)
+HARD = ((0.1, 0.4), (1.0, 1e-6), (20.0, 1e-3), (50.0, 1e-15))  # those of truncation, where positions are searched
+
+INTERVAL = rb.Interval(LOWER, LOWER + WIDTH)
+HALF_LINE = rb.Interval(LOWER, INF)
+LINE = rb.Interval(-INF, INF)
+UNION = rb.Union((LOWER, 3.3), (6.3, LOWER + WIDTH))
+GRID = rb.Grid(step=2.0, within=INTERVAL)
+
+PURE = [
+    (rb.Laplace, rb.TRUNCATE, INTERVAL),
+    (rb.Laplace, rb.TRUNCATE, HALF_LINE),
+    (rb.Laplace, rb.TRUNCATE, UNION),
+    (rb.Laplace, rb.TRUNCATE, GRID),
+    (rb.Laplace, rb.RECTIFY, INTERVAL),
+    (rb.Laplace, rb.QUANTIZE, GRID),
+    (rb.Laplace, rb.UNBOUNDED, LINE),
+    (rb.Gaussian, rb.TRUNCATE, INTERVAL),
+    (rb.Gaussian, rb.TRUNCATE, UNION),
+    (rb.Gaussian, rb.TRUNCATE, GRID),
+    (rb.Gaussian, rb.RECTIFY, INTERVAL),
+    (rb.Gaussian, rb.QUANTIZE, GRID),
+]
+APPROXIMATE = [
+    (rb.Laplace, rb.TRUNCATE, INTERVAL),
+    (rb.Laplace, rb.TRUNCATE, HALF_LINE),
+    (rb.Laplace, rb.TRUNCATE, UNION),
+    (rb.Laplace, rb.TRUNCATE, GRID),
+    (rb.Laplace, rb.RECTIFY, INTERVAL),
+    (rb.Laplace, rb.QUANTIZE, GRID),
+    (rb.Laplace, rb.UNBOUNDED, LINE),
+    (rb.Gaussian, rb.TRUNCATE, INTERVAL),
+    (rb.Gaussian, rb.TRUNCATE, HALF_LINE),
+    (rb.Gaussian, rb.TRUNCATE, UNION),
+    (rb.Gaussian, rb.TRUNCATE, GRID),
+    (rb.Gaussian, rb.RECTIFY, INTERVAL),
+    (rb.Gaussian, rb.QUANTIZE, GRID),
+    (rb.Gaussian, rb.UNBOUNDED, LINE),
+    (rb.TruncatedLaplacian, rb.TRUNCATE, INTERVAL),
+    (rb.TruncatedLaplacian, rb.TRUNCATE, HALF_LINE),
+    (rb.TruncatedLaplacian, rb.RECTIFY, INTERVAL),
+    (rb.TruncatedLaplacian, rb.QUANTIZE, GRID),
+    (rb.TruncatedLaplacian, rb.UNBOUNDED, LINE),
+]
+
+
+def name(case: Any) -> str:
+    """A readable name for a cell."""
+    if isinstance(case, tuple) and len(case) == 3:
+        places = {id(INTERVAL): "interval", id(HALF_LINE): "half-line", id(UNION): "union", id(GRID): "grid"}
+        return f"{case[0].__name__}-{case[1].value}-{places.get(id(case[2]), 'line')}"
+    return str(case)
+
+
+def calibrated(case: Any, epsilon: float, delta: float, ratio: float) -> rb.Mechanism:
+    """The mechanism of a cell for a target, within reasonable time."""
+    noise, bounding, support = case
+    answers = {id(GRID): INTERVAL, id(LINE): INTERVAL}.get(id(support), support)
+    query = rb.Query(range=answers, sensitivity=WIDTH * ratio)
+    with deadline((name(case), epsilon, delta, ratio)):
+        return rb.calibrate(noise=noise, query=query, support=support, bounding=bounding, epsilon=epsilon, delta=delta)
+
+
+def scaled(mechanism: rb.Mechanism, factor: float) -> rb.Mechanism:
+    """The same mechanism with all lengths of its noise multiplied."""
+    lengths = {key: value * factor for key, value in vars(mechanism.noise).items()}
+    return rb.Mechanism(
+        noise=type(mechanism.noise)(**lengths),
+        query=mechanism.query,
+        support=mechanism.support,
+        bounding=mechanism.bounding,
+    )
+
+
+def exact_pairs(mechanism: rb.Mechanism, *named: tuple[float, float]) -> list[tuple[mp.mpf, mp.mpf]]:
+    """Pairs exactly one sensitivity apart (or as far as the range goes): at the ends of spans, and the named ones."""
+    sensitivity = mp.mpf(mechanism.query.sensitivity)
+    spans = mechanism.query.range.spans
+    starts = [(mp.mpf(end), side) for span in spans for end in span if math.isfinite(end) for side in (1, -1)]
+    for p, q in named:
+        if math.isfinite(p) and math.isfinite(q) and p != q:
+            starts.append((mp.mpf(p), 1 if q > p else -1))
+    pairs = []
+    for p, side in starts:
+        reach = p + side * sensitivity
+        others = [min(max(reach, mp.mpf(a)), mp.mpf(b)) for a, b in spans]
+        others = [x for x in others if 0 < side * (x - p) <= sensitivity]
+        if others:
+            q = max(others, key=lambda x: side * x)
+            pairs += [(p, q), (q, p)]
+    return pairs
+
+
+def truncates_to_grid(case: Any) -> bool:
+    """Whether the noise is conditioned on the points of a grid."""
+    return case[1] is rb.TRUNCATE and case[2] is GRID
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("case", PURE, ids=name)
+def test_pure(case: Any, epsilon: float) -> None:
+    for ratio in RATIOS if not truncates_to_grid(case) else RATIOS[2:]:
+        mechanism = calibrated(case, epsilon, 0.0, ratio)
+        true, less = oracle(mechanism, DIGITS), oracle(scaled(mechanism, 1.0 - TIGHT), DIGITS)
+        with deadline((name(case), epsilon, ratio)):
+            pair = worst_loss(mechanism.setting).pair
+        with mp.workdps(DIGITS):
+            pairs = exact_pairs(mechanism, pair)
+            if case[2] is LINE:
+                pairs = [(mp.mpf(0), mp.mpf(mechanism.query.sensitivity))]
+            loss = max(true.renyi(p, q, mp.inf) for p, q in pairs)
+            assert loss <= mp.mpf(epsilon) * (1 + ROUNDING), (ratio, mechanism)
+            assert loss >= mp.mpf(epsilon) * (1 - mp.mpf(TIGHT)), (ratio, mechanism)
+            assert max(less.renyi(p, q, mp.inf) for p, q in pairs) > mp.mpf(epsilon), (ratio, mechanism)
+
+
+@pytest.mark.parametrize(
+    ("case", "target"),
+    [(case, target) for case in APPROXIMATE for target in TARGETS if case[1] is not rb.TRUNCATE or target in HARD],
+    ids=name,
+)
+def test_approximate(case: Any, target: tuple[float, float]) -> None:
+    epsilon, delta = target
+    ratios = RATIOS[1:] if truncates_to_grid(case) else RATIOS
+    turn = (APPROXIMATE.index(case) + TARGETS.index(target)) % len(ratios)
+    for ratio in {ratios[turn], ratios[turn - 2 if case[1] is not rb.TRUNCATE else turn]}:
+        mechanism = calibrated(case, epsilon, delta, ratio)
+        smaller = scaled(mechanism, 1.0 - TIGHT)
+        with deadline((name(case), target, ratio)):
+            pair = worst_delta(smaller.setting, epsilon).pair
+        with mp.workdps(DIGITS):
+            pairs = exact_pairs(mechanism, pair)
+            true, less = oracle(mechanism, DIGITS), oracle(smaller, DIGITS)
+            given = max(true.stick(p, q, epsilon) for p, q in pairs)
+            assert given <= mp.mpf(delta) * (1 + ROUNDING), (ratio, mechanism)
+            assert max(less.stick(p, q, epsilon) for p, q in pairs) > mp.mpf(delta), (ratio, mechanism)
+
+
+def test_a_scale_that_is_too_small_or_too_large_is_caught() -> None:
+    """A control: the same bounds fail for a scale that is off by 3e-9 in either direction."""
+    mechanism = calibrated(PURE[0], 1.0, 0.0, 0.3)
+    with mp.workdps(DIGITS):
+        pairs = exact_pairs(mechanism)
+        small, large = (
+            max(oracle(scaled(mechanism, factor), DIGITS).renyi(p, q, mp.inf) for p, q in pairs)
+            for factor in (1.0 - 3e-9, 1.0 + 3e-9)
+        )
+        assert small > 1.0
+        assert large < 1.0 - TIGHT
