@@ -23,6 +23,7 @@ from rangebound.privacy.worst import (
     excess,
     falling_root,
     find_violation,
+    glimpse,
     loss_is_pinned,
     worst_delta,
     worst_loss,
@@ -33,6 +34,7 @@ from rangebound.support import Interval, Support, Union
 _CLOSE = 2e-10  # how far above the smallest scale the answer may be, relative
 _LARGEST_EPSILON = 1e6
 _LARGEST = 10**308
+_GLANCE = 1e-9  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
 _RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
 
 
@@ -225,6 +227,10 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
 def _by_violations(request: _Request, cap: float) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
     natural = request.query.sensitivity / request.epsilon
+    if math.isfinite(cap) and find_violation(
+        request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta
+    ):
+        return cap
     scale, low, slack = min(request.start().noise.scale, 0.999 * cap), 0.0, _CLOSE
     while True:
         if scale >= cap and low > 0.0:
@@ -233,7 +239,9 @@ def _by_violations(request: _Request, cap: float) -> float:
             mechanism = request.mechanism(scale)
         except ArgumentError:  # the noise no longer reaches the support: the least scale that does is the answer
             return _first_in_reach(request, scale, 2.0 * scale)
-        violation = find_violation(mechanism.setting, request.epsilon, request.delta)
+        # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
+        search = glimpse if low == 0.0 and scale > _GLANCE * natural else find_violation
+        violation = search(mechanism.setting, request.epsilon, request.delta)
         if violation is not None:
             needed = _pair_scale(request, violation, scale, natural)
             if needed > scale:

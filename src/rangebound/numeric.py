@@ -26,6 +26,14 @@ def special(*arrays: Array) -> ModuleType:
     return importlib.import_module(_SPECIAL[name])
 
 
+def log_ndtr(z: Array) -> Array:
+    """log of the standard normal distribution function, with a gradient that is 0 and not NaN at infinite ends."""
+    xp = namespace(z)
+    finite = xp.isfinite(z)
+    ends = xp.where(z > 0.0, xp.zeros_like(z), xp.full_like(z, -xp.inf))
+    return xp.where(finite, special(z).log_ndtr(xp.where(finite, z, xp.zeros_like(z))), ends)
+
+
 def ldexpm1(x: Array) -> Array:
     """log(1 - e^x) for x <= 0, without cancellation: -inf at 0."""
     xp = namespace(x)

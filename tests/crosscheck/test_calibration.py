@@ -1,8 +1,4 @@
-"""Calibrated scales at the extremes: plugged into mpmath they are private, and a billionth less is not.
-
-Truncation with a delta starts at epsilon 0.1 here and truncation to a grid at a sensitivity of 0.3 widths, or 0.01 with
-a delta: beyond, calibration may take minutes, or end with too much noise.
-"""
+"""Calibrated scales at the extremes: plugged into mpmath they are private, and a billionth less is not."""
 
 from __future__ import annotations
 
@@ -34,7 +30,6 @@ TARGETS = (
     (50.0, 1e-15),
     (50.0, 0.4),
 )
-HARD = ((0.1, 0.4), (1.0, 1e-6), (20.0, 1e-3), (50.0, 1e-15))  # those of truncation, where positions are searched
 
 INTERVAL = rb.Interval(LOWER, LOWER + WIDTH)
 HALF_LINE = rb.Interval(LOWER, INF)
@@ -126,15 +121,10 @@ def exact_pairs(mechanism: rb.Mechanism, *named: tuple[float, float]) -> list[tu
     return pairs
 
 
-def truncates_to_grid(case: Any) -> bool:
-    """Whether the noise is conditioned on the points of a grid."""
-    return case[1] is rb.TRUNCATE and case[2] is GRID
-
-
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("case", PURE, ids=name)
 def test_pure(case: Any, epsilon: float) -> None:
-    for ratio in RATIOS if not truncates_to_grid(case) else RATIOS[2:]:
+    for ratio in RATIOS:
         mechanism = calibrated(case, epsilon, 0.0, ratio)
         true, less = oracle(mechanism, DIGITS), oracle(scaled(mechanism, 1.0 - TIGHT), DIGITS)
         with deadline((name(case), epsilon, ratio)):
@@ -149,16 +139,24 @@ def test_pure(case: Any, epsilon: float) -> None:
             assert max(less.renyi(p, q, mp.inf) for p, q in pairs) > mp.mpf(epsilon), (ratio, mechanism)
 
 
-@pytest.mark.parametrize(
-    ("case", "target"),
-    [(case, target) for case in APPROXIMATE for target in TARGETS if case[1] is not rb.TRUNCATE or target in HARD],
-    ids=name,
-)
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("case", APPROXIMATE, ids=name)
 def test_approximate(case: Any, target: tuple[float, float]) -> None:
+    """Two of the four ratios each, in turn; the others are in the long test."""
+    turn = (APPROXIMATE.index(case) + TARGETS.index(target)) % 2
+    check_approximate(case, target, RATIOS[turn::2])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("case", APPROXIMATE, ids=name)
+def test_approximate_at_every_ratio(case: Any, target: tuple[float, float]) -> None:
+    check_approximate(case, target, RATIOS)
+
+
+def check_approximate(case: Any, target: tuple[float, float], ratios: tuple[float, ...]) -> None:
     epsilon, delta = target
-    ratios = RATIOS[1:] if truncates_to_grid(case) else RATIOS
-    turn = (APPROXIMATE.index(case) + TARGETS.index(target)) % len(ratios)
-    for ratio in {ratios[turn], ratios[turn - 2 if case[1] is not rb.TRUNCATE else turn]}:
+    for ratio in ratios:
         mechanism = calibrated(case, epsilon, delta, ratio)
         smaller = scaled(mechanism, 1.0 - TIGHT)
         with deadline((name(case), target, ratio)):

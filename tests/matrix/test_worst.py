@@ -11,7 +11,7 @@ import rangebound as rb
 from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.matrix.brute import Number, delta_at, loss, random_pairs, renyi_at, scan
 from tests.matrix.cells import ALLOWED, Cell
-from tests.matrix.deadline import deadline
+from tests.matrix.deadline import PATIENCE_S, deadline
 
 WIDTH = 1e-6  # the widest enclosure, relative
 NOTHING = 1e-30  # a worst case below this is zero
@@ -87,21 +87,13 @@ def test_delta(cell: Cell, epsilon: float) -> None:
         attained(mechanism, worst, rb.hockey_stick(*map(mechanism.law, worst.pair), epsilon))
 
 
-# A known limit: seen from far outside, the atoms of a rounded Gaussian vary so fast with the position that the search
-# ends with a wider enclosure. It is still an enclosure, and the published upper end is safe.
-WIDE = {("gaussian-quantize-grid-line", 8.0): 3e-2}
-
-
 @pytest.mark.parametrize("order", [1.5, 8.0])
 @pytest.mark.parametrize("cell", ALLOWED, ids=str)
 def test_renyi(cell: Cell, order: float) -> None:
     mechanism = cell.mechanism()
-    if (str(cell), order) in WIDE:
-        worst = worst_renyi(mechanism.setting, order)
-        assert worst.lower <= worst.upper <= worst.lower * (1.0 + WIDE[str(cell), order])
-        attained(mechanism, worst, rb.renyi(*map(mechanism.law, worst.pair), order))
-        return
-    with deadline(cell):
+    # Seen from far outside, the atoms of a rounded Gaussian vary so fast that many cells are needed.
+    patience = 60.0 if (str(cell), order) == ("gaussian-quantize-grid-line", 8.0) else PATIENCE_S
+    with deadline(cell, patience):
         worst = worst_renyi(mechanism.setting, order)
     is_enclosure(worst)
     covers(mechanism, worst, renyi_at(mechanism, order), seed=23)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rangebound import arguments
-from rangebound.numeric import Array, ldexpm1, log_sum, namespace, special
+from rangebound.numeric import Array, ldexpm1, log_ndtr, log_sum, namespace, special
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
 _FAR = 1e150
@@ -45,15 +45,18 @@ class Gaussian:
         Both ends are mirrored into the lower tail, where log_ndtr keeps its relative accuracy; a difference
         that would cancel (a narrow span) is a Gauss-Legendre sum instead.
         """
-        xp, sp = namespace(lower, upper, location), special(lower, upper, location)
-        a, b = (lower - location) / self.scale, (upper - location) / self.scale
+        width = (upper - lower) / self.scale
+        return self._log_mass((lower - location) / self.scale, (upper - location) / self.scale, width)
+
+    def _log_mass(self, a: Array, b: Array, width: Array) -> Array:
+        """log of the probability of [a, b] in units of the scale; the width comes separately, with all its digits."""
+        xp = namespace(a, b)
         flip = a > -b
         a, b = xp.where(flip, -b, a), xp.where(flip, -a, b)
-        top = sp.log_ndtr(b)
+        top = log_ndtr(b)
         gone = xp.isinf(top)  # so far out that even the logarithm overflows: no mass
-        gap = sp.log_ndtr(a) - xp.where(gone, xp.zeros_like(top), top)
+        gap = log_ndtr(a) - xp.where(gone, xp.zeros_like(top), top)
         wide = top + ldexpm1(xp.minimum(gap, xp.zeros_like(top)))
-        width = (upper - lower) / self.scale
         narrow = (width < 1.0) & (abs(a) * width < 4.0)
         middle = 0.5 * (xp.where(narrow, a, xp.zeros_like(top)) + xp.where(narrow, b, xp.zeros_like(top)))
         half = xp.where(narrow, 0.5 * width, 1.0 + xp.zeros_like(top))
@@ -68,7 +71,7 @@ class Gaussian:
         """The x for which [lower, x] has mass e^log_mass; NaN-free where the mass to the right suffices."""
         xp, sp = namespace(lower, log_mass, location), special(lower, log_mass, location)
         start = (lower - location) / self.scale
-        below, above = sp.log_ndtr(start), sp.log_ndtr(-start)
+        below, above = log_ndtr(start), log_ndtr(-start)
         both = log_sum(xp.stack(xp.broadcast_arrays(below, log_mass), axis=-1))
         left = sp.ndtri_exp(xp.minimum(both, xp.zeros_like(both)))
         rest = above + ldexpm1(xp.minimum(log_mass - above, xp.zeros_like(both)))
@@ -99,5 +102,6 @@ class Gaussian:
     def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
         """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order)."""
         gap = (q - p) / self.scale
-        centre = p + (1.0 - order) * (q - p)
-        return 0.5 * order * (order - 1.0) * gap * gap + self.log_mass(lower, upper, centre)
+        # The ends as seen from p and then from p + (1 - order)(q - p): that point itself may have too few digits.
+        a, b = ((end - p) / self.scale - (1.0 - order) * gap for end in (lower, upper))
+        return 0.5 * order * (order - 1.0) * gap * gap + self._log_mass(a, b, (upper - lower) / self.scale)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, expm1, is_taylor, log1p, smallest, value_of
+from rangebound.ball import Ball, ball, expm1, is_taylor, log1p, smallest, tightened, value_of
 
 
 class Parts(NamedTuple):
@@ -44,9 +44,8 @@ class Parts(NamedTuple):
             return arb.nan()
         return log1p((self.lift - (self.right - self.left) * (-d).expm1() + self.only_q - self.only_p) / kept)
 
-    def stick(self, d: Ball, epsilon: Ball) -> Any:
+    def stick(self, d: Ball, epsilon: Ball, change: Any) -> Any:
         """The hockey-stick divergence of P from Q."""
-        change = self.change(d)
         if not value_of(change).is_finite():
             return arb.nan()
         y = (d - epsilon + change) / 2
@@ -70,6 +69,15 @@ class Parts(NamedTuple):
         return total / self.kept(d)
 
 
+def sharp_stick(parts: Callable[[Any], Parts], p: Any, d: Ball, epsilon: Ball) -> Any:
+    """The divergence at p, a series perhaps; `parts` gives the support as seen from a position."""
+    here = parts(p)
+    change = here.change(d)
+    if is_taylor(p) and is_taylor(change) and not p[0].is_exact():
+        change = tightened(change, lambda at: parts(at).change(d), p[0])
+    return here.stick(d, epsilon, change)
+
+
 def top_loss(d: Ball) -> Ball:
     """No truncated Laplace law has a larger loss, whatever the support: d from the density, d from the mass."""
     return 2 * d
@@ -87,6 +95,11 @@ def top_stick(d: Ball, epsilon: Ball) -> Ball:
         return ball(0.0)
     gap = (-excess.max(ball(0.0))).expm1()
     return gap * gap / -(-2 * d).expm1()
+
+
+def top_share(d: Ball, epsilon: Ball) -> Ball:
+    """The probability w at which `top_stick` is attained; outside (0, 1) if there is none."""
+    return (d.exp() - (epsilon / 2).exp()) / (2 * d.sinh())
 
 
 def top_renyi(d: Ball, order: Ball) -> Ball:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from rangebound.ball import Ball, ball, largest, power, smallest, value_of
+from rangebound.ball import Ball, ball, is_taylor, largest, power, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY, exact
@@ -77,9 +77,7 @@ class Mapped:
             if open_ends and math.isinf(high - low):
                 part = self.noise.blend(p, d, order, finite_end(low), finite_end(high))
             else:
-                a = self.noise.mass(shifted(finite_end(low), p), shifted(finite_end(high), p))
-                b = self.noise.mass(shifted(finite_end(low), p + d), shifted(finite_end(high), p + d))
-                part = self._atom(a, b, order)
+                part = self._atom(finite_end(low), finite_end(high), p, d, order)
             if not value_of(part).is_finite():
                 return part
             total = total + part
@@ -119,12 +117,21 @@ class Mapped:
         cut = ball(self.cuts[-1][1])
         return (1 + self.noise.blend(c, d, order, None, cut)).log() / (order - 1)
 
-    def _atom(self, a: Any, b: Any, order: Ball) -> Any:
+    def _atom(self, low: Ball | None, high: Ball | None, p: Any, d: Ball, order: Ball) -> Any:
+        """P^order Q^(1-order) of one cell, as P (P/Q)^(order-1): the ratio varies much less than either."""
+
+        def mass(at: Any) -> Any:
+            return self.noise.mass(shifted(low, at), shifted(high, at))
+
+        a, b = mass(p), mass(p + d)
         if value_of(a).is_zero():
             return ball(0.0)
         if value_of(b).is_zero():
             return INFINITY
-        return power(a, order) * power(b, 1 - order)
+        ratio = a.log() - b.log()
+        if is_taylor(ratio) and not p[0].is_exact():
+            ratio = tightened(ratio, lambda at: mass(at).log() - mass(at + d).log(), p[0])
+        return a * ((order - 1) * ratio).exp()
 
     def _near(self, peak: Ball, start: float, end: float) -> list[tuple[float, float]]:
         """The cuts that can make an offset next to the peak: all of a few, or the neighbours of each end's best."""

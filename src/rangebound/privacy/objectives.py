@@ -14,10 +14,11 @@ from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
 from rangebound.privacy.exact import Mapped, Restricted, family, stick
-from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_stick
+from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_share, top_stick
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Task, enclose
 
+_GAPS = 64  # that are looked into first
 _LONG = 12  # cells from which a grid is worth comparing with an endless one
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
@@ -33,6 +34,8 @@ class _Common:
         self._gaussian = isinstance(noise, Gaussian)
         self._laplace = isinstance(noise, Laplace) and shape.normalised
         self._ends = [] if self._gaussian else _ends(noise, shape)
+        self.attained = True
+        self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
 
     def step(self) -> float:
         return self._step
@@ -50,6 +53,10 @@ class _Common:
         """Positions at which an end of the support meets one of the two locations, or an edge of their noise."""
         d = line.d
         return [x for end in self._ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
+
+    def seeds(self, line: Line) -> list[float]:
+        """Positions that may be the worst."""
+        return []
 
     def _tail(self, start: float, end: float, d: Ball, order: Ball) -> Ball:
         """Renyi bound on a cell that reaches beyond a bounded side of the support, for Gaussian truncation.
@@ -76,6 +83,7 @@ class Delta(_Common):
     def __init__(self, noise: Noise, shape: Shape, epsilon: float) -> None:
         super().__init__(noise, shape)
         self.epsilon = ball(epsilon)
+        self.attained = not (self._gaussian and len(shape.spans) > 1)
         self._known: tuple[Ball, Ball] | None = None
 
     def value(self, p: Any, d: Ball) -> Any:
@@ -114,6 +122,25 @@ class Delta(_Common):
                 low, high = (middle, high) if bool(below) == bool(rising) else (low, middle)
             found += [low, high]
         return found
+
+    def seeds(self, line: Line) -> list[float]:
+        """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
+        scale, d = self.family.noise.scale, line.d
+        found = []
+        for low, high in itertools.islice(itertools.pairwise(self._gaps), _GAPS):
+            middle = 0.5 * low + 0.5 * high - 0.5 * (line.far - line.near)
+            if not line.start <= middle <= line.end or (self._laplace and middle < low):
+                continue
+            if self._laplace:  # the odds of left and right move by 2/b for each unit of the position
+                parts, rate = self.family.parts(ball(middle), d), 2 / scale
+                odds = parts.left / (parts.right * (-d / scale).exp())
+            else:  # two Gaussian atoms: the odds are even half-way and move by their distance over s^2
+                rate = (ball(high) - ball(low)) / (scale * scale)
+                odds = (rate * d / 2).exp()
+            share = top_share(rate * d / 2, self.epsilon)
+            if 0 < share < 1 and odds > 0:
+                found.append(middle + float(((odds * (1 - share) / share).log() / rate).mid()))
+        return [x for x in found if line.start < x < line.end]
 
     def _free(self, d: Ball) -> Ball:
         known = self._known is not None and bool(self._known[0] == d)

@@ -14,6 +14,7 @@ from rangebound.noise import Noise
 from rangebound.noise.exact import exact
 from rangebound.privacy.pieces import finite_end, near_pair, score_moments, shifted, up_to
 
+_ZERO: Any = ball(0.0)
 Spans = list[tuple[Any, Any]]  # ends as balls or series, None where infinite
 
 
@@ -44,12 +45,33 @@ class Restricted:
             # where it is above, the threshold lies inside, and without a clip the series has no kink.
             low, high = (self.loss(end, d) for end in (p[0].lower(), p[0].upper()))
             if low <= epsilon and high <= epsilon:
-                return {0: ball(0.0)}
+                return {0: _ZERO}
             if low >= epsilon and high >= epsilon:
                 event = [(self.spans[0][0], self.noise.free_threshold(p, d, level))]
                 return {0: self._stick(event, p, d, zp, zq, epsilon, change)}
-        thresholds = self.noise.thresholds(p, d, level)
-        return {i: self._stick(self._up_to(t), p, d, zp, zq, epsilon, change) for i, t in enumerate(thresholds)}
+        t = self.noise.free_threshold(p, d, level)
+        if is_taylor(p) and len(self.spans) > 1:
+            events = {name: self._event(name, t) for name in only or self._candidates(value_of(t))}
+            return {name: self._stick(event, p, d, zp, zq, epsilon, change) for name, event in events.items()} or {
+                0: _ZERO
+            }
+        return {0: self._stick(self._up_to(t), p, d, zp, zq, epsilon, change)}
+
+    def _candidates(self, t: Ball) -> list[int]:
+        """Where the threshold may be: 2k for in span k, 2k + 1 for in the gap after it."""
+        found = []
+        for k, (lower, upper) in enumerate(self.spans):
+            after = self.spans[k + 1][0] if k + 1 < len(self.spans) else None
+            if not ((lower is not None and t < lower) or (upper is not None and t > upper)):
+                found.append(2 * k)
+            if not (upper is None or t < upper or (after is not None and t > after)):
+                found.append(2 * k + 1)
+        return found
+
+    def _event(self, name: int, t: Any) -> Spans:
+        """The support up to the threshold, taken to be where `name` says: smooth, and too large if it is not there."""
+        k, gap = divmod(name, 2)
+        return [*self.spans[:k], self.spans[k] if gap else (self.spans[k][0], t)]
 
     def _stick(self, event: Spans, p: Any, d: Ball, zp: Any, zq: Any, epsilon: Ball, change: Any) -> Any:
         """P(A) - e^epsilon Q(A), where the two nearly agree from the slope of log Q(A) in the location."""

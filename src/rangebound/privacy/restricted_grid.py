@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 
 from flint import arb, arb_series
 
-from rangebound.ball import Ball, ball, down, is_taylor, tightened, up, value_of
+from rangebound.ball import Ball, ball, down, expm1, is_taylor, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.noise.exact import exact
+from rangebound.privacy.pieces import near_pair, up_to
+
+_ZERO: Any = ball(0.0)
 
 
 class GaussianSums:
@@ -26,6 +29,14 @@ class GaussianSums:
     def below(self, p: Any) -> Callable[[int], Any]:
         sums = list(itertools.accumulate(self._kernel(p), initial=ball(0.0)))
         return sums.__getitem__
+
+    def slopes(self, p: Any) -> Callable[[int], Any]:
+        """d/dp of the logarithm of the sum over the first k points."""
+        kernel = list(self._kernel(p))
+        sums = list(itertools.accumulate(kernel, initial=_ZERO))
+        pulls = ((x - p) * (-2 * self._rate) * each for x, each in zip(self.points, kernel, strict=True))
+        firsts = list(itertools.accumulate(pulls, initial=_ZERO))
+        return lambda k: firsts[k] / sums[k] if value_of(sums[k]) > 0 else arb.nan()
 
     def blend(self, p: Any, d: Ball, order: Ball) -> Any:
         """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): a Gaussian sum about p + (1 - order) d."""
@@ -57,16 +68,20 @@ class RestrictedGrid:
         zp, zq = below_p(len(self.points)), below_q(len(self.points))
         if not (value_of(zp) > 0 and value_of(zq) > 0):
             return {0: arb.nan()}
+        slopes = self._sums.slopes(p + up_to(d)) if near_pair(p, d) else None
+        change = zq.log() - zp.log() if slopes is None else d * slopes(len(self.points))
         if not only:
-            level = epsilon + zp.log() - zq.log()
+            level = epsilon - change
             if is_taylor(level) and not p[0].is_exact():
-                level = tightened(level, lambda at: epsilon + self._kept(at).log() - self._kept(at + d).log(), p[0])
+                level = tightened(level, lambda at: epsilon - self.change(at, d), p[0])
             (t,) = self.noise.thresholds(value_of(p), d, value_of(level))
             # The last point at or left of the threshold, whichever way its last bit falls.
             first, last = bisect.bisect_left(self._places, down(t)), bisect.bisect_right(self._places, up(t))
             if last - first > 8:
                 return {0: arb.nan()}
             only = range(first, last + 1)
+        if slopes is not None:  # the two laws nearly agree: their ratio from the slopes of the logarithms
+            return {k: below_p(k) / zp * -expm1(epsilon + d * slopes(k) - change) if k else _ZERO for k in only}
         weight = epsilon.exp() / zq
         return {k: below_p(k) / zp - below_q(k) * weight for k in only}
 

@@ -12,7 +12,7 @@ from rangebound.ball import Ball, ball, down, expm1, largest, smallest, up, valu
 from rangebound.law import Shape
 from rangebound.noise import Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
-from rangebound.privacy.laplace_pair import Parts
+from rangebound.privacy.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pieces import shifted
 from rangebound.privacy.restricted import Restricted
 from rangebound.privacy.restricted_grid import RestrictedGrid
@@ -77,7 +77,7 @@ class RestrictedLaplace(Restricted):
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """The best threshold event, in one smooth piece."""
-        return {0: self.parts(p, d).stick(d / self.noise.scale, epsilon)}
+        return {0: sharp_stick(lambda at: self.parts(at, d), p, d / self.noise.scale, epsilon)}
 
     def change(self, p: Any, d: Ball) -> Any:
         """log Z(p+d) - log Z(p)."""
@@ -225,7 +225,7 @@ class RestrictedLaplaceGrid(RestrictedGrid):
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """The best threshold event, in one smooth piece."""
-        return {0: self.parts(p, d).stick(d / self.noise.scale, epsilon)}
+        return {0: sharp_stick(lambda at: self.parts(at, d), p, d / self.noise.scale, epsilon)}
 
     def change(self, p: Any, d: Ball) -> Any:
         """log Z(p+d) - log Z(p)."""

@@ -34,6 +34,8 @@ LOW, HIGH, EASY = 5, 16, 150
 class Objective(Protocol):
     """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
 
+    attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong
+
     def value(self, p: Ball, d: Ball) -> Ball:
         """The number at a position."""
 
@@ -45,6 +47,9 @@ class Objective(Protocol):
 
     def kinks(self, line: Line) -> list[float]:
         """Positions where a branch may not be smooth, each rounded both ways: cells are cut there first."""
+
+    def seeds(self, line: Line) -> list[float]:
+        """Positions to look at first, because the worst may be there."""
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """An upper bound over the positions [start, end], which may be infinite; `inf` if none is known."""
@@ -88,7 +93,7 @@ class Found:
         return self.upper <= max(self.lower * (1.0 + LOOSE), FLOOR)
 
 
-class _Best:
+class Best:
     """The largest value seen and where."""
 
     def __init__(self) -> None:
@@ -138,7 +143,17 @@ def _by_taylor(
     wide = objective.branches(taylor(span(start, end), order), d)
     middle = _middle(start, end)
     near = objective.branches(taylor(ball(middle), order), d, wide)
-    return max(_of_branch(wide[name], near.get(name), start, end, at, seen) for name in wide)
+    if objective.attained:
+        return max(_of_branch(wide[name], near.get(name), start, end, at, seen) for name in wide)
+    at(middle)
+
+    def edge(name: int, position: float) -> Ball:
+        return objective.branches(taylor(ball(position), 1), d, [name])[name][0]
+
+    return max(
+        _of_branch(wide[name], near.get(name), start, end, partial(edge, name), lambda position, value: None)
+        for name in wide
+    )
 
 
 def _of_branch(
@@ -173,13 +188,26 @@ def _of_branch(
     return up(value + radius * abs(slope) + radius * radius * bend)
 
 
+def look(tasks: Sequence[Task]) -> Best:
+    """The largest value at the ends of the lines, at a maximum near their middle, and where the worst may be."""
+    best = Best()
+    for number, task in enumerate(tasks):
+        line = task.line
+        looks = {line.start, line.end, *task.objective.seeds(line)}
+        if math.isfinite(line.start) and line.start < line.end < math.inf:
+            looks.add(climb(task, _middle(line.start, line.end)))
+        for position in filter(math.isfinite, sorted(looks)):
+            best.see(number, position, task.objective.value(ball(position), line.d))
+    return best
+
+
 def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     """Enclose the supremum over all tasks; with a target, only decide on which side of it the supremum lies.
 
     With a target the search ends when every cell is proved to be at most the target (`upper <= target`), or when a
     value above it is found (`lower > target`). If it ends with neither, it ran into its limits.
     """
-    best = _Best()
+    best = look(tasks)
     size = max(2, *(task.objective.size() for task in tasks))
     queue: list[tuple[float, int, Cell]] = []
     count = 0
@@ -200,13 +228,6 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         )
         heapq.heappush(queue, (-cell.upper, count, cell))
 
-    for number, task in enumerate(tasks):
-        line = task.line
-        looks = {line.start, line.end}
-        if math.isfinite(line.start) and line.start < line.end < math.inf:
-            looks.add(climb(task, _middle(line.start, line.end)))
-        for position in filter(math.isfinite, sorted(looks)):
-            best.see(number, position, task.objective.value(ball(position), line.d))
     for number, (objective, line) in enumerate(tasks):
         inner = {x for x in objective.kinks(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):

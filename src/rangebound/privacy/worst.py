@@ -22,7 +22,7 @@ from rangebound.privacy import unions
 from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line, lines
-from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose
+from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose, look
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
@@ -176,16 +176,33 @@ def find_violation(setting: Setting, epsilon: float, delta: float) -> Violation 
         found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), target=delta or epsilon)
         if found.upper <= (delta or epsilon):
             return None
-        side, line = pairs[found.task]
-        with precision(PRECISIONS[0]):
-            position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), found.position)
-        return Violation(side, line, position, _pair(side, setting, line, position))
+        return _violation(setting, pairs[found.task], found.position, epsilon, delta)
     worst = None
     for side, line in setting.pairs():
         value, where = _delta_on(side, line, epsilon) if delta else _loss_on(side, line)
         if not value <= (delta or epsilon) and (worst is None or value > worst[0]):
             worst = value, Violation(side, line, where, _pair(side, setting, line, where))
     return None if worst is None else worst[1]
+
+
+def glimpse(setting: Setting, epsilon: float, delta: float) -> Violation | None:
+    """A pair above (epsilon, delta) among the likely ones; None proves nothing."""
+    pairs = setting.pairs()
+    with precision(PRECISIONS[0]):
+        best = look([Task(excess(side.noise, side.shape, epsilon, delta), line) for side, line in pairs])
+    if not best.value > (delta or epsilon):
+        return None
+    return _violation(setting, pairs[best.task], best.position, epsilon, delta)
+
+
+def _violation(
+    setting: Setting, where: tuple[Setting, Line], position: float, epsilon: float, delta: float
+) -> Violation:
+    """The pair at a position, or at a worse one nearby."""
+    side, line = where
+    with precision(PRECISIONS[0]):
+        position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), position)
+    return Violation(side, line, position, _pair(side, setting, line, position))
 
 
 def excess(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | Loss:
@@ -386,13 +403,11 @@ def _mirrored(answers: Interval | Union) -> Interval | Union:
 
 def _symmetric(setting: Setting) -> bool:
     """Whether mirroring changes nothing but the place: every span and point has the same centre as its mirror image."""
-    hull = setting.answers.hull
-    if math.isinf(hull.lower) != math.isinf(hull.upper):
-        return False
-    shape, mirror = setting.shape, setting.shape.mirrored()
-    if math.isinf(hull.lower):
+    hull, shape, mirror = setting.answers.hull, setting.shape, setting.shape.mirrored()
+    ends = (hull.lower, hull.upper) if hull.bounded else shape.ends
+    if any(map(math.isinf, ends)):
         return shape == mirror and setting.answers == _mirrored(setting.answers)
-    centre = Fraction(hull.lower) + Fraction(hull.upper)
+    centre = sum(map(Fraction, ends))
 
     def same(x: float, y: float) -> bool:
         return x == y if math.isinf(x) or math.isinf(y) else Fraction(x) == Fraction(y) + centre
