@@ -212,11 +212,11 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     high = natural
     while over(high) > 0.0:
         high *= 2.0
-        _inside_range(high, natural)
+        _inside_range(high, request)
     low = 0.5 * high
     while over(low) <= 0.0:
         high, low = low, 0.5 * low
-        _inside_range(low, natural)
+        _inside_range(low, request)
     root = falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-12)
     scale = math.exp(root)
     if abs(nice / scale - 1.0) < 1e-9 and over(nice) <= 0.0:
@@ -243,18 +243,18 @@ def _by_violations(request: _Request, cap: float) -> float:
         search = glimpse if low == 0.0 and scale > _GLANCE * natural else find_violation
         violation = search(mechanism.setting, request.epsilon, request.delta)
         if violation is not None:
-            needed = _pair_scale(request, violation, scale, natural)
+            needed = _pair_scale(request, violation, scale)
             if needed > scale:
                 low = needed
             else:  # this pair does not need more, and yet it was not proved that none does
                 low, slack = max(low, scale / (1.0 + slack)), 4.0 * slack
             scale = low * (1.0 + slack)
-            _inside_range(scale, natural)
+            _inside_range(scale, request)
         elif low > 0.0:
             return scale
         else:
             scale *= 0.5
-            _inside_range(scale, natural)
+            _inside_range(scale, request)
 
 
 def _first_in_reach(request: _Request, low: float, high: float) -> float:
@@ -269,7 +269,7 @@ def _first_in_reach(request: _Request, low: float, high: float) -> float:
     return high
 
 
-def _pair_scale(request: _Request, violation: Violation, scale: float, natural: float) -> float:
+def _pair_scale(request: _Request, violation: Violation, scale: float) -> float:
     """The scale at which one pair just meets the target, from below."""
     side, line, position, _ = violation
     mirrored = side.shape != request.mechanism(scale).shape
@@ -286,7 +286,7 @@ def _pair_scale(request: _Request, violation: Violation, scale: float, natural: 
     low = high = scale
     while over(high) > 0.0:
         low, high = high, 2.0 * high
-        _inside_range(high, natural)
+        _inside_range(high, request)
     if low == high:
         return scale
     return math.exp(falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-12))
@@ -373,10 +373,13 @@ def _first_private(scale: float, private: Callable[[float], bool]) -> float:
     return scale
 
 
-def _inside_range(scale: float, natural: float) -> None:
+def _inside_range(scale: float, request: _Request) -> None:
+    natural = request.query.sensitivity / request.epsilon
+    target = f"epsilon={request.epsilon}, delta={request.delta}"
     if scale < natural / _RANGE:
         raise Unsatisfiable(
-            "any scale meets the target: seen from outside its support, the published number says next to nothing"
+            f"{target}: every scale meets this, so none is the smallest; seen from outside its support the published "
+            "number says next to nothing; build the Mechanism with a scale of your own"
         )
     if scale > natural * _RANGE:
-        raise Unsatisfiable("no scale meets the target")
+        raise Unsatisfiable(f"{target}: no scale meets this; allow a larger epsilon or delta")

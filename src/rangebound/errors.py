@@ -18,7 +18,7 @@ class ArgumentTypeError(RangeboundError, TypeError):
 
 
 class Unsatisfiable(RangeboundError, ValueError):
-    """No mechanism of the asked kind can give the asked guarantee."""
+    """No mechanism of the asked kind can give the asked guarantee, or every one does and none is the smallest."""
 
 
 class ClaimFalse(RangeboundError, ArithmeticError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator
+from typing import Any
 
-from flint import arb, arb_series
+from flint import arb
 
 from rangebound.ball import Ball, ball, down, expm1, is_taylor, tightened, up, value_of
 from rangebound.law import Shape
@@ -19,87 +19,90 @@ _ZERO: Any = ball(0.0)
 
 
 class GaussianSums:
-    """Sums of e^{-(x-p)^2/(2 s^2)} over the first k points."""
+    """Sums over the first k points x of the weights e^{-(x-c)^2/(2 s^2) + (x-c)(p-c)/s^2}, for a place c of the grid.
 
-    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
-        self.points, self.noise = points, noise
-        self._rate = -1 / (2 * noise.scale * noise.scale)
-        self._series = [arb_series([x]) for x in points]  # a series minus a series is much faster than a ball minus one
+    They are in proportion to the Gaussian density at x - p. The factor that they share is left out, because far from
+    the grid it varies by orders of magnitude with p: the laws are an exponential family in p. The c to compare
+    positions by is the one nearest to them.
+    """
 
-    def below(self, p: Any) -> Callable[[int], Any]:
-        sums = list(itertools.accumulate(self._kernel(p), initial=ball(0.0)))
-        return sums.__getitem__
+    def __init__(self, points: list[Ball], noise: Any, p: Any) -> None:
+        self.variance = noise.scale * noise.scale
+        self.centre = value_of(p).mid().max(points[0]).min(points[-1])
+        self._rates = [(x - self.centre) / self.variance for x in points]
+        self._heights = [(self.centre - x) * rate / 2 for x, rate in zip(points, self._rates, strict=True)]
 
-    def slopes(self, p: Any) -> Callable[[int], Any]:
+    def below(self, p: Any) -> list[Any]:
+        """The sums for k = 0, 1, ..."""
+        return list(itertools.accumulate(self._weights(p), initial=_ZERO))
+
+    def total(self, p: Any) -> Any:
+        """The sum over all points."""
+        return self.below(p)[-1]
+
+    def slopes(self, p: Any) -> list[Any]:
         """d/dp of the logarithm of the sum over the first k points."""
-        kernel = list(self._kernel(p))
-        sums = list(itertools.accumulate(kernel, initial=_ZERO))
-        pulls = ((x - p) * (-2 * self._rate) * each for x, each in zip(self.points, kernel, strict=True))
-        firsts = list(itertools.accumulate(pulls, initial=_ZERO))
-        return lambda k: firsts[k] / sums[k] if value_of(sums[k]) > 0 else arb.nan()
+        weights = list(self._weights(p))
+        sums = itertools.accumulate(weights, initial=_ZERO)
+        pulls = (rate * weight for rate, weight in zip(self._rates, weights, strict=True))
+        firsts = itertools.accumulate(pulls, initial=_ZERO)
+        return [first / each if value_of(each) > 0 else arb.nan() for first, each in zip(firsts, sums, strict=True)]
 
-    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
-        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): a Gaussian sum about p + (1 - order) d."""
-        ratio = d / self.noise.scale
-        total = self.below(p + (1 - order) * d)(len(self.points))
-        return total * (order * (order - 1) * ratio * ratio / 2).exp()
+    def log_ratio(self, x: Ball, d: Ball) -> Ball:
+        """log of the weights of p over those of p + d, at x."""
+        return (self.centre - x) / self.variance * d
 
-    def _kernel(self, p: Any) -> Iterator[Any]:
-        if is_taylor(p):
-            rate = arb_series([self._rate])
-            return (((x - p) * (x - p) * rate).exp() for x in self._series)
-        return (((x - p) * (x - p) * self._rate).exp() for x in self.points)
+    def threshold(self, d: Ball, level: Ball) -> Ball:
+        """Where the log-ratio is `level`."""
+        return self.centre - level * self.variance / d
+
+    def _weights(self, p: Any) -> Iterator[Any]:
+        way = p - self.centre
+        return ((way * rate + height).exp() for rate, height in zip(self._rates, self._heights, strict=True))
 
 
 class RestrictedGrid:
-    """Truncation to the points of a grid: probabilities in proportion to g(x-q)."""
-
-    sums: ClassVar[Any] = GaussianSums
+    """Truncation to the points of a grid: probabilities in proportion to g(x-q). What depends on g is Gaussian here."""
 
     def __init__(self, noise: Noise, shape: Shape) -> None:
         self.noise = exact(noise)
         self.points = [ball(x) for x in shape.points]
         self._places = shape.points
-        self._sums = self.sums(self.points, shape.points, self.noise)
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best (or `only`)."""
-        below_p, below_q = self._sums.below(p), self._sums.below(p + d)
-        zp, zq = below_p(len(self.points)), below_q(len(self.points))
+        sums = GaussianSums(self.points, self.noise, p)
+        below_p, below_q = sums.below(p), sums.below(p + d)
+        zp, zq = below_p[-1], below_q[-1]
         if not (value_of(zp) > 0 and value_of(zq) > 0):
             return {0: arb.nan()}
-        slopes = self._sums.slopes(p + up_to(d)) if near_pair(p, d) else None
-        change = zq.log() - zp.log() if slopes is None else d * slopes(len(self.points))
+        slopes = sums.slopes(p + up_to(d)) if near_pair(p, d) else None
+        change = zq.log() - zp.log() if slopes is None else d * slopes[-1]
         if not only:
             level = epsilon - change
             if is_taylor(level) and not p[0].is_exact():
-                level = tightened(level, lambda at: epsilon - self.change(at, d), p[0])
-            (t,) = self.noise.thresholds(value_of(p), d, value_of(level))
+                level = tightened(level, lambda at: epsilon + (sums.total(at) / sums.total(at + d)).log(), p[0])
+            t = sums.threshold(d, value_of(level))
             # The last point at or left of the threshold, whichever way its last bit falls.
             first, last = bisect.bisect_left(self._places, down(t)), bisect.bisect_right(self._places, up(t))
             if last - first > 8:
                 return {0: arb.nan()}
             only = range(first, last + 1)
         if slopes is not None:  # the two laws nearly agree: their ratio from the slopes of the logarithms
-            return {k: below_p(k) / zp * -expm1(epsilon + d * slopes(k) - change) if k else _ZERO for k in only}
+            return {k: below_p[k] / zp * -expm1(epsilon + d * slopes[k] - change) if k else _ZERO for k in only}
         weight = epsilon.exp() / zq
-        return {k: below_p(k) / zp - below_q(k) * weight for k in only}
-
-    def _kept(self, p: Any) -> Any:
-        return self._sums.below(p)(len(self.points))
+        return {k: below_p[k] / zp - below_q[k] * weight for k in only}
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction."""
-        return self.noise.log_ratio(self.points[0] - p, d) + self.change(p, d)
-
-    def change(self, p: Any, d: Ball) -> Any:
-        """log Z(p+d) - log Z(p)."""
-        return self._kept(p + d).log() - self._kept(p).log()
+        sums = GaussianSums(self.points, self.noise, p)
+        return sums.log_ratio(self.points[0], d) + sums.total(p + d).log() - sums.total(p).log()
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
-        """Renyi divergence of P from Q of an order above 1."""
-        total = self._sums.blend(p, d, order)
-        return (total.log() - self._kept(p).log() * order) / (order - 1) + self._kept(p + d).log()
+        """Renyi divergence of P from Q of an order above 1: the same sums about a third place."""
+        sums = GaussianSums(self.points, self.noise, p)
+        blend = sums.total(p + (1 - order) * d)
+        return (blend.log() - sums.total(p).log() * order) / (order - 1) + sums.total(p + d).log()
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: the variance of the score."""

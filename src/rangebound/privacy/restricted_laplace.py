@@ -216,12 +216,23 @@ def _kernel(y: Any) -> Any:
 class RestrictedLaplaceGrid(RestrictedGrid):
     """Truncated Laplace on the points of a grid."""
 
-    sums: ClassVar[Any] = LaplaceSums
+    def __init__(self, noise: Noise, shape: Shape) -> None:
+        super().__init__(noise, shape)
+        self._sums = LaplaceSums(self.points, shape.points, self.noise)
 
     def parts(self, p: Any, d: Ball) -> Parts:
         """The points as the pair (p, p + d) sees them."""
-        found: Parts = self._sums.parts(p, d)
-        return found
+        return self._sums.parts(p, d)
+
+    def loss(self, p: Any, d: Ball) -> Any:
+        """Pure epsilon of the pair in this direction."""
+        return self.noise.log_ratio(self.points[0] - p, d) + self.change(p, d)
+
+    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+        """Renyi divergence of P from Q of an order above 1."""
+        total = self._sums.blend(p, d, order)
+        zp, zq = (self._sums.below(at)(len(self.points)) for at in (p, p + d))
+        return (total.log() - zp.log() * order) / (order - 1) + zq.log()
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """The best threshold event, in one smooth piece."""

@@ -145,7 +145,7 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
         return pure
     lower, pair, slack = 0.0, pure.pair, 1e-10
     for _ in range(60):
-        tried = lower * (1.0 + slack)
+        tried = lower * (1.0 + slack) if lower else (slack - 1e-10) * pure.upper  # from 0 on, in growing steps
         if tried >= pure.upper:
             return Worst(lower, pure.upper, pair)
         violation = find_violation(setting, tried, delta)
