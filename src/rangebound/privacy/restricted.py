@@ -109,7 +109,8 @@ class Restricted:
         ratio = self.noise.log_ratio(shifted(self.spans[0][0], p), d)
         if not value_of(ratio).is_finite() or self._balanced(p, d):
             return ratio
-        return ratio + self.change(p, d)
+        change = self.change(p, d)
+        return ratio + change if value_of(change).is_finite() else change
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""

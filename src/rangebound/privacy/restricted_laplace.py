@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
-from rangebound.ball import Ball, ball, down, expm1, largest, smallest, up, value_of
+from rangebound.ball import Ball, ball, down, expm1, is_taylor, kinked, largest, smallest, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
@@ -88,7 +88,10 @@ class RestrictedLaplace(Restricted):
         if self.limit is None:
             return super().loss(p, d)
         ratio = self.noise.log_ratio(shifted(self._first_shared(value_of(p), d), p), d)
-        return ratio + self.change(p, d) if value_of(ratio).is_finite() else ratio
+        if not value_of(ratio).is_finite():
+            return ratio
+        change = self.change(p, d)
+        return ratio + change if value_of(change).is_finite() else change
 
     def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
         """Whether the loss passes epsilon between two positions, where it is monotone."""
@@ -137,8 +140,18 @@ def _mass(start: Any, end: Any, width: Ball | None = None) -> Any:
         return end.exp() if start is None else end.exp() * -expm1(start - end if width is None else -width)
     if start is not None and value_of(start) >= 0:
         return (-start).exp() if end is None else (-start).exp() * -expm1(start - end if width is None else -width)
-    left, right = (1 if each is None else -expm1(smallest(each, -each)) for each in (start, end))
-    return left + right
+    return (1 if end is None else _signed(end)) - (-1 if start is None else _signed(start))
+
+
+def _signed(y: Any) -> Any:
+    """The integral of e^{-|s|} from 0 to y, negative on the left."""
+    at = value_of(y)
+    if at >= 0:
+        return -expm1(-y)
+    if at <= 0:
+        return expm1(y)
+    value = at.lower().expm1().union(-(-at.upper()).expm1())
+    return kinked(y, value, (-abs(at)).exp().union(ball(1.0))) if is_taylor(y) else value
 
 
 class LaplaceSums:
@@ -226,7 +239,8 @@ class RestrictedLaplaceGrid(RestrictedGrid):
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction."""
-        return self.noise.log_ratio(self.points[0] - p, d) + self.change(p, d)
+        change = self.change(p, d)
+        return self.noise.log_ratio(self.points[0] - p, d) + change if value_of(change).is_finite() else change
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""

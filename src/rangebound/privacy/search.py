@@ -162,6 +162,8 @@ def _of_branch(
     """An upper bound on one smooth piece over the cell [start, end]."""
     if not is_taylor(wide):
         return up(wide)
+    if not wide[0].is_finite():  # something is unknown here, and the slope may lack its part
+        return math.inf
     middle = _middle(start, end)
     radius = largest(ball(middle) - ball(start), ball(end) - ball(middle))
     if near is None or not is_taylor(near) or not near[0].is_finite():
