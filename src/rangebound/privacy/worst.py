@@ -143,9 +143,9 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
     pure = worst_loss(setting)
     if delta == 0.0 or pure.upper == 0.0:
         return pure
-    lower, pair, slack = 0.0, pure.pair, 1e-10
+    lower, pair, slack, least = 0.0, pure.pair, 1e-10, 0.0
     for _ in range(60):
-        tried = lower * (1.0 + slack) if lower else (slack - 1e-10) * pure.upper  # from 0 on, in growing steps
+        tried = max(lower * (1.0 + slack), least)
         if tried >= pure.upper:
             return Worst(lower, pure.upper, pair)
         violation = find_violation(setting, tried, delta)
@@ -153,7 +153,9 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
             return Worst(lower, tried, pair)
         side, line, position, pair = violation
         needed = pair_epsilon(side, line, position, delta, pure.upper)
-        slack = slack if needed > lower else 4.0 * slack
+        if not needed > lower:  # this pair does not need more, and yet it was not proved that none does
+            slack *= 4.0
+            least = max(4.0 * tried, 1e-10 * min(pure.upper, 1.0)) if lower == 0.0 else 0.0
         lower = max(lower, needed)
     return Worst(lower, pure.upper, pair)
 
