@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 import secrets
 import time
-import unicodedata
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from rangebound import arguments
-from rangebound.accounting.budget import Amount, Exact, rounded_down
+from rangebound.accounting.budget import Exact, rounded_down
 from rangebound.accounting.chain import FORMAT, NO_SEAL, Entry, Kind, holds, sealed
 from rangebound.accounting.key import key_path, make_key, read_key
+from rangebound.accounting.names import file_path, person, plain_name, prose
+from rangebound.accounting.record import Account, Record, Reservation, account_of, record_of
 from rangebound.accounting.replay import Balance, Replay, terms
 from rangebound.accounting.rule import AnyCost, Cost, PlainSum, RenyiCost, RenyiFilter, Rule
 from rangebound.accounting.sqlite import PATIENCE, SQLiteStore
@@ -37,56 +32,7 @@ from rangebound.errors import (
 
 T = TypeVar("T")
 
-_NAME = 200  # characters of an account's name or a request's id
-_PROSE = 10_000  # characters of a note
 _PAYLOAD = 256 * 2**20  # bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """An account as it stands: the promise (epsilon, delta), its rule, and what of the total is spent and left."""
-
-    name: str
-    epsilon: Amount
-    delta: Amount
-    rule: Rule
-    total: AnyCost
-    spent: AnyCost
-    remaining: AnyCost
-    spends: int
-    opened: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """One entry of the history; `cost` is the total for an account, the charge for a spend."""
-
-    seq: int
-    time: datetime
-    kind: Kind
-    account: str | None
-    request: str | None
-    cost: AnyCost | None
-    who: str
-    what: str
-    note: str
-    digest: str | None
-    seal: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reservation:
-    """A charge that is durable: `cost` may now be given away, once, under the id `request`.
-
-    `published` holds the bytes that were stored for the request before, if any: those are the answer, and nothing
-    may be drawn again.
-    """
-
-    seq: int
-    account: str
-    request: str
-    cost: AnyCost
-    published: bytes | None = field(repr=False)
 
 
 class Ledger:
@@ -101,7 +47,7 @@ class Ledger:
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.create(Path(folder.name) / "census.ledger")
+    >>> ledger = Ledger.create(folder.name + "/census.ledger")
     >>> _ = ledger.open_account("residents", epsilon=1)
     >>> ledger.release(account="residents", request="table 1", cost=Cost(epsilon=0.1), compute=lambda cost: b"42")
     b'42'
@@ -128,7 +74,7 @@ class Ledger:
         patience: float = PATIENCE,
     ) -> Ledger:
         """Make a new ledger at `path`, and its key (see `docs/ledger.md`) unless there is one at the given place."""
-        store = SQLiteStore(_path("path", path), patience=patience)
+        store = SQLiteStore(file_path("path", path), patience=patience)
         place, said = key_path(store.path, key)
         if not store.path.parent.is_dir():
             raise ArgumentError(f"path={arguments.shown(str(path))}: must be in a folder that exists")
@@ -139,7 +85,7 @@ class Ledger:
                 f"path={arguments.shown(str(path))}: there is a key beside it, so there was a ledger; bring it back, "
                 "or remove the key to begin anew"
             )
-        text = _prose("note", note)
+        text = prose("note", note)
 
         def first() -> Entry:
             found = read_key(place) if place.exists() else make_key(place)
@@ -160,7 +106,7 @@ class Ledger:
 
         `patience` is how many seconds to wait for other threads, and then again for other processes.
         """
-        store = SQLiteStore(_path("path", path), patience=patience)
+        store = SQLiteStore(file_path("path", path), patience=patience)
         if not store.path.is_file():
             raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: there is no such file")
         return cls(store, read_key(key_path(store.path, key)[0]))
@@ -179,7 +125,7 @@ class Ledger:
 
         The total is rounded down to 1e-12; `rule` is `PlainSum()` or `RenyiFilter(order=...)`.
         """
-        _name("name", name)
+        plain_name("name", name)
         rule = PlainSum() if rule is None else rule
         arguments.instance("rule", rule, (PlainSum, RenyiFilter), "a PlainSum or a RenyiFilter")
         limit, slack = rounded_down("epsilon", epsilon), rounded_down("delta", delta)
@@ -188,13 +134,13 @@ class Ledger:
         total = rule.total(limit, slack).units
         if not any(total):
             raise ArgumentError("epsilon=0, delta=0: one of them must be positive; nothing could be spent")
-        words: dict[str, Any] = {"who": _who(who), "what": terms(rule, limit, slack), "note": _prose("note", note)}
+        words: dict[str, Any] = {"who": person(who), "what": terms(rule, limit, slack), "note": prose("note", note)}
         with self._store.writing() as transaction:
             state = self._advance(transaction)
             if name in state.accounts:
                 raise ArgumentError(f"name={arguments.shown(name)}: is open already; an account is opened once")
             self._append(transaction, Kind.ACCOUNT, account=name, first=total[0], second=total[1], **words)
-            return _account(name, state.accounts[name])
+            return account_of(name, state.accounts[name])
 
     def reserve(
         self, *, account: str, request: str, cost: AnyCost, what: str = "", who: str | None = None, note: str = ""
@@ -204,14 +150,14 @@ class Ledger:
         Edge cases: a known `request` is not charged again, and comes back with its bytes if it has any; with another
         account, cost or `what` it raises `RequestConflict`. Too little left raises `BudgetExceeded`.
         """
-        _name("account", account)
-        _name("request", request)
+        plain_name("account", account)
+        plain_name("request", request)
         arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost or a RenyiCost")
         if not any(cost.units):
             raise ArgumentError(
                 f"cost={arguments.shown(cost)}: must be positive; what gives nothing away needs no budget"
             )
-        words: dict[str, Any] = {"who": _who(who), "what": _prose("what", what), "note": _prose("note", note)}
+        words: dict[str, Any] = {"who": person(who), "what": prose("what", what), "note": prose("note", note)}
         with self._store.writing() as transaction:
             state = self._advance(transaction)
             balance = _balance(state, account)
@@ -244,7 +190,7 @@ class Ledger:
         if len(payload) > _PAYLOAD:
             raise ArgumentError(f"payload of {len(payload)} bytes: must have at most {_PAYLOAD}; publish it in parts")
         digest = hashlib.sha256(payload).digest()
-        words = {"account": reservation.account, "request": reservation.request, "who": _who(who)}
+        words = {"account": reservation.account, "request": reservation.request, "who": person(who)}
         with self._store.writing() as transaction:
             state = self._advance(transaction)
             spend = self._found(transaction, Kind.SPEND, reservation.request)
@@ -281,11 +227,11 @@ class Ledger:
 
     def account(self, name: str) -> Account:
         """An account as it stands now."""
-        return self._read(lambda _: _account(name, _balance(self._state, name)))
+        return self._read(lambda _: account_of(name, _balance(self._state, name)))
 
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""
-        return self._read(lambda _: [_account(name, each) for name, each in self._state.accounts.items()])
+        return self._read(lambda _: [account_of(name, each) for name, each in self._state.accounts.items()])
 
     def history(self, account: str | None = None) -> list[Record]:
         """Who did what and when, in the order in which it was done, whatever the clocks said."""
@@ -294,13 +240,13 @@ class Ledger:
             if account is not None:
                 _balance(self._state, account)
             rules = {name: each.rule for name, each in self._state.accounts.items()}
-            return [_record(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
+            return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
 
         return self._read(take)
 
     def published(self, request: str) -> bytes | None:
         """The bytes that were published for a request, or None if there are none."""
-        _name("request", request)
+        plain_name("request", request)
 
         def take(transaction: Transaction) -> bytes | None:
             spend = self._found(transaction, Kind.SPEND, request)
@@ -383,76 +329,3 @@ def _balance(state: Replay, name: str) -> Balance:
         raise ArgumentError(
             f"account={arguments.shown(name)}: is not in this ledger; it has {arguments.shown(list(state.accounts))}"
         ) from None
-
-
-def _account(name: str, balance: Balance) -> Account:
-    return Account(
-        name=name,
-        epsilon=balance.epsilon,
-        delta=balance.delta,
-        rule=balance.rule,
-        total=balance.rule.cost(balance.total),
-        spent=balance.rule.cost(balance.spent),
-        remaining=balance.remaining,
-        spends=balance.spends,
-        opened=_moment(balance.opened.time),
-    )
-
-
-def _record(entry: Entry, rules: dict[str, Rule]) -> Record:
-    paid = entry.first is not None and entry.second is not None and entry.account is not None
-    return Record(
-        seq=entry.seq,
-        time=_moment(entry.time),
-        kind=Kind(entry.kind),
-        account=entry.account,
-        request=entry.request,
-        cost=rules[entry.account or ""].cost((entry.first or 0, entry.second or 0)) if paid else None,
-        who=entry.who,
-        what=entry.what,
-        note=entry.note,
-        digest=None if entry.digest is None else entry.digest.hex(),
-        seal=entry.seal.hex(),
-    )
-
-
-def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds // 10**6, UTC).replace(microsecond=microseconds % 10**6)
-
-
-def _path(name: str, value: object) -> Path:
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or "\0" in os.fspath(value):
-        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be the path of a file")
-    return Path(value)
-
-
-def _name(name: str, value: object) -> str:
-    """Names are compared byte for byte, so two that look the same on the screen must be the same."""
-    if type(value) is not str:
-        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be a string")
-    if not 0 < len(value) <= _NAME or not value.isprintable() or value != value.strip():
-        raise ArgumentError(
-            f"{name}={arguments.shown(value)}: must have 1 to {_NAME} printable characters, and no space at the ends"
-        )
-    if not unicodedata.is_normalized("NFC", value):
-        raise ArgumentError(f"{name}={arguments.shown(value)}: must be in Unicode's normal form NFC")
-    return value
-
-
-def _prose(name: str, value: object) -> str:
-    if type(value) is not str:
-        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be a string")
-    if len(value) > _PROSE or "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ArgumentError(f"{name}={arguments.shown(value)}: must be Unicode text of at most {_PROSE} characters")
-    return value
-
-
-def _who(value: str | None) -> str:
-    return _user() if value is None else _prose("who", value)
-
-
-@cache
-def _user() -> str:
-    with suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return ""
