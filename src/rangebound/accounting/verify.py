@@ -65,9 +65,9 @@ class _Seen:
 
 def _entries(transaction: Transaction, key: bytes, seen: _Seen) -> Iterator[str]:
     replay: Replay | None = Replay(key=key)
-    for entry in transaction.entries(0):
+    for entry in transaction.entries(-(2**63)):  # an entry below number 1 is someone else's
         if entry.seq != seen.last + 1:
-            yield f"entry {seen.last + 1}: is missing" if entry.seq > seen.last else f"entry {entry.seq}: is doubled"
+            yield f"entry {seen.last + 1}: is missing" if entry.seq > 0 else f"entry {entry.seq}: was never written"
             replay = None
         if not holds(key, seen.seal, entry):
             yield f"entry {entry.seq}: is not as it was written, or not where it was, or the key is not this ledger's"
