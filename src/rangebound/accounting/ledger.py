@@ -106,10 +106,7 @@ class Ledger:
 
         `patience` is how many seconds to wait for other threads, and then again for other processes.
         """
-        store = SQLiteStore(file_path("path", path), patience=patience)
-        if not store.path.is_file():
-            raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: there is no such file")
-        return cls(store, read_key(key_path(store.path, key)[0]))
+        return cls(*_located(path, key, patience))
 
     def open_account(
         self,
@@ -313,6 +310,30 @@ class Ledger:
         if hashlib.sha256(payload).digest() != entry.digest:
             raise LedgerTampered(f"entry {entry.seq}: its published bytes are not as they were stored")
         return payload
+
+
+def verify(
+    path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, head: str | None = None
+) -> Report:
+    """Check the ledger at `path` to its end, even if it is too damaged to be opened.
+
+    Guarantee: as `examine` says; with the last head that was noted elsewhere, a rollback is found too.
+    Raises: `LedgerTampered` with all findings.
+    """
+    store, secret = _located(path, key, PATIENCE)
+    try:
+        return examine(store, secret, head=head)
+    finally:
+        store.close()
+
+
+def _located(
+    path: str | os.PathLike[str], key: str | os.PathLike[str] | None, patience: float
+) -> tuple[SQLiteStore, bytes]:
+    store = SQLiteStore(file_path("path", path), patience=patience)
+    if not store.path.is_file():
+        raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: there is no such file")
+    return store, read_key(key_path(store.path, key)[0])
 
 
 _BLANK = Entry(0, 0, "", None, None, None, None, None, None, "", "", "", b"")

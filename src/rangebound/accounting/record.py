@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from typing import Any
 
 from rangebound.accounting.budget import Amount
 from rangebound.accounting.chain import Entry, Kind
@@ -25,6 +26,19 @@ class Account:
     spends: int
     opened: datetime
 
+    def to_dict(self) -> dict[str, Any]:
+        """The account as plain data, with exact decimals as strings."""
+        promise = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+        columns = {name: getattr(self, name).to_dict() for name in ("total", "spent", "remaining")}
+        return {
+            "account": self.name,
+            "promise": promise,
+            **self.rule.to_dict(),
+            **columns,
+            "spends": self.spends,
+            "opened": self.opened.isoformat(),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -41,6 +55,12 @@ class Record:
     note: str
     digest: str | None
     seal: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain data, with exact decimals as strings."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        cost = None if self.cost is None else self.cost.to_dict()
+        return {**data, "time": self.time.isoformat(), "kind": self.kind.value, "cost": cost}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,6 +178,8 @@ class SQLiteStore:
                     raise LedgerUnavailable(f"{self._name}: is empty; a ledger begins with `create`")
                 if mark != _MARK or schema != _SCHEMA:
                     raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
+                with suppress(sqlite3.OperationalError):  # a read-only file can still be read
+                    connection.execute("PRAGMA journal_mode = WAL")
             except BaseException:
                 connection.close()
                 raise
@@ -199,8 +201,6 @@ class SQLiteStore:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
-            with suppress(sqlite3.OperationalError):  # a read-only file can still be read
-                connection.execute("PRAGMA journal_mode = WAL")
         except BaseException:
             connection.close()
             raise
