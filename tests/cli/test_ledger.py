@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -84,8 +85,6 @@ def test_verify_says_ok_or_all_that_is_wrong(path, capsys):
     report = json.loads(command(capsys, "verify", path, "--json")[1])
     assert report["ok"] is True
     assert command(capsys, "verify", path, "--head", report["head"])[0] == 0
-    import sqlite3
-
     connection = sqlite3.connect(path)
     connection.execute("UPDATE entries SET first = 1 WHERE seq > 1")
     connection.commit()
@@ -121,7 +120,7 @@ def test_export_is_csv_or_json(path, tmp_path, capsys):
     assert data["accounts"][0]["spent"] == {"epsilon": "0.1", "delta": "0"}
     target = tmp_path / "out.csv"
     assert command(capsys, "export", path, "--output", target)[0] == 0
-    assert list(csv.DictReader(target.open(newline=""))) == rows
+    assert list(csv.DictReader(io.StringIO(target.read_text(), newline=""))) == rows
     before = path.read_bytes()
     code, _, err = command(capsys, "export", path, "--output", path)
     assert code == 2

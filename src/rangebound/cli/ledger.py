@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +114,7 @@ def export(
     with _opened(ledger, key) as book:
         text = to_json(book) if json else to_csv(book.history())
     if output is None:
-        typer.echo(text, nl=False)
+        sys.stdout.write(text)  # as it is: typer.echo would drop what looks like a colour
         return
     try:
         with output.open("x", encoding="utf-8", newline="") as file:  # a mistyped name must not replace the ledger
