@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code: 0 if all is well, 2 after an error."""
+    """Run one command and return its exit code: 0 if all is well, 2 after an error, 1 if nobody reads on."""
     try:
         code = app(arguments, prog_name="rangebound", standalone_mode=False)
         sys.stdout.flush()
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
         return _failed("aborted")
     except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1
     except (RangeboundError, OSError) as error:
         return _failed(str(error))
     except typer.TyperException as error:
