@@ -231,6 +231,46 @@ def test_many_make_the_same_ledger_and_one_succeeds(memory):
     assert not [each for each in memory.iterdir() if re.search(r"key\.", each.name)]
 
 
+def test_a_kill_while_a_ledger_is_made_leaves_one_or_none(memory):
+    """Never half of one: what is left opens, or says that a ledger was there, or can be made again."""
+    code = """
+    import random, signal
+    chance = random.Random(7)
+    for turn in range(40):
+        place = path / f"{turn}.ledger"
+        pid = os.fork()
+        if not pid:
+            Ledger.create(place)
+            os._exit(0)
+        time.sleep(chance.random() * 0.012)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        try:
+            with Ledger.open(place) as ledger:
+                assert ledger.verify().entries == 1
+            print("whole")
+        except LedgerUnavailable:
+            try:
+                Ledger.create(place).close()
+                print("again")
+            except ArgumentError as error:
+                assert "there was a ledger" in str(error), error
+                print("key")
+    """
+    words = script("from rangebound.errors import *\n" + textwrap.dedent(code), memory).split()
+    assert len(words) == 40
+    assert len(set(words)) > 1
+
+
+@pytest.mark.parametrize("what", ["key", "ledger"])
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(ledger, path, memory, within, what):
+    pipe = memory / "pipe"
+    os.mkfifo(pipe, 0o600)
+    call = (lambda: Ledger.open(path, key=pipe)) if what == "key" else (lambda: Ledger.create(pipe))
+    with within(5), pytest.raises(RangeboundError):
+        call()
+
+
 def test_a_fork_may_go_on_spending_on_both_sides(path):
     """Also while other threads of the parent spend."""
     code = """

@@ -279,26 +279,58 @@ def test_a_log_cut_short_anywhere_is_found(ledger, path, memory):
     for i in range(SPENDS):
         ledger.release(account="people", request=f"t{i}", cost=TENTH, compute=lambda _: b"x")
     head = ledger.head
-    copy = memory / "copy"
-    copy.mkdir()
     log = path.with_name(path.name + "-wal").read_bytes()
-    frames = range(32, len(log), 4096 + 24)
     chance = random.Random(3)
-    cuts = sorted({0, 31, *frames, *(chance.randrange(len(log)) for _ in range(40))})
+    cuts = sorted({0, 31, *range(32, len(log), 4096 + 24), *(chance.randrange(len(log)) for _ in range(40))})
     for cut in cuts:
-        place = copy / f"{cut}.ledger"
-        shutil.copy(path, place)
-        shutil.copy(path.with_name(path.name + ".key"), place.with_name(place.name + ".key"))
-        place.with_name(place.name + "-wal").write_bytes(log[:cut])
         try:
-            assert findings(place, head), cut
+            assert findings(clone(path, memory / f"cut{cut}", log[:cut]), head), cut
         except LedgerUnavailable:
             continue  # nothing but an empty file is left: nothing can be spent from it either
-    place = copy / "whole.ledger"
+    assert findings(clone(path, memory / "whole", log), head) == ()  # the control
+
+
+def clone(path: Path, place: Path, log: bytes | None) -> Path:
+    """The ledger as a crash would leave it somewhere else: the file, its key, and this log."""
     shutil.copy(path, place)
     shutil.copy(path.with_name(path.name + ".key"), place.with_name(place.name + ".key"))
-    place.with_name(place.name + "-wal").write_bytes(log)
-    assert findings(place, head) == ()  # the control: the whole log passes
+    if log is not None:
+        place.with_name(place.name + "-wal").write_bytes(log)
+    return place
+
+
+def test_flipped_bytes_in_the_log_are_found(ledger, path, memory):
+    for i in range(SPENDS):
+        ledger.release(account="people", request=f"t{i}", cost=TENTH, compute=lambda _: b"x")
+    head = ledger.head
+    log = path.with_name(path.name + "-wal").read_bytes()
+    chance = random.Random(6)
+    for turn in range(150):
+        data = bytearray(log)
+        data[chance.randrange(32, len(log))] ^= 1 << chance.randrange(8)
+        place = clone(path, memory / f"flip{turn}", bytes(data))
+        assert findings(place, head), turn
+        for each in memory.glob(f"flip{turn}*"):
+            each.unlink()
+    assert findings(clone(path, memory / "whole", log), head) == ()  # the control
+
+
+def test_an_old_file_under_a_newer_log_is_found(ledger, path, memory):
+    """A backup of the file alone, put back while the log of a crashed process still lies there."""
+    ledger.reserve(account="people", request="t0", cost=TENTH)
+    ledger.close()
+    old = path.read_bytes()
+    for i in range(1, 40):  # enough for the log to hold only some of the pages
+        ledger.reserve(account="people", request=f"t{i}", cost=Cost(epsilon="0.01"), note="x" * 1000)
+    ledger.close()
+    ledger.reserve(account="people", request="last", cost=TENTH)
+    log, head = path.with_name(path.name + "-wal").read_bytes(), ledger.head
+    assert findings(clone(path, memory / "fine", log), head) == ()
+    place = clone(path, memory / "mixed", log)
+    place.write_bytes(old)
+    assert findings(place, head)
+    assert findings(place)
+    assert refused(place)
 
 
 def content(path: Path) -> tuple[list[tuple], list[tuple]]:

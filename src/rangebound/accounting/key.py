@@ -26,6 +26,8 @@ def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, 
 
 def read_key(path: Path) -> bytes:
     """The key in a file that nobody but its owner may touch."""
+    if path.exists() and not path.is_file():
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: must be a file")  # a pipe could keep us waiting
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -62,6 +62,9 @@ class Ledger:
     def __init__(self, store: Store, key: bytes) -> None:
         self._store = store
         self._state = Replay(key=key)
+        damage = store.damage()
+        if damage:  # a file put together from two states may hold a chain that is whole as far as it goes
+            raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
         self._read(lambda _: None)
 
     @classmethod
@@ -78,7 +81,7 @@ class Ledger:
         place, said = key_path(store.path, key)
         if not store.path.parent.is_dir():
             raise ArgumentError(f"path={arguments.shown(str(path))}: must be in a folder that exists")
-        if store.path.exists() and store.path.stat().st_size:
+        if store.path.exists() and (not store.path.is_file() or store.path.stat().st_size):
             raise ArgumentError(f"path={arguments.shown(str(path))}: must not exist yet; `Ledger.open` opens a ledger")
         if place.exists() and not said:
             raise ArgumentError(

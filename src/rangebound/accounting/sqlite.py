@@ -105,7 +105,7 @@ class SQLiteStore:
         self._forking = False
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
-        _STORES.add(self)
+        _STORES[id(self)] = self
 
     def writing(self) -> AbstractContextManager[SQLiteTransaction]:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
@@ -254,6 +254,7 @@ class SQLiteStore:
     def after_fork_in_parent(self) -> None:
         """Go on; the file is opened again when it is needed."""
         if self._forking:
+            self._forking = False
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
@@ -261,15 +262,17 @@ class SQLiteStore:
         if self._connection is not None:
             _ABANDONED.append(self._connection)
             self._connection = None
+        self._forking = False
         self._lock = threading.Lock()
 
 
-_STORES: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+_STORES: weakref.WeakValueDictionary[int, SQLiteStore] = weakref.WeakValueDictionary()
 _ABANDONED: list[sqlite3.Connection] = []
 
 
 def _each_store(step: Callable[[SQLiteStore], None]) -> None:
-    for store in sorted(_STORES, key=id):  # in one order, so that two threads that fork cannot wait for each other
+    stores = [store for each in _STORES.valuerefs() if (store := each()) is not None]
+    for store in sorted(stores, key=id):  # in one order, so that two threads that fork cannot wait for each other
         step(store)
 
 
