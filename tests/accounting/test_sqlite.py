@@ -357,3 +357,16 @@ def test_paths_are_resolved_once(ledger, path, monkeypatch):
         monkeypatch.chdir("/")
         relative.reserve(account="people", request="1", cost=TENTH)
     assert ledger.account("people").spent == TENTH
+
+
+def test_a_backup_is_a_ledger(ledger, path, memory):
+    """Taken with SQLite's own means while the ledger is in use; the head tells how far it goes."""
+    ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
+    source, target = sqlite3.connect(path), sqlite3.connect(memory / "backup")
+    source.backup(target)
+    source.close()
+    target.close()
+    with Ledger.open(memory / "backup", key=path.with_name("test.ledger.key")) as backup:
+        assert backup.head == ledger.head
+        assert backup.published("1") == b"x"
+        backup.verify(head=ledger.head)

@@ -24,7 +24,8 @@ def to_csv(records: list[Record]) -> str:
     in front. JSON has the text as it is.
     """
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    # Everything is quoted, since a lone return would otherwise end a line.
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writeheader()
     for record in records:
         row = record.to_dict()
