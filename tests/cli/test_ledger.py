@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -168,15 +167,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def test_help_comes_at_once(tmp_path):
-    """The best of several starts: others may use the machine too."""
+    """In processor time, the best of some starts: others use the machine too, and a start waits for nothing else."""
     call = [sys.executable, "-c", "from rangebound.cli.app import main; main()", "--help"]
     times = []
-    for _ in range(12):
-        start = time.perf_counter()
+    for _ in range(6):
+        before = os.times()
         result = subprocess.run(call, capture_output=True, text=True, check=True, env=environment(tmp_path))
-        times.append(time.perf_counter() - start)
-        if times[-1] < 0.5 and len(times) > 1:
-            break
+        after = os.times()
+        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
     assert "ledger" in result.stdout
     assert min(times) < 0.5
 
