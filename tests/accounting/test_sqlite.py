@@ -136,6 +136,19 @@ def test_a_path_must_be_one(bad):
             call(bad)
 
 
+@pytest.mark.parametrize("bad", ["", 3, b"x", "a\0b"])
+def test_the_path_of_a_key_must_be_one(ledger, path, bad):
+    with pytest.raises(ArgumentTypeError, match=r"^key="):
+        Ledger.open(path, key=bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "1", True])
+def test_patience_is_a_time(path, bad):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=r"^patience="):
+        Ledger.create(path, patience=bad)
+    assert not path.exists()
+
+
 def test_what_is_not_a_ledger_is_refused(memory):
     for name, data in (("text", b"hello" * 1000), ("empty", b"")):
         (memory / name).write_bytes(data)

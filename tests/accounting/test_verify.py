@@ -214,6 +214,16 @@ def test_changes_under_a_running_process_are_noticed(ledger, path):
         ledger.account("people")
 
 
+def test_a_trigger_added_under_a_running_process_is_noticed_before_anything_is_released(ledger, path):
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    edit(path, "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE seq = NEW.seq; END")
+    for _ in range(2):
+        with pytest.raises(LedgerTampered):
+            ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+    edit(path, "DROP TRIGGER t")
+    ledger.reserve(account="people", request="2", cost=TENTH)
+
+
 def test_a_hidden_publication_is_not_computed_again(ledger, path):
     """Whoever removes the record of an answer does not get a second draw for one charge."""
     ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"first")

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from rangebound import arguments
+from rangebound.accounting.names import file_path
 from rangebound.errors import ArgumentError, LedgerUnavailable
 
 VARIABLE = "RANGEBOUND_LEDGER_KEY"
@@ -20,8 +21,8 @@ _TEXT = re.compile(rb"[0-9a-f]{64}\n")
 
 def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
     """Where a ledger's key is, and whether somebody said so: as given, else by the environment, else beside it."""
-    chosen = os.environ.get(VARIABLE) if given is None else os.fspath(given)
-    return (Path(chosen), True) if chosen else (ledger.with_name(ledger.name + ".key"), False)
+    chosen = os.environ.get(VARIABLE) or None if given is None else given
+    return (file_path("key", chosen), True) if chosen is not None else (ledger.with_name(ledger.name + ".key"), False)
 
 
 def read_key(path: Path) -> bytes:

@@ -31,6 +31,7 @@ from rangebound.errors import (
 )
 
 T = TypeVar("T")
+C = TypeVar("C", Cost, RenyiCost)
 
 _PAYLOAD = 256 * 2**20  # bytes
 
@@ -206,8 +207,8 @@ class Ledger:
         *,
         account: str,
         request: str,
-        cost: AnyCost,
-        compute: Callable[[AnyCost], bytes],
+        cost: C,
+        compute: Callable[[C], bytes],
         what: str = "",
         who: str | None = None,
         note: str = "",
@@ -223,7 +224,7 @@ class Ledger:
         reservation = self.reserve(account=account, request=request, cost=cost, what=what, who=who, note=note)
         if reservation.published is not None:
             return reservation.published
-        return self.publish(reservation, compute(reservation.cost), who=who)
+        return self.publish(reservation, compute(cost), who=who)
 
     def account(self, name: str) -> Account:
         """An account as it stands now."""

@@ -46,6 +46,7 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     "SQLITE_PERM": (LedgerUnavailable, "may not be opened"),
     "SQLITE_AUTH": (LedgerUnavailable, "may not be opened"),
     "SQLITE_TOOBIG": (LedgerUnavailable, "cannot hold so large a value"),
+    "SQLITE_PROTOCOL": (LedgerUnavailable, "is kept too busy by others; nothing was written, try again"),
     "SQLITE_NOMEM": (LedgerUnavailable, "needs more memory than there is"),
     "SQLITE_CORRUPT": (LedgerTampered, "is damaged"),
     "SQLITE_NOTADB": (LedgerTampered, "is no SQLite database"),
@@ -100,11 +101,12 @@ class SQLiteStore:
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
-        self._patience = patience
+        self._patience = arguments.positive("patience", patience)
         self._lock = threading.Lock()
         self._forking = False
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._schema = 0
         _STORES[id(self)] = self
 
     def writing(self) -> AbstractContextManager[SQLiteTransaction]:
@@ -156,6 +158,9 @@ class SQLiteStore:
             connection = self._open()
             try:
                 connection.execute(begin)
+                if connection.execute("PRAGMA schema_version").fetchone()[0] != self._schema:
+                    self._close()  # a new trigger could undo what is written; opening again looks at all of them
+                    raise LedgerTampered(f"{self._name}: its tables were changed while it was in use")
                 yield SQLiteTransaction(connection, self._unchanged)
             except sqlite3.Error:
                 self._close()  # after a fault of the disk, only a fresh connection is sure of the state of the file
@@ -172,18 +177,21 @@ class SQLiteStore:
                 if status.st_nlink != 1:
                     # Each name would get a write-ahead log of its own, and each log would spend the same budget.
                     raise LedgerUnavailable(f"{self._name}: has more than one name on the disk; remove the others")
+                connection.execute("BEGIN")  # so that all of the following is about one state of the file
+                version = connection.execute("PRAGMA schema_version").fetchone()[0]
                 mark = connection.execute("PRAGMA application_id").fetchone()[0]
                 schema = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
                 if not schema and not mark:
                     raise LedgerUnavailable(f"{self._name}: is empty; a ledger begins with `create`")
                 if mark != _MARK or schema != _SCHEMA:
                     raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
+                connection.execute("ROLLBACK")
                 with suppress(sqlite3.OperationalError):  # a read-only file can still be read
                     connection.execute("PRAGMA journal_mode = WAL")
             except BaseException:
                 connection.close()
                 raise
-            self._connection, self._identity = connection, (status.st_dev, status.st_ino)
+            self._connection, self._identity, self._schema = connection, (status.st_dev, status.st_ino), version
         return self._connection
 
     def _connect(self, mode: str) -> sqlite3.Connection:
