@@ -30,41 +30,41 @@ from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
 
 BAR = 0.5
-TURNS = 5
+TURNS = 15
 FORK = multiprocessing.get_context("fork")
+
+
+def prepare(folder: Path) -> None:
+    """A ledger and a bare database for the workers to open."""
+    with Ledger.create(folder / "bench.ledger") as ledger:
+        ledger.open_account("people", epsilon=1_000_000)
+    connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE spends "
+        "(id INTEGER PRIMARY KEY, time INTEGER, account TEXT, request TEXT, first INTEGER, seal BLOB)"
+    )
+    connection.close()
 
 
 def bare(folder: Path) -> Callable[[int], Any]:
     """One insert in its own transaction, synced, into a table of a ledger's width."""
     connection = sqlite3.connect(folder / "bare.db", isolation_level=None, timeout=60.0)
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS spends "
-        "(id INTEGER PRIMARY KEY, time INTEGER, account TEXT, request TEXT, first INTEGER, seal BLOB)"
-    )
     insert = "INSERT INTO spends (time, account, request, first, seal) VALUES (?, ?, ?, ?, ?)"
     worker = os.getpid()
     return lambda i: connection.execute(insert, (time.time_ns(), "people", f"{worker}-{i}", 10**6, bytes(32)))
 
 
-def opened(folder: Path) -> Ledger:
-    path = folder / "bench.ledger"
-    if not path.exists():
-        with Ledger.create(path) as ledger:
-            ledger.open_account("people", epsilon=1_000_000)
-    return Ledger.open(path)
-
-
 def spend(folder: Path) -> Callable[[int], Any]:
     """One charge."""
-    ledger, worker = opened(folder), os.getpid()
+    ledger, worker = Ledger.open(folder / "bench.ledger"), os.getpid()
     return lambda i: ledger.reserve(account="people", request=f"{worker}-{i}", cost=Cost(epsilon="0.000001"))
 
 
 def release(folder: Path) -> Callable[[int], Any]:
     """One charge, and the published bytes."""
-    ledger, worker = opened(folder), os.getpid()
+    ledger, worker = Ledger.open(folder / "bench.ledger"), os.getpid()
 
     def call(i: int) -> bytes:
         cost = Cost(epsilon="0.000001")
@@ -89,8 +89,7 @@ def rate(make: Callable[[Path], Callable[[int], Any]], processes: int, seconds: 
     """Calls a second over all processes, in a folder of their own."""
     with tempfile.TemporaryDirectory(dir=where) as name:
         folder = Path(name)
-        if make is not bare:
-            opened(folder).close()
+        prepare(folder)
         start, done = FORK.Barrier(processes), FORK.SimpleQueue()
         workers = [FORK.Process(target=work, args=(make, folder, seconds, start, done)) for _ in range(processes)]
         for worker in workers:
@@ -122,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", type=Path, default=Path("out/ledger.json"))
     parser.add_argument("--folder", help="where to put the files (default: the system's folder for temporary files)")
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=0.3)
     arguments = parser.parse_args()
     rows = [row for processes in (1, 8) for row in measure(processes, arguments.seconds, arguments.folder)]
     table = Table(title="Ledger beside bare SQLite inserts, each commit synced to the disk")
@@ -138,7 +137,7 @@ def main() -> None:
             f"{row['ratio']:.2f}",
             f"{BAR} {'reached' if row['ratio'] >= BAR else 'missed'}",
         )
-    Console().print(table)
+    Console(width=110).print(table)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     facts = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "machine": platform.platform()}
     arguments.json.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")

@@ -388,6 +388,14 @@ def sound(path: Path) -> bool:
         return False
 
 
+@pytest.mark.parametrize("name", [b"entries", b"payloads", b"requests"])
+def test_a_damaged_name_that_is_no_text_is_found(used, name):
+    """SQLite's own message then is no text either."""
+    used.write_bytes(used.read_bytes().replace(b"CREATE", b"CRE\xf0TE").replace(name, name[:-2] + b"\xf0s"))
+    assert findings(used)
+    assert refused(used)
+
+
 def test_flipped_bytes_anywhere_in_the_file_are_found_or_change_nothing(used):
     chance = random.Random(5)
     size = os.path.getsize(used)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,6 +23,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 PATIENCE = 25.0
 """Seconds to wait for other threads, and again for other processes, before giving up."""
 
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two looks at a file that another process writes
 _MARK = 0x52424C47  # in the header of the file, to tell a ledger from other databases
 _COLUMNS = ", ".join(Entry._fields)
 _SCHEMA = {
@@ -157,7 +159,7 @@ class SQLiteStore:
             self._unchanged()
             connection = self._open()
             try:
-                connection.execute(begin)
+                self._begin(connection, begin)
                 if connection.execute("PRAGMA schema_version").fetchone()[0] != self._schema:
                     self._close()  # a new trigger could undo what is written; opening again looks at all of them
                     raise LedgerTampered(f"{self._name}: its tables were changed while it was in use")
@@ -168,6 +170,22 @@ class SQLiteStore:
             finally:
                 if self._connection is not None and connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        """Begin as soon as the file is free. SQLite itself would look after ever longer pauses, up to a tenth of a
+        second, and leave the file idle when many wait for it."""
+        connection.execute("PRAGMA busy_timeout = 0")
+        pause, end = _PAUSE, time.monotonic() + self._patience
+        while True:
+            try:
+                connection.execute(begin)
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+        connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -246,6 +264,8 @@ class SQLiteStore:
                 (LedgerTampered, "cannot be used as a ledger"),
             )
             raise kind(f"{self._name}: {what} ({error})") from error
+        except UnicodeDecodeError as error:  # SQLite names what is damaged by the bytes that it finds there
+            raise LedgerTampered(f"{self._name}: is damaged") from error
         finally:
             self._lock.release()
 
