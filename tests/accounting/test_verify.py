@@ -384,7 +384,7 @@ def sound(path: Path) -> bool:
             return connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         finally:
             connection.close()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return False
 
 
