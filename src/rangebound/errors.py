@@ -51,3 +51,39 @@ class CertificateInvalid(RangeboundError, ValueError):
 
 class MissingExtra(RangeboundError, ImportError):
     """A feature needs an optional dependency that is not installed."""
+
+
+class BudgetExceeded(RangeboundError, ValueError):
+    """An account has less left than was asked for; nothing was spent.
+
+    `account` is its name, `remaining` what is left of it and `requested` what was asked for, as exact costs.
+    """
+
+    def __init__(self, message: str, *, account: str, remaining: object, requested: object) -> None:
+        super().__init__(message)
+        self.account = account
+        self.remaining = remaining
+        self.requested = requested
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = {"account": self.account, "remaining": self.remaining, "requested": self.requested}
+        return partial(type(self), **facts), self.args  # type: ignore[arg-type]
+
+
+class RequestConflict(RangeboundError, ValueError):
+    """A request id was used before for something else; nothing was spent."""
+
+
+class LedgerUnavailable(RangeboundError, OSError):
+    """A ledger cannot be read or written now: locked, read-only, disk full, missing. Nothing was released."""
+
+
+class LedgerTampered(RangeboundError, ValueError):
+    """A ledger is not as it was written; nothing may be spent from it. `findings` says what is wrong, one by one."""
+
+    def __init__(self, message: str, *, findings: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings or (message,)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(type(self), findings=self.findings), self.args

@@ -1,0 +1,83 @@
+"""Entries of a ledger and the seal on each: HMAC-SHA256 over the seal before it and every field.
+
+The bytes under a seal are the format's name, the seal before (32 zero bytes for the first entry), then every field in
+order: N; for nothing, I<decimal>; for an integer, F<repr>; for a float, T<length>: or B<length>: and the bytes for text
+(UTF-8) and bytes. No two different entries have the same encoding.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+FORMAT = "rangebound ledger 1"
+NO_SEAL = bytes(32)
+
+
+class Kind(StrEnum):
+    """What an entry says."""
+
+    LEDGER = "ledger"
+    ACCOUNT = "account"
+    SPEND = "spend"
+    PUBLISH = "publish"
+
+
+class Entry(NamedTuple):
+    """One line of a ledger, as it is stored; which fields are used depends on its kind.
+
+    | kind | account | request | first, second | ref | digest | what |
+    | --- | --- | --- | --- | --- | --- | --- |
+    | ledger | | the ledger's own random id | | | | the format |
+    | account | its name | | the totals, in units of 1e-12 | | | rule, epsilon and delta, as JSON |
+    | spend | its name | the request's id | the cost, in units | | | what is released |
+    | publish | its name | the request's id | | the spend's seq | SHA-256 of the bytes | |
+    """
+
+    seq: int
+    time: int  # microseconds since 1970, as the clock of the machine had it
+    kind: str
+    account: str | None
+    request: str | None
+    first: int | None
+    second: int | None
+    ref: int | None
+    digest: bytes | None
+    who: str
+    what: str
+    note: str
+    seal: bytes
+
+
+def seal(key: bytes, before: bytes, entry: Entry) -> bytes:
+    """The seal that belongs on an entry that follows the seal `before`."""
+    fields = b"".join([_ENCODERS[type(value)](value) for value in entry[:-1]])
+    return hmac.digest(key, FORMAT.encode() + before + fields, "sha256")
+
+
+def sealed(key: bytes, before: bytes, entry: Entry) -> Entry:
+    """The entry with its seal."""
+    return entry._replace(seal=seal(key, before, entry))
+
+
+def holds(key: bytes, before: bytes, entry: Entry) -> bool:
+    """Whether the seal on an entry is the one that belongs there."""
+    return type(entry.seal) is bytes and hmac.compare_digest(entry.seal, seal(key, before, entry))
+
+
+def _text(value: str) -> bytes:
+    # Text that is no UTF-8 comes out of a damaged file as surrogates; it must be encoded to be found out.
+    data = value.encode("utf-8", "surrogateescape")
+    return b"T%d:%b" % (len(data), data)
+
+
+# Floats are never written; one that is read was put there by someone else and must not pass for an integer.
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda value: b"N;",
+    int: lambda value: b"I%d;" % value,
+    float: lambda value: b"F%b;" % repr(value).encode(),
+    str: _text,
+    bytes: lambda value: b"B%d:%b" % (len(value), value),
+}

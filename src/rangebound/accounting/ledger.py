@@ -1,0 +1,356 @@
+"""A privacy budget that outlives the process: charged before anything is drawn, and never twice for one request."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from rangebound import arguments
+from rangebound.accounting.budget import Exact, rounded_down
+from rangebound.accounting.chain import FORMAT, NO_SEAL, Entry, Kind, holds, sealed
+from rangebound.accounting.key import key_path, make_key, read_key
+from rangebound.accounting.names import file_path, person, plain_name, prose
+from rangebound.accounting.record import Account, Record, Reservation, account_of, record_of
+from rangebound.accounting.replay import Balance, Replay, terms
+from rangebound.accounting.rule import AnyCost, Cost, PlainSum, RenyiCost, RenyiFilter, Rule
+from rangebound.accounting.sqlite import PATIENCE, SQLiteStore
+from rangebound.accounting.store import Store, Transaction
+from rangebound.accounting.verify import Report, examine
+from rangebound.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BudgetExceeded,
+    LedgerTampered,
+    LedgerUnavailable,
+    RequestConflict,
+)
+
+T = TypeVar("T")
+C = TypeVar("C", Cost, RenyiCost)
+
+_PAYLOAD = 256 * 2**20  # bytes
+
+
+class Ledger:
+    """Accounts with a privacy budget each, in a file that several threads and processes may share.
+
+    Guarantee: `release` calls `compute` only once its cost is on the disk, and returns only bytes that are on the disk.
+    What an account gives away in all is never above its total, in any order of threads, processes and crashes.
+    Assumes: the costs are worst-case guarantees of what is computed; one copy of the file is in use; nobody who can
+    write the key file forges entries (`docs/ledger.md` says what can and cannot be found out).
+    Edge cases: an error in `compute`, or a crash, leaves the charge standing. The same request may be run again: it
+    spends nothing more, and whichever run stores its bytes first determines the answer of all.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.create(folder.name + "/census.ledger")
+    >>> _ = ledger.open_account("residents", epsilon=1)
+    >>> ledger.release(account="residents", request="table 1", cost=Cost(epsilon=0.1), compute=lambda cost: b"42")
+    b'42'
+    >>> ledger.release(account="residents", request="table 1", cost=Cost(epsilon=0.1), compute=lambda cost: b"43")
+    b'42'
+    >>> print(ledger.account("residents").remaining)
+    epsilon 0.9
+    >>> ledger.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, store: Store, key: bytes) -> None:
+        self._store = store
+        self._state = Replay(key=key)
+        damage = store.damage()
+        if damage:  # a file put together from two states may hold a chain that is whole as far as it goes
+            raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
+        self._read(lambda _: None)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        key: str | os.PathLike[str] | None = None,
+        note: str = "",
+        patience: float = PATIENCE,
+    ) -> Ledger:
+        """Make a new ledger at `path`, and its key (see `docs/ledger.md`) unless there is one at the given place."""
+        store = SQLiteStore(file_path("path", path), patience=patience)
+        place, said = key_path(store.path, key)
+        if not store.path.parent.is_dir():
+            raise ArgumentError(f"path={arguments.shown(str(path))}: must be in a folder that exists")
+        if store.path.exists() and (not store.path.is_file() or store.path.stat().st_size):
+            raise ArgumentError(f"path={arguments.shown(str(path))}: must not exist yet; `Ledger.open` opens a ledger")
+        if place.exists() and not said:
+            raise ArgumentError(
+                f"path={arguments.shown(str(path))}: there is a key beside it, so there was a ledger; bring it back, "
+                "or remove the key to begin anew"
+            )
+        text = prose("note", note)
+
+        def first() -> Entry:
+            found = read_key(place) if place.exists() else make_key(place)
+            return sealed(found, NO_SEAL, _entry(1, Kind.LEDGER, request=secrets.token_hex(16), what=FORMAT, note=text))
+
+        store.create(first)
+        return cls(store, read_key(place))
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        key: str | os.PathLike[str] | None = None,
+        patience: float = PATIENCE,
+    ) -> Ledger:
+        """Open the ledger at `path`; every entry is checked first, and a wrong one raises `LedgerTampered`.
+
+        `patience` is how many seconds to wait for other threads, and then again for other processes.
+        """
+        return cls(*_located(path, key, patience))
+
+    def open_account(
+        self,
+        name: str,
+        *,
+        epsilon: Exact,
+        delta: Exact = 0,
+        rule: Rule | None = None,
+        who: str | None = None,
+        note: str = "",
+    ) -> Account:
+        """Open an account whose releases together stay (epsilon, delta)-private; the promise and `rule` are for good.
+
+        The total is rounded down to 1e-12; `rule` is `PlainSum()` or `RenyiFilter(order=...)`.
+        """
+        plain_name("name", name)
+        rule = PlainSum() if rule is None else rule
+        arguments.instance("rule", rule, (PlainSum, RenyiFilter), "a PlainSum or a RenyiFilter")
+        limit, slack = rounded_down("epsilon", epsilon), rounded_down("delta", delta)
+        if slack.fraction >= 1:
+            raise ArgumentError(f"delta={slack}: must lie in [0, 1)")
+        total = rule.total(limit, slack).units
+        if not any(total):
+            raise ArgumentError("epsilon=0, delta=0: one of them must be positive; nothing could be spent")
+        words: dict[str, Any] = {"who": person(who), "what": terms(rule, limit, slack), "note": prose("note", note)}
+        with self._store.writing() as transaction:
+            state = self._advance(transaction)
+            if name in state.accounts:
+                raise ArgumentError(f"name={arguments.shown(name)}: is open already; an account is opened once")
+            self._append(transaction, Kind.ACCOUNT, account=name, first=total[0], second=total[1], **words)
+            return account_of(name, state.accounts[name])
+
+    def reserve(
+        self, *, account: str, request: str, cost: AnyCost, what: str = "", who: str | None = None, note: str = ""
+    ) -> Reservation:
+        """Charge `cost` to an account; when this returns, the charge is on the disk.
+
+        Edge cases: a known `request` is not charged again, and comes back with its bytes if it has any; with another
+        account, cost or `what` it raises `RequestConflict`. Too little left raises `BudgetExceeded`.
+        """
+        plain_name("account", account)
+        plain_name("request", request)
+        arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost or a RenyiCost")
+        if not any(cost.units):
+            raise ArgumentError(
+                f"cost={arguments.shown(cost)}: must be positive; what gives nothing away needs no budget"
+            )
+        words: dict[str, Any] = {"who": person(who), "what": prose("what", what), "note": prose("note", note)}
+        with self._store.writing() as transaction:
+            state = self._advance(transaction)
+            balance = _balance(state, account)
+            units = balance.rule.units(cost)
+            spend = self._found(transaction, Kind.SPEND, request)
+            if spend is None:
+                if not balance.admits(units):
+                    raise BudgetExceeded(
+                        f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining})",
+                        account=account,
+                        remaining=balance.remaining,
+                        requested=cost,
+                    )
+                spend = self._append(
+                    transaction, Kind.SPEND, account=account, request=request, first=units[0], second=units[1], **words
+                )
+            elif (spend.account, (spend.first, spend.second), spend.what) != (account, units, words["what"]):
+                raise RequestConflict(
+                    f"request={arguments.shown(request)}: was used before for another account, cost or `what`; "
+                    "a new release needs a new id"
+                )
+            published = None if spend.seq in state.pending else self._stored(transaction, spend)
+            return Reservation(seq=spend.seq, account=account, request=request, cost=cost, published=published)
+
+    def publish(self, reservation: Reservation, payload: bytes, *, who: str | None = None) -> bytes:
+        """Store the bytes of a reserved release, and return the bytes that may be revealed: the first ones stored."""
+        arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
+        if type(payload) is not bytes:
+            raise ArgumentTypeError(f"payload={arguments.shown(payload)}: must be bytes")
+        if len(payload) > _PAYLOAD:
+            raise ArgumentError(f"payload of {len(payload)} bytes: must have at most {_PAYLOAD}; publish it in parts")
+        digest = hashlib.sha256(payload).digest()
+        words = {"account": reservation.account, "request": reservation.request, "who": person(who)}
+        with self._store.writing() as transaction:
+            state = self._advance(transaction)
+            spend = self._found(transaction, Kind.SPEND, reservation.request)
+            if spend is None or spend.seq != reservation.seq:
+                raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
+            if spend.seq not in state.pending:
+                return self._stored(transaction, spend)
+            self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words)
+        return payload
+
+    def release(
+        self,
+        *,
+        account: str,
+        request: str,
+        cost: C,
+        compute: Callable[[C], bytes],
+        what: str = "",
+        who: str | None = None,
+        note: str = "",
+    ) -> bytes:
+        """Charge, compute, store, reveal: the bytes of `compute(cost)`, or those stored for the request before.
+
+        `float(cost.epsilon)` is never above the charge, so it is what `compute` calibrates its mechanism to.
+        """
+        if not callable(compute):
+            raise ArgumentTypeError(
+                f"compute={arguments.shown(compute)}: must be a function of the cost that gives bytes"
+            )
+        reservation = self.reserve(account=account, request=request, cost=cost, what=what, who=who, note=note)
+        if reservation.published is not None:
+            return reservation.published
+        return self.publish(reservation, compute(cost), who=who)
+
+    def account(self, name: str) -> Account:
+        """An account as it stands now."""
+        return self._read(lambda _: account_of(name, _balance(self._state, name)))
+
+    def accounts(self) -> list[Account]:
+        """All accounts as they stand now, in the order in which they were opened."""
+        return self._read(lambda _: [account_of(name, each) for name, each in self._state.accounts.items()])
+
+    def history(self, account: str | None = None) -> list[Record]:
+        """Who did what and when, in the order in which it was done, whatever the clocks said."""
+
+        def take(transaction: Transaction) -> list[Record]:
+            if account is not None:
+                _balance(self._state, account)
+            rules = {name: each.rule for name, each in self._state.accounts.items()}
+            return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
+
+        return self._read(take)
+
+    def published(self, request: str) -> bytes | None:
+        """The bytes that were published for a request, or None if there are none."""
+        plain_name("request", request)
+
+        def take(transaction: Transaction) -> bytes | None:
+            spend = self._found(transaction, Kind.SPEND, request)
+            return None if spend is None or spend.seq in self._state.pending else self._stored(transaction, spend)
+
+        return self._read(take)
+
+    @property
+    def head(self) -> str:
+        """The number and the seal of the last entry: kept elsewhere, it lets `verify` find a rollback."""
+        return self._read(lambda _: f"{self._state.next_seq - 1}:{self._state.last_seal.hex()}")
+
+    def verify(self, *, head: str | None = None) -> Report:
+        """Check every entry, every stored byte and the file itself; raises `LedgerTampered` with all findings."""
+        return examine(self._store, self._state.key, head=head)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _advance(self, transaction: Transaction) -> Replay:
+        self._state.advance(transaction.entries(max(1, self._state.next_seq - 1)))
+        return self._state
+
+    def _read(self, take: Callable[[Transaction], T]) -> T:
+        with self._store.reading() as transaction:
+            self._advance(transaction)
+            return take(transaction)
+
+    def _append(self, transaction: Transaction, kind: Kind, payload: bytes | None = None, **fields: Any) -> Entry:
+        """Add an entry durably. The state follows only when the commit has succeeded; if that is unclear, the next
+        transaction finds out."""
+        state = self._state
+        entry = sealed(state.key, state.last_seal, _entry(state.next_seq, kind, **fields))
+        transaction.append(entry, payload)
+        transaction.commit()
+        state.add(entry)
+        return entry
+
+    def _found(self, transaction: Transaction, kind: Kind, request: str) -> Entry | None:
+        """The entry for a request, checked again: it may have changed since the chain was walked."""
+        entry = transaction.find(kind, request)
+        if entry is None:
+            return None
+        before = transaction.entry(entry.seq - 1)
+        genuine = before is not None and holds(self._state.key, before.seal, entry)
+        if not genuine or (entry.kind, entry.request) != (kind, request):
+            raise LedgerTampered(f"entry {entry.seq}: is not as it was written")
+        return entry
+
+    def _stored(self, transaction: Transaction, spend: Entry) -> bytes:
+        entry = self._found(transaction, Kind.PUBLISH, spend.request or "")
+        payload = None if entry is None else transaction.payload(entry.seq)
+        if entry is None or entry.ref != spend.seq or payload is None:
+            raise LedgerTampered(f"entry {spend.seq}: its published bytes are missing")
+        if hashlib.sha256(payload).digest() != entry.digest:
+            raise LedgerTampered(f"entry {entry.seq}: its published bytes are not as they were stored")
+        return payload
+
+
+def verify(
+    path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, head: str | None = None
+) -> Report:
+    """Check the ledger at `path` to its end, even if it is too damaged to be opened.
+
+    Guarantee: as `examine` says; with the last head that was noted elsewhere, a rollback is found too.
+    Raises: `LedgerTampered` with all findings.
+    """
+    store, secret = _located(path, key, PATIENCE)
+    try:
+        return examine(store, secret, head=head)
+    finally:
+        store.close()
+
+
+def _located(
+    path: str | os.PathLike[str], key: str | os.PathLike[str] | None, patience: float
+) -> tuple[SQLiteStore, bytes]:
+    store = SQLiteStore(file_path("path", path), patience=patience)
+    if not store.path.is_file():
+        raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: there is no such file")
+    return store, read_key(key_path(store.path, key)[0])
+
+
+_BLANK = Entry(0, 0, "", None, None, None, None, None, None, "", "", "", b"")
+
+
+def _entry(seq: int, kind: Kind, **fields: Any) -> Entry:
+    return _BLANK._replace(seq=seq, time=time.time_ns() // 1000, kind=kind.value, **fields)
+
+
+def _balance(state: Replay, name: str) -> Balance:
+    try:
+        return state.accounts[name]
+    except (KeyError, TypeError):
+        raise ArgumentError(
+            f"account={arguments.shown(name)}: is not in this ledger; it has {arguments.shown(list(state.accounts))}"
+        ) from None

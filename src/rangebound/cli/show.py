@@ -1,0 +1,84 @@
+"""Accounts, histories and reports on the screen: as a table, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rangebound.accounting.record import Account, Record
+from rangebound.accounting.verify import Report
+
+_PIPE = 200  # columns, where there is no screen to fit
+
+
+def accounts(found: list[Account], head: str, *, as_json: bool) -> None:
+    """Accounts as they stand."""
+    if as_json:
+        return _print_json({"accounts": [each.to_dict() for each in found], "head": head})
+    table = _table("account", "promise", "rule", "spent", "remaining", "spends")
+    for each in found:
+        promise = f"epsilon {each.epsilon}, delta {each.delta}"
+        rule = ", ".join(each.rule.to_dict().values())
+        _add(table, each.name, promise, rule, each.spent, each.remaining, each.spends)
+    _print(table, f"head {head}")
+
+
+def history(records: list[Record], *, as_json: bool) -> None:
+    """Entries in their order."""
+    if as_json:
+        return _print_json([record.to_dict() for record in records])
+    table = _table("entry", "time (UTC)", "kind", "account", "request", "cost", "who", "what", "note")
+    for each in records:
+        time = each.time.strftime("%Y-%m-%d %H:%M:%S")
+        what = "" if each.kind in ("account", "ledger") else each.what
+        _add(table, each.seq, time, each.kind, each.account, each.request, each.cost, each.who, what, each.note)
+    _print(table)
+
+
+def report(found: Report, *, as_json: bool) -> None:
+    """A check that found nothing wrong."""
+    if as_json:
+        return _print_json({"ok": True, **asdict(found)})
+    back = ", ".join(map(str, found.clock_set_back))
+    _print(
+        f"ok: {found.entries} entries, all as they were written",
+        *([f"the clock was set back before entry {back}"] if back else []),
+        f"head {found.head}",
+    )
+
+
+def findings(found: tuple[str, ...]) -> None:
+    """A check that found something wrong, as JSON."""
+    _print_json({"ok": False, "findings": list(found)})
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _add(table: Table, *cells: object) -> None:
+    table.add_row(*(Text("" if cell is None else _plain(str(cell))) for cell in cells))
+
+
+def _plain(text: str) -> str:
+    """Text that cannot move the cursor, change colours or ring the bell: others wrote it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def _print(*parts: Table | str) -> None:
+    console = Console(width=None if sys.stdout.isatty() else _PIPE, highlight=False, markup=False, emoji=False)
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=1, ensure_ascii=False))

@@ -1,0 +1,443 @@
+"""Spending: what is charged, what comes back, and what is refused with nothing spent."""
+
+import contextlib
+import math
+import pickle
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+
+import rangebound as rb
+from rangebound.accounting.chain import NO_SEAL, Entry, Kind, sealed
+from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.rule import Cost, RenyiCost, RenyiFilter
+from rangebound.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BudgetExceeded,
+    LedgerTampered,
+    RangeboundError,
+    RequestConflict,
+)
+
+TENTH = Cost(epsilon=0.1)
+
+
+class ListStore:
+    """The smallest store there can be: a list. Shows that the ledger asks no more of a store than its protocol."""
+
+    def __init__(self, key: bytes) -> None:
+        self.rows = [
+            sealed(key, NO_SEAL, Entry(1, 0, "ledger", None, "id", *[None] * 4, "", "rangebound ledger 1", "", b""))
+        ]
+        self.bytes: dict[int, bytes] = {}
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator["ListStore"]:
+        self.draft: list[tuple[Entry, bytes | None]] = []
+        yield self
+
+    reading = writing
+
+    def entries(self, start: int) -> Iterator[Entry]:
+        return iter(self.rows[max(0, start - 1) :])
+
+    def entry(self, seq: int) -> Entry | None:
+        return self.rows[seq - 1] if 0 < seq <= len(self.rows) else None
+
+    def find(self, kind: str, request: str) -> Entry | None:
+        return next((row for row in self.rows if (row.kind, row.request) == (kind, request)), None)
+
+    def payload(self, seq: int) -> bytes | None:
+        return self.bytes.get(seq)
+
+    def payloads(self) -> Iterator[int]:
+        return iter(self.bytes)
+
+    def append(self, entry: Entry, payload: bytes | None = None) -> None:
+        self.draft.append((entry, payload))
+
+    def commit(self) -> None:
+        for entry, payload in self.draft:
+            self.rows.append(entry)
+            if payload is not None:
+                self.bytes[entry.seq] = payload
+
+    def damage(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(params=["sqlite", "list"])
+def any_ledger(request, path):
+    made = Ledger.create(path) if request.param == "sqlite" else Ledger(ListStore(bytes(32)), bytes(32))
+    with made as ledger:
+        ledger.open_account("people", epsilon=1, delta="1e-6")
+        yield ledger
+
+
+def spent(ledger: Ledger) -> Cost:
+    return ledger.account("people").spent
+
+
+def test_ten_tenths_are_the_whole_and_the_eleventh_is_refused(any_ledger):
+    for i in range(10):
+        assert any_ledger.release(account="people", request=f"{i}", cost=TENTH, compute=lambda _: b"x") == b"x"
+    assert any_ledger.account("people").remaining == Cost(epsilon=0, delta="1e-6")
+    with pytest.raises(BudgetExceeded) as caught:
+        any_ledger.reserve(account="people", request="more", cost=Cost(epsilon="1e-12"))
+    assert caught.value.remaining == Cost(epsilon=0, delta="1e-6")
+    assert caught.value.requested == Cost(epsilon="1e-12")
+    assert caught.value.account == "people"
+    assert isinstance(caught.value, ValueError)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.remaining, again.requested, str(again)) == (
+        caught.value.remaining,
+        caught.value.requested,
+        str(caught.value),
+    )
+    assert spent(any_ledger) == Cost(epsilon=1)
+    assert any_ledger.verify().entries == 22
+
+
+def test_delta_is_a_budget_of_its_own(any_ledger):
+    with pytest.raises(BudgetExceeded):
+        any_ledger.reserve(account="people", request="1", cost=Cost(epsilon="0.1", delta="0.000001000001"))
+    any_ledger.reserve(account="people", request="1", cost=Cost(epsilon=0, delta="0.000001"))
+    assert any_ledger.account("people").remaining == Cost(epsilon=1)
+
+
+def test_the_charge_is_in_the_file_before_anything_is_computed(ledger, path):
+    def compute(cost: Cost) -> bytes:
+        with Ledger.open(path) as other:
+            assert spent(other) == cost == TENTH
+        return b"answer"
+
+    assert ledger.release(account="people", request="1", cost=TENTH, compute=compute) == b"answer"
+
+
+def test_the_bytes_are_in_the_file_before_they_are_revealed(ledger, path):
+    assert ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"answer") == b"answer"
+    with Ledger.open(path) as other:
+        assert other.published("1") == b"answer"
+        assert other.published("2") is None
+
+
+def test_an_error_stays_charged_and_the_same_request_tries_again_for_nothing(any_ledger):
+    def fail(_: Cost) -> bytes:
+        raise RuntimeError("no memory")
+
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="no memory"):
+            any_ledger.release(account="people", request="1", cost=TENTH, compute=fail)
+        assert spent(any_ledger) == TENTH
+        assert any_ledger.published("1") is None
+    assert any_ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"now") == b"now"
+    assert any_ledger.release(account="people", request="1", cost=TENTH, compute=fail) == b"now"
+    assert spent(any_ledger) == TENTH
+
+
+@pytest.mark.parametrize("answer", ["text", None, 42, bytearray(b"x"), memoryview(b"x")])
+def test_an_answer_that_is_not_bytes_stays_charged_and_is_not_revealed(any_ledger, answer):
+    with pytest.raises(ArgumentTypeError, match=r"^payload="):
+        any_ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: answer)
+    assert spent(any_ledger) == TENTH
+
+
+def test_a_thousand_times_the_same_request_is_one_spend_and_one_answer(ledger):
+    answers = {
+        ledger.release(account="people", request="1", cost=TENTH, compute=lambda _, i=i: f"draw {i}".encode())
+        for i in range(1000)
+    }
+    assert answers == {b"draw 0"}
+    assert spent(ledger) == TENTH
+
+
+def test_two_that_compute_at_once_reveal_the_same(ledger):
+    """The first to store wins; the other one's draw is never seen."""
+    both = threading.Barrier(2)
+    answers = []
+
+    def run(name: str) -> None:
+        def compute(_: Cost) -> bytes:
+            both.wait(10)
+            return name.encode()
+
+        answers.append(ledger.release(account="people", request="1", cost=TENTH, compute=compute))
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 2
+    assert len(set(answers)) == 1
+    assert answers[0] == ledger.published("1")
+    assert spent(ledger) == TENTH
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"cost": Cost(epsilon=0.2)}, {"cost": Cost(epsilon=0.1, delta="1e-9")}, {"account": "other"}, {"what": "table 2"}],
+)
+def test_a_request_id_means_one_thing(any_ledger, change):
+    any_ledger.open_account("other", epsilon=1, delta="1e-6")
+    call = {"account": "people", "request": "1", "cost": TENTH, "what": "table 1"}
+    any_ledger.reserve(**call)
+    with pytest.raises(RequestConflict, match="new id"):
+        any_ledger.reserve(**{**call, **change})
+    assert spent(any_ledger) == TENTH
+    assert any_ledger.account("other").spent == Cost(epsilon=0)
+    any_ledger.reserve(**call, who="someone else", note="another note")
+
+
+def test_a_reservation_of_another_ledger_is_refused(any_ledger, memory):
+    with Ledger.create(memory / "other.ledger") as other:
+        other.open_account("people", epsilon=1)
+        reservation = other.reserve(account="people", request="1", cost=TENTH)
+    with pytest.raises(ArgumentError, match="not of this ledger"):
+        any_ledger.publish(reservation, b"x")
+
+
+BAD = [
+    {"cost": Cost(epsilon=0)},
+    {"cost": Cost(epsilon=-0.0, delta="-0")},
+    {"cost": 0.1},
+    {"cost": None},
+    {"cost": (0.1, 0)},
+    {"cost": RenyiCost(order=2, divergence=0.1)},
+    {"account": "nobody"},
+    {"account": None},
+    {"account": ["people"]},
+    {"account": "people "},
+    {"account": "Peo\u0301ple"},
+    {"request": ""},
+    {"request": "a\nb"},
+    {"request": "a\0"},
+    {"request": "\ud800"},
+    {"request": "\u202e1"},
+    {"request": "x" * 201},
+    {"request": 1},
+    {"note": None},
+    {"note": "\0"},
+    {"note": "\udc80"},
+    {"note": "x" * 10_001},
+    {"what": b"x"},
+    {"who": 3},
+    {"compute": b"x"},
+]
+
+
+@pytest.mark.parametrize("change", BAD, ids=lambda change: repr(change)[:40])
+def test_bad_input_is_refused_by_name_with_nothing_spent_or_computed(any_ledger, change):
+    calls = []
+    call = {"account": "people", "request": "1", "cost": TENTH, "compute": lambda _: calls.append(1) or b"x"}
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=rf"^{next(iter(change))}="):
+        any_ledger.release(**{**call, **change})
+    assert calls == []
+    assert spent(any_ledger) == Cost(epsilon=0)
+    assert any_ledger.verify().entries == 2
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "1e400", -1, True, "x"])
+def test_bad_amounts_never_become_a_cost(value):
+    with pytest.raises(RangeboundError):
+        Cost(epsilon=value)
+
+
+@pytest.mark.parametrize("value", [5e-324, "1e-400", 2e-308])
+def test_subnormal_spends_cost_a_unit_each(any_ledger, value):
+    for i in range(3):
+        any_ledger.reserve(account="people", request=f"{i}", cost=Cost(epsilon=value))
+    assert spent(any_ledger) == Cost(epsilon="0.000000000003")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": math.nan},
+        {"epsilon": math.inf},
+        {"epsilon": "1e400"},
+        {"epsilon": 0, "delta": 0},
+        {"epsilon": "1e-13"},
+        {"delta": 1},
+        {"delta": "1e-13"},
+        {"delta": -0.1},
+        {"epsilon": True},
+        {"rule": "sum"},
+        {"rule": RenyiFilter(order=8), "delta": 0},
+        {"note": 1},
+    ],
+    ids=repr,
+)
+def test_a_bad_account_is_not_opened(any_ledger, change):
+    with pytest.raises(RangeboundError):
+        any_ledger.open_account("new", **{"epsilon": 1, **change})
+    assert [each.name for each in any_ledger.accounts()] == ["people"]
+
+
+def test_an_account_is_opened_once_and_for_good(any_ledger):
+    with pytest.raises(ArgumentError, match="open already"):
+        any_ledger.open_account("people", epsilon=100)
+    assert str(any_ledger.account("people").total) == "epsilon 1, delta 0.000001"
+
+
+def test_totals_are_rounded_down(any_ledger):
+    account = any_ledger.open_account("third", epsilon=Fraction(1, 3))
+    assert str(account.total) == "epsilon 0.333333333333"
+    with pytest.raises(BudgetExceeded):
+        any_ledger.reserve(account="third", request="1", cost=Cost(epsilon=Fraction(1, 3)))
+
+
+def test_a_renyi_account_spends_divergence_at_its_order(any_ledger):
+    account = any_ledger.open_account("model", epsilon=2, delta="1e-6", rule=RenyiFilter(order=16))
+    whole = account.total
+    assert str(account.epsilon) == "2"
+    half = RenyiCost(order=16, divergence=whole.divergence.fraction / 2)
+    any_ledger.reserve(account="model", request="1", cost=half)
+    with pytest.raises(ArgumentTypeError, match="order of this account is fixed"):
+        any_ledger.reserve(account="model", request="2", cost=RenyiCost(order=8, divergence="0.1"))
+    with pytest.raises(ArgumentTypeError):
+        any_ledger.reserve(account="model", request="2", cost=TENTH)
+    with pytest.raises(BudgetExceeded):
+        any_ledger.reserve(account="model", request="2", cost=RenyiCost(order=16, divergence=whole.divergence))
+    assert any_ledger.account("model").spent == half
+    any_ledger.reserve(account="model", request="2", cost=any_ledger.account("model").remaining)
+    assert any_ledger.account("model").remaining == RenyiCost(order=16, divergence=0)
+
+
+def test_a_mechanism_calibrated_to_the_charge_is_certified_below_it(ledger):
+    query = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+
+    def compute(cost: Cost) -> bytes:
+        mechanism = rb.calibrate(noise=rb.Laplace, query=query, epsilon=float(cost.epsilon))
+        assert Fraction(mechanism.epsilon()) <= cost.epsilon.fraction
+        return b"drawn"
+
+    ledger.release(account="people", request="1", cost=TENTH, compute=compute)
+
+
+def test_history_says_who_what_and_when(ledger):
+    before = datetime.now(UTC) - timedelta(seconds=5)
+    ledger.release(
+        account="people",
+        request="t1",
+        cost=TENTH,
+        compute=lambda _: b"1",
+        what="table 1",
+        who="ben",
+        note="first\nyear",
+    )
+    ledger.open_account("other", epsilon=1)
+    records = ledger.history()
+    assert [record.kind for record in records] == [Kind.LEDGER, Kind.ACCOUNT, Kind.SPEND, Kind.PUBLISH, Kind.ACCOUNT]
+    assert [record.seq for record in records] == [1, 2, 3, 4, 5]
+    account, spend, publish = records[1:4]
+    assert (account.who, account.note, str(account.cost)) == ("anna", "survey of 2026", "epsilon 1, delta 0.000001")
+    assert (spend.who, spend.what, spend.note, spend.request, spend.cost) == (
+        "ben",
+        "table 1",
+        "first\nyear",
+        "t1",
+        TENTH,
+    )
+    assert publish.who == "ben"
+    assert publish.digest == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+    assert before <= spend.time <= datetime.now(UTC)
+    assert [record.seq for record in ledger.history("people")] == [2, 3, 4]
+    with pytest.raises(ArgumentError, match="not in this ledger"):
+        ledger.history("nobody")
+
+
+def test_everyone_sees_the_same_at_once(ledger, path):
+    with Ledger.open(path) as other:
+        for i in range(5):
+            (ledger, other)[i % 2].reserve(account="people", request=f"{i}", cost=TENTH)
+            assert ledger.account("people") == other.account("people")
+            assert ledger.head == other.head
+
+
+@pytest.mark.parametrize("name", ["Zürich", "北京", "🙂", "a/b", "'; DROP TABLE entries; --", "%s{}", "[red]x[/red]"])
+def test_odd_names_are_just_names(ledger, path, name):
+    ledger.open_account(name, epsilon=1)
+    ledger.release(account=name, request=name, cost=TENTH, compute=lambda _: name.encode(), note=name, what=name)
+    with Ledger.open(path) as other:
+        assert other.account(name).spent == TENTH
+        assert other.published(name) == name.encode()
+        other.verify()
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000, 20_000_000])
+def test_published_bytes_of_any_size_come_back(ledger, size):
+    payload = bytes(range(256)) * (size // 256) + b"\0" * (size % 256)
+    assert ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: payload) == payload
+    assert ledger.published("1") == payload
+    ledger.verify()
+
+
+def test_too_many_bytes_stay_charged_and_are_not_revealed(ledger, monkeypatch):
+    monkeypatch.setattr("rangebound.accounting.ledger._PAYLOAD", 10)
+    with pytest.raises(ArgumentError, match="at most 10"):
+        ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x" * 11)
+    assert spent(ledger) == TENTH
+
+
+def test_a_clock_set_back_a_year_changes_no_order_and_is_noted(ledger, monkeypatch):
+    import time as clock
+
+    now = clock.time_ns()
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    monkeypatch.setattr("rangebound.accounting.ledger.time.time_ns", lambda: now - 365 * 86400 * 10**9)
+    ledger.reserve(account="people", request="2", cost=TENTH)
+    monkeypatch.undo()
+    ledger.reserve(account="people", request="3", cost=TENTH)
+    records = [record for record in ledger.history() if record.kind is Kind.SPEND]
+    assert [record.request for record in records] == ["1", "2", "3"]
+    assert records[1].time < records[0].time
+    assert ledger.verify().clock_set_back == (records[1].seq,)
+    assert spent(ledger) == Cost(epsilon=0.3)
+
+
+def test_many_tiny_spends_are_exact():
+    ledger = Ledger(ListStore(bytes(32)), bytes(32))
+    ledger.open_account("people", epsilon=1)
+    find = ListStore.find
+    try:
+        ListStore.find = lambda self, kind, request: None  # the list would be searched from end to end each time
+        for i in range(20_000):
+            ledger.reserve(account="people", request=f"{i}", cost=Cost(epsilon=1e-6))
+    finally:
+        ListStore.find = find
+    assert ledger.account("people").spent == Cost(epsilon="0.02")
+
+
+@pytest.mark.long
+def test_a_million_tiny_spends_are_exactly_one(path):
+    with Ledger.create(path) as ledger:
+        ledger.open_account("people", epsilon=1)
+        for i in range(10**6):
+            ledger.reserve(account="people", request=f"{i}", cost=Cost(epsilon=1e-6))
+        assert ledger.account("people").remaining == Cost(epsilon=0)
+        with pytest.raises(BudgetExceeded):
+            ledger.reserve(account="people", request="more", cost=Cost(epsilon=5e-324))
+    with Ledger.open(path) as ledger:
+        assert ledger.account("people").spent == Cost(epsilon=1)
+
+
+def test_control_a_ledger_whose_commits_do_nothing_is_caught():
+    class Forgetful(ListStore):
+        def commit(self) -> None:
+            pass
+
+    store = ListStore(bytes(32))
+    ledger = Ledger(store, bytes(32))
+    ledger.open_account("people", epsilon=1)
+    store.__class__ = Forgetful
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    with pytest.raises(LedgerTampered):
+        ledger.reserve(account="people", request="2", cost=TENTH)

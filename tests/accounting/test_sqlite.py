@@ -1,0 +1,385 @@
+"""The file: how it begins, who may touch it, what happens when it is copied, moved or shared."""
+
+import os
+import re
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from rangebound.accounting.key import VARIABLE
+from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.rule import Cost
+from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerTampered, LedgerUnavailable, RangeboundError
+from tests.accounting.processes import PREAMBLE, script
+
+TENTH = Cost(epsilon=0.1)
+
+
+def test_a_ledger_is_a_file_and_a_key_of_its_owner(ledger, path):
+    key = path.with_name("test.ledger.key")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert re.fullmatch(r"[0-9a-f]{64}\n", key.read_text())
+    ledger.close()
+    assert sorted(each.name for each in path.parent.iterdir()) == ["test.ledger", "test.ledger.key"]
+    assert bytes.fromhex(key.read_text()) not in path.read_bytes()
+
+
+def test_every_commit_is_synced(ledger, path):
+    with ledger._store.reading() as transaction:
+        connection = transaction._connection
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_the_log_is_synced_after_the_charge_and_before_the_computation(tmp_path):
+    """As the kernel sees it: the log is written, then synced, then the computation begins; then the same for bytes."""
+    code = """
+    with Ledger.create(path) as ledger:
+        ledger.open_account("people", epsilon=1)
+        def compute(cost):
+            os.write(2, b"COMPUTE")
+            return b"x"
+        os.write(2, b"BEGIN")
+        ledger.release(account="people", request="1", cost=TENTH, compute=compute)
+        os.write(2, b"REVEAL")
+    """
+    trace = tmp_path / "trace"
+    traced = ["strace", "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o", str(trace)]
+    command = [*traced, sys.executable, "-c", PREAMBLE + textwrap.dedent(code), str(tmp_path / "x.ledger")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if "ptrace" in result.stderr or "PTRACE" in result.stderr:
+        pytest.skip("strace may not trace here")
+    assert result.returncode == 0, result.stderr
+    steps = []
+    for line in trace.read_text().splitlines():
+        mark = re.search(r'write\(2.*"(BEGIN|COMPUTE|REVEAL)"', line)
+        steps += [mark[1]] if mark else []
+        if "x.ledger-wal" in line:
+            steps.append("sync" if "sync(" in line else "write")
+    part = steps[steps.index("BEGIN") :]
+    before, after = part[: part.index("COMPUTE")], part[part.index("COMPUTE") : part.index("REVEAL")]
+    for section in (before, after):
+        assert "write" in section
+        assert section[-1] == "sync"
+
+
+def test_a_ledger_begins_once(ledger, path):
+    with pytest.raises(ArgumentError, match="must not exist yet"):
+        Ledger.create(path)
+
+
+def test_a_key_without_its_ledger_is_not_used_again(ledger, path):
+    """Whoever loses the ledger does not get a fresh budget by accident."""
+    ledger.close()
+    path.unlink()
+    with pytest.raises(ArgumentError, match="there was a ledger"):
+        Ledger.create(path)
+    path.write_bytes(b"")
+    with pytest.raises(ArgumentError, match="there was a ledger"):
+        Ledger.create(path)
+
+
+def test_a_key_may_be_kept_elsewhere(memory, monkeypatch):
+    elsewhere = memory / "keys"
+    elsewhere.mkdir()
+    with Ledger.create(memory / "a.ledger", key=elsewhere / "key") as ledger:
+        ledger.open_account("people", epsilon=1)
+    assert not (memory / "a.ledger.key").exists()
+    with pytest.raises(LedgerUnavailable, match="without its key"):
+        Ledger.open(memory / "a.ledger")
+    monkeypatch.setenv(VARIABLE, str(elsewhere / "key"))
+    Ledger.open(memory / "a.ledger").close()
+    with Ledger.create(memory / "b.ledger") as second:  # one key may serve several ledgers
+        second.open_account("people", epsilon=1)
+
+
+def test_entries_of_one_ledger_do_not_pass_in_another_under_the_same_key(memory):
+    for name in ("a", "b"):
+        with Ledger.create(memory / name, key=memory / "key") as ledger:
+            ledger.open_account("people", epsilon=1 if name == "a" else 100)
+    connection = sqlite3.connect(memory / "a")
+    connection.execute("ATTACH ? AS b", (str(memory / "b"),))
+    connection.execute("DELETE FROM entries WHERE seq = 2")
+    connection.execute("INSERT INTO entries SELECT * FROM b.entries WHERE seq = 2")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerTampered, match="entry 2"):
+        Ledger.open(memory / "a", key=memory / "key")
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o604])
+def test_a_key_that_others_may_touch_is_refused(ledger, path, mode):
+    path.with_name("test.ledger.key").chmod(mode)
+    with pytest.raises(LedgerUnavailable, match="chmod 600"):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize("text", ["", "0" * 63 + "\n", "0" * 64, "g" * 64 + "\n", "0" * 64 + "\n\n"])
+def test_a_key_must_look_like_one(ledger, path, text):
+    path.with_name("test.ledger.key").write_text(text)
+    with pytest.raises(ArgumentError, match=r"^key="):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize("bad", ["", 3, None, b"x", "a\0b"])
+def test_a_path_must_be_one(bad):
+    for call in (Ledger.open, Ledger.create):
+        with pytest.raises(ArgumentTypeError, match=r"^path="):
+            call(bad)
+
+
+@pytest.mark.parametrize("bad", ["", 3, b"x", "a\0b"])
+def test_the_path_of_a_key_must_be_one(ledger, path, bad):
+    with pytest.raises(ArgumentTypeError, match=r"^key="):
+        Ledger.open(path, key=bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "1", True])
+def test_patience_is_a_time(path, bad):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=r"^patience="):
+        Ledger.create(path, patience=bad)
+    assert not path.exists()
+
+
+def test_what_is_not_a_ledger_is_refused(memory):
+    for name, data in (("text", b"hello" * 1000), ("empty", b"")):
+        (memory / name).write_bytes(data)
+        (memory / f"{name}.key").write_text("0" * 64 + "\n")
+        (memory / f"{name}.key").chmod(0o600)
+        with pytest.raises((LedgerTampered, LedgerUnavailable)):
+            Ledger.open(memory / name)
+        assert (memory / name).read_bytes() == data
+    with pytest.raises(LedgerUnavailable, match="no such file"):
+        Ledger.open(memory / "missing")
+    with pytest.raises(LedgerUnavailable, match="no such file"):
+        Ledger.open(memory)
+    with pytest.raises(ArgumentError, match="folder that exists"):
+        Ledger.create(memory / "no" / "folder")
+    assert not (memory / "missing").exists()
+    other = sqlite3.connect(memory / "other.db")
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    with pytest.raises(ArgumentError, match="must not exist yet"):
+        Ledger.create(memory / "other.db")
+
+
+def test_links_lead_to_one_ledger(ledger, path, memory):
+    link = memory / "link"
+    link.symlink_to(path)
+    with Ledger.open(link) as other:
+        other.reserve(account="people", request="1", cost=TENTH)
+        assert ledger.account("people").spent == TENTH
+    assert not (memory / "link-wal").exists()
+
+
+def test_a_second_name_for_the_file_is_refused(ledger, path, memory):
+    """Each name would have a log of its own, so each could spend the whole budget."""
+    ledger.close()
+    os.link(path, memory / "second.ledger")
+    for name in (path, memory / "second.ledger"):
+        with pytest.raises(LedgerUnavailable, match="more than one name"):
+            Ledger.open(name, key=path.with_name("test.ledger.key"))
+    os.unlink(memory / "second.ledger")
+    Ledger.open(path).close()
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_a_file_that_is_taken_away_from_a_running_process_is_noticed(ledger, path, memory, how):
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    if how == "replaced":
+        shutil.copy(path, memory / "copy")
+        os.replace(memory / "copy", path)
+    else:
+        path.unlink()
+    with pytest.raises((LedgerTampered, LedgerUnavailable)):
+        ledger.reserve(account="people", request="2", cost=TENTH)
+
+
+def test_a_file_that_is_taken_away_during_a_spend_is_noticed(ledger, path, memory, monkeypatch):
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    stat_before, calls = os.stat, []
+
+    def replaced(place, *rest, **more):
+        if str(place) == str(path):
+            calls.append(1)
+            if len(calls) == 3:  # after the commit
+                shutil.copy(path, memory / "copy")
+                os.replace(memory / "copy", path)
+        return stat_before(place, *rest, **more)
+
+    monkeypatch.setattr(os, "stat", replaced)
+    with pytest.raises(LedgerTampered, match="replaced"):
+        ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+
+
+def test_many_make_the_same_ledger_and_one_succeeds(memory):
+    code = """
+    readable, writable = os.pipe()
+    for _ in range(12):
+        if not os.fork():
+            try:
+                Ledger.create(path).open_account("people", epsilon=1)
+                os.write(writable, b"made\\n")
+            except RangeboundError as error:
+                os.write(writable, f"{type(error).__name__} {error}\\n".encode())
+            finally:
+                os._exit(0)
+    os.close(writable)
+    print(os.fdopen(readable).read())
+    """
+    for turn in range(5):
+        lines = script(code, memory / f"{turn}.ledger").split("\n")
+        assert lines.count("made") == 1, lines
+        assert sum(line.startswith("ArgumentError") for line in lines) == 11, lines
+        with Ledger.open(memory / f"{turn}.ledger") as ledger:
+            assert ledger.verify().entries == 2
+    assert not [each for each in memory.iterdir() if re.search(r"key\.", each.name)]
+
+
+def test_a_kill_while_a_ledger_is_made_leaves_one_or_none(memory):
+    """Never half of one: what is left opens, or says that a ledger was there, or can be made again."""
+    code = """
+    import random, signal
+    chance = random.Random(7)
+    for turn in range(40):
+        place = path / f"{turn}.ledger"
+        pid = os.fork()
+        if not pid:
+            Ledger.create(place)
+            os._exit(0)
+        time.sleep(chance.random() * 0.012)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        try:
+            with Ledger.open(place) as ledger:
+                assert ledger.verify().entries == 1
+            print("whole")
+        except LedgerUnavailable:
+            try:
+                Ledger.create(place).close()
+                print("again")
+            except ArgumentError as error:
+                assert "there was a ledger" in str(error), error
+                print("key")
+    """
+    words = script("from rangebound.errors import *\n" + textwrap.dedent(code), memory).split()
+    assert len(words) == 40
+    assert len(set(words)) > 1
+
+
+@pytest.mark.parametrize("what", ["key", "ledger"])
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(ledger, path, memory, within, what):
+    pipe = memory / "pipe"
+    os.mkfifo(pipe, 0o600)
+    call = (lambda: Ledger.open(path, key=pipe)) if what == "key" else (lambda: Ledger.create(pipe))
+    with within(5), pytest.raises(RangeboundError):
+        call()
+
+
+def test_a_fork_may_go_on_spending_on_both_sides(path):
+    """Also while other threads of the parent spend."""
+    code = """
+    ledger = Ledger.create(path)
+    ledger.open_account("people", epsilon=100)
+    done = threading.Event()
+    def work(name):
+        for i in range(100):
+            ledger.reserve(account="people", request=f"{name}-{i}", cost=TENTH)
+    threads = [threading.Thread(target=work, args=(f"parent{t}",)) for t in range(3)]
+    for thread in threads: thread.start()
+    children = []
+    for c in range(4):
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                for i in range(50):
+                    ledger.reserve(account="people", request=f"child{c}-{i}", cost=TENTH)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(pid)
+    for thread in threads: thread.join()
+    assert all(os.waitpid(pid, 0)[1] == 0 for pid in children)
+    assert ledger.account("people").spends == 500
+    print(ledger.verify().entries)
+    """
+    assert script(code, path).strip() == "502"
+
+
+def test_threads_share_one_ledger(ledger):
+    errors: list[Exception] = []
+
+    def work(thread: int) -> None:
+        try:
+            for i in range(20):
+                ledger.release(
+                    account="people", request=f"{thread}-{i}", cost=Cost(epsilon="0.001"), compute=lambda _: b"x"
+                )
+        except RangeboundError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert ledger.account("people").spent == Cost(epsilon="0.16")
+
+
+def test_a_closed_ledger_opens_again_by_itself(ledger):
+    ledger.close()
+    ledger.close()
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    assert ledger.account("people").spent == TENTH
+
+
+@pytest.mark.parametrize("name", ["with space", "per%cent", "que?ry#x", "Zürich", "a'b"])
+def test_odd_file_names_work(memory, name):
+    with Ledger.create(memory / name) as ledger:
+        ledger.open_account("people", epsilon=1)
+    assert sorted(os.listdir(memory)) == sorted([name, f"{name}.key"])
+    Ledger.open(memory / name).close()
+
+
+def test_a_spend_interrupted_by_the_user_leaves_the_ledger_usable(ledger, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ledger._state, "add", interrupt, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.reserve(account="people", request="1", cost=TENTH)
+    monkeypatch.undo()
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    assert ledger.account("people").spent == TENTH
+    assert ledger.verify().entries == 3
+
+
+def test_paths_are_resolved_once(ledger, path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    with Ledger.open(Path(path.name)) as relative:
+        monkeypatch.chdir("/")
+        relative.reserve(account="people", request="1", cost=TENTH)
+    assert ledger.account("people").spent == TENTH
+
+
+def test_a_backup_is_a_ledger(ledger, path, memory):
+    """Taken with SQLite's own means while the ledger is in use; the head tells how far it goes."""
+    ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
+    source, target = sqlite3.connect(path), sqlite3.connect(memory / "backup")
+    source.backup(target)
+    source.close()
+    target.close()
+    with Ledger.open(memory / "backup", key=path.with_name("test.ledger.key")) as backup:
+        assert backup.head == ledger.head
+        assert backup.published("1") == b"x"
+        backup.verify(head=ledger.head)
