@@ -51,3 +51,7 @@ class CertificateInvalid(RangeboundError, ValueError):
 
 class MissingExtra(RangeboundError, ImportError):
     """A feature needs an optional dependency that is not installed."""
+
+
+class EntropyUnavailable(RangeboundError, RuntimeError):
+    """The operating system gives no random bytes, so nothing can be released."""
