@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments, bounding, privacy
+from rangebound import arguments, bounding, privacy, sampling
 from rangebound.bounding import TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.law import Law, Shape
@@ -124,6 +124,48 @@ class Mechanism:
     def average_error(self) -> Error:
         """The errors averaged over a true answer that is uniform on the query's range, which must be bounded."""
         return average_error(self.noise, self.shape, self.query.range)
+
+    def release(
+        self,
+        answer: npt.ArrayLike,
+        *,
+        step: float | None = None,
+        out: npt.NDArray[np.float64] | None = None,
+        threads: int = 1,
+        progress: bool | None = None,
+    ) -> Any:
+        """Publish: a number drawn exactly from the law at the true answer, one for each of an array.
+
+        The law is rounded to a public lattice: the multiples of `step` inside the support, and its ends. By default the
+        step is a power of two, at most 2^-20 of the scale; `step=1` suits counts and `step=0.01` money. A Grid is its
+        own lattice. `out` takes the numbers of an array, `threads` draws in parallel, and `progress` shows a bar (by
+        default on a terminal, when it takes long).
+
+        Guarantee: distributed exactly as the law, rounded; so every privacy number of the mechanism holds for the
+        very doubles that are published. The random bits come from the operating system, and no call takes a seed.
+        Assumes: each true answer is published once: a second draw is a second release.
+        Edge cases: an answer outside the query's range is clipped to it; NaN, infinities and what is no number are
+        refused before anything is drawn.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> 0.0 <= m.release(42.0) <= 100.0
+        True
+        >>> bool((m.release([1.0, 2.0, 99.0], step=1) % 1 == 0).all())
+        True
+        """
+        return sampling.release(self._sampler(step), answer, out=out, threads=threads, progress=progress)
+
+    @cached_property
+    def _samplers(self) -> dict[float | None, sampling.Sampler]:
+        return {}
+
+    def _sampler(self, step: float | None) -> sampling.Sampler:
+        key = None if step is None else arguments.positive("step", step)
+        found = self._samplers.get(key)
+        if found is None:
+            found = self._samplers[key] = sampling.sampler(self.noise, self.shape, self.query, key)
+        return found
 
     @property
     def spikes(self) -> bool:
