@@ -20,7 +20,7 @@ from rangebound.privacy import Setting
 from rangebound.query import Query
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval, Support, Union
-from rangebound.utility import Error, average_error, error_at, worst_error
+from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +155,32 @@ class Mechanism:
         True
         """
         return sampling.release(self._sampler(step), answer, out=out, threads=threads, progress=progress)
+
+    def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None) -> Any:
+        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
+
+        It holds every true answer q that makes neither P_q(Y >= published) nor P_q(Y <= published) less than
+        (1 - level)/2, where Y is what `release` publishes with this `step`.
+
+        Guarantee: covers each true answer, the ends of the range included, with probability at least `level`; inside
+        the query's range; rounded outwards.
+        Edge cases: a number that is rare for every answer in the range gives a single point. An end is infinite where
+        the range is and the published number says nothing about it. A number outside the support is refused.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> lower, upper = m.confidence_interval(1.0)
+        >>> lower, round(upper, 2)
+        (0.0, 5.2)
+        """
+        numbers = arguments.reals("published", published)
+        share = arguments.probability("level", level)
+        lower, upper = self.shape.ends
+        if ((numbers < lower) | (numbers > upper)).any():
+            raise ArgumentError(f"published={arguments.shown(published)}: must lie in the support, {self.support}")
+        half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
+        low, high = confidence_interval(self.noise, self.shape, self.query.range, numbers, share, half)
+        return (low, high) if numbers.ndim else (low.item(), high.item())
 
     @cached_property
     def _samplers(self) -> dict[float | None, sampling.Sampler]:

@@ -50,6 +50,12 @@ class Sampler:
     compiled: tuple[int, Floats, Floats] | None
     chunk: int
 
+    @property
+    def half_step(self) -> float:
+        """How far rounding moves a number at most; nothing where the law lives on points."""
+        lattice = self.settle.lattice
+        return 0.0 if lattice is None else math.nextafter(float(lattice.step / 2), math.inf)
+
     def draw(self, words: Words, answers: Floats, source: Source, out: Floats) -> None:
         """One number for every answer and word (contiguous arrays of one length, at most `chunk` long), into `out`."""
         if len(self.query.range.spans) > 1:
