@@ -190,7 +190,7 @@ class Mechanism:
         key = None if step is None else arguments.positive("step", step)
         found = self._samplers.get(key)
         if found is None:
-            found = self._samplers[key] = sampling.sampler(self.noise, self.shape, self.query, key)
+            found = self._samplers[key] = sampling.sampler_for(self.noise, self.shape, self.query, key)
         return found
 
     @property

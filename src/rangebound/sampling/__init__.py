@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from rangebound.sampling.bulk import release
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
-from rangebound.sampling.sampler import Sampler, sampler
+from rangebound.sampling.sampler import Sampler, sampler_for
 
-__all__ = ["Lattice", "Sampler", "default_lattice", "lattice_of", "release", "sampler"]
+__all__ = ["Lattice", "Sampler", "default_lattice", "lattice_of", "release", "sampler_for"]

@@ -23,7 +23,7 @@ enum { POWER_ROW = 0, LOG_ROW = POWER_ROW + CELLS, TAIL_ROW = LOG_ROW + CELLS,
 
 #define FARTHEST_EXPONENT 100.0       /* 2^-100 is nothing beside any w that is not undecided */
 #define FARTHEST_TAIL (TAIL_END - 1e-9)
-#define RARE 4.76837158203125e-07     /* 2^-21: rarer tails are left to ball arithmetic */
+#define RARE 0x1p-20                  /* rarer tails are left to ball arithmetic */
 #define PER_LN2 1.4426950408889634
 #define LN2 0.6931471805599453
 

@@ -25,7 +25,7 @@ from rangebound.sampling.lattice import Lattice
 from rangebound.support import Interval, Union
 
 MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md
-RARE = 2.0**-21  # a tail rarer than this, among the numbers that can be drawn, is left to ball arithmetic
+RARE = 2.0**-20  # a tail rarer than this, among the numbers that can be drawn, is left to ball arithmetic
 NEAR = 4.0  # scales from a location to the support up to which the tables reach
 _LARGEST = sys.float_info.max
 

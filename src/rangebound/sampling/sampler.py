@@ -83,7 +83,7 @@ class Sampler:
         return out.item()
 
 
-def sampler(noise: Noise, shape: Shape, query: Query, step: float | None = None) -> Sampler:
+def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = None) -> Sampler:
     """The sampler of a mechanism, on its default lattice or on that of a user's step.
 
     Which formulas draw depends on public parameters alone, so that the time of a draw says nothing about its location.
