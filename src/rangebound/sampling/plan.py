@@ -26,6 +26,7 @@ from rangebound.support import Interval, Union
 
 MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md
 RARE = 2.0**-20  # a tail rarer than this, among the numbers that can be drawn, is left to ball arithmetic
+TAIL_END = 12.0  # scales to which the table of the normal tail goes
 NEAR = 4.0  # scales from a location to the support up to which the tables reach
 _LARGEST = sys.float_info.max
 
@@ -95,6 +96,10 @@ class Plan:
                 float(self.lattice.denominator),
                 self.margin,
                 self.margin_growth,
+                100.0,  # 2^-100 is nothing beside any tail that is not rare
+                TAIL_END - 1e-9,
+                RARE,
+                0.0,
             ]
         )
 
