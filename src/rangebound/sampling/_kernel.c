@@ -25,7 +25,8 @@ enum { POWER_ROW = 0, LOG_ROW = POWER_ROW + CELLS, TAIL_ROW = LOG_ROW + CELLS,
 #define PER_LN2 1.4426950408889634
 #define LN2 0.6931471805599453
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
+/* Several versions of each function, of which the loader takes the best that the processor knows. */
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define TUNED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TUNED
