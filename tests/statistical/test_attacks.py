@@ -127,7 +127,7 @@ def looping(answer: float) -> float:
     """The control: one toss of a coin after the other until one fails, as exact samplers of the geometric law do."""
     source = looping.coins
     count = 0
-    while source.random() < 0.97:
+    while source.random() < 0.99:
         count += 1
     return answer + count
 

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Fields of a plan, in the order of plan.py. */
+/* Fields of a plan, in the order of plan.py. The last four are constants, but a compiler that knows a bound may turn the
+   choice of the smaller number into a jump, so it is not told. */
 enum {
     ANSWER_LOWER, ANSWER_UPPER, GIVEN_LOWER, GIVEN_UPPER, LIMIT,
     OUTPUT_LOWER, OUTPUT_UPPER, COLLECTED_LOWER, COLLECTED_UPPER,

@@ -25,6 +25,7 @@ from rangebound.sampling.lattice import Lattice
 from rangebound.support import Interval, Union
 
 MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md
+ROUNDING = 2.0**-50  # some roundings of doubles
 RARE = 2.0**-20  # a tail rarer than this, among the numbers that can be drawn, is left to ball arithmetic
 TAIL_END = 12.0  # scales to which the table of the normal tail goes
 NEAR = 4.0  # scales from a location to the support up to which the tables reach
@@ -54,14 +55,16 @@ class Plan:
 
     @property
     def margin(self) -> float:
-        """How near to the edge of a cell, in steps, a float is not trusted."""
-        rough = 0.0 if math.isinf(self.limit) else self.limit / self.scale * 2.0**-50
-        return self.scale_steps * (MARGIN + rough) + 2.0**-50
+        """How near to the edge of a cell, in steps, a float is not trusted; it takes the largest answer for any."""
+        rough = 0.0 if math.isinf(self.limit) else self.limit / self.scale * ROUNDING
+        if not self.lattice.dyadic:
+            rough += 64.0 * ROUNDING + largest(self.answers) / self.scale * ROUNDING
+        return self.scale_steps * (MARGIN + rough) + ROUNDING
 
     @property
     def margin_growth(self) -> float:
-        """What a location adds to the margin, per step of it: nothing where its place on the lattice is exact."""
-        return 0.0 if self.lattice.dyadic else 2.0**-50
+        """What a location adds, per step of it: nothing where its place is exact or the range of answers is bounded."""
+        return 0.0 if self.lattice.dyadic or largest(self.answers) else ROUNDING
 
     @property
     def collected(self) -> tuple[float, float]:
@@ -96,12 +99,19 @@ class Plan:
                 float(self.lattice.denominator),
                 self.margin,
                 self.margin_growth,
+                # Constants of the kernel, which must not know them when it is compiled.
                 100.0,  # 2^-100 is nothing beside any tail that is not rare
                 TAIL_END - 1e-9,
                 RARE,
                 0.0,
             ]
         )
+
+
+def largest(answers: tuple[float, float]) -> float:
+    """The size of the largest answer; 0 where there is none."""
+    size = max(map(abs, answers))
+    return 0.0 if math.isinf(size) else size
 
 
 def steps_to_the_unit(lattice: Lattice) -> float:

@@ -14,7 +14,7 @@ from rangebound.noise import Laplace
 from rangebound.noise.gaussian import Gaussian
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform
-from rangebound.sampling.plan import MARGIN, Plan
+from rangebound.sampling.plan import MARGIN, ROUNDING, Plan, largest
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -29,8 +29,9 @@ def quantized(plan: Plan, shape: Shape, words: Words, answers: Floats) -> tuple[
     lowers, uppers = np.array(shape.cells).T
     drawn = inverted(plan, words, answers)
     x = drawn.centre + plan.scale * drawn.noise
-    rough = MARGIN * plan.scale + 2.0**-50 * (np.abs(drawn.centre) + np.abs(x))
-    margin = rough if math.isinf(plan.limit) else rough + 2.0**-50 * plan.limit
+    reach = 0.0 if math.isinf(plan.limit) else plan.limit
+    size = np.maximum(np.abs(drawn.centre), largest(plan.answers)) + np.abs(x) + reach
+    margin = MARGIN * plan.scale + ROUNDING * size
     pitch = (points[-1] - points[0]) / (len(points) - 1)
     last = len(points) - 1
     index = np.clip(np.rint((x - points[0]) / pitch), 0, last).astype(np.intp)
@@ -79,7 +80,7 @@ def weighed_laplace(noise: Laplace, sums: Sums, words: Words, location: Floats) 
     index = np.clip(np.where(left, first, final), 0, count - 1)
     low = np.where(left, padded_upto[index], padded_onward[index + 1])
     high = np.where(left, padded_upto[index + 1], padded_onward[index])
-    slack = _SLACK + 2.0**-50 * (count + np.abs(at) + float(places[-1]))
+    slack = _SLACK + ROUNDING * (count + np.abs(at) + float(places[-1]))
     sure = (target > low + slack) & (target < high - slack) & (np.abs(up - before) > slack)
     return points[index], ~sure
 

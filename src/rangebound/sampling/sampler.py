@@ -19,7 +19,7 @@ from rangebound.query import Query
 from rangebound.sampling import far, inversion, points, spans
 from rangebound.sampling.entropy import SECURE, Source, Words
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
-from rangebound.sampling.plan import NEAR, Plan, farthest, plan
+from rangebound.sampling.plan import NEAR, Plan, farthest, largest, plan
 from rangebound.sampling.settle import Settler
 
 try:
@@ -102,7 +102,8 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
     elif len(shape.spans) == 1:
         estimate, chunk = partial(_rounded_far, plan(noise, shape, query.range, lattice)), CHUNK
     elif distance <= _WIDE.get(type(noise), _WIDEST):
-        estimate = partial(spans.between_gaps, noise, shape, lattice)
+        bound = largest((query.range.hull.lower, query.range.hull.upper))
+        estimate = partial(spans.between_gaps, noise, shape, lattice, bound)
         estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
     else:
         estimate, chunk = _unknown, CHUNK

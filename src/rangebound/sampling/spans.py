@@ -18,14 +18,19 @@ from rangebound.numeric import log_sum
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import uniform
 from rangebound.sampling.lattice import Lattice
-from rangebound.sampling.plan import MARGIN, RARE, gaps, steps_to_the_unit
+from rangebound.sampling.plan import MARGIN, RARE, ROUNDING, gaps, steps_to_the_unit
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-def between_gaps(noise: Noise, shape: Shape, lattice: Lattice, words: Words, location: Floats) -> tuple[Floats, Bools]:
-    """Numbers from the truncated law, rounded to the lattice, and which of them are undecided."""
+def between_gaps(
+    noise: Noise, shape: Shape, lattice: Lattice, bound: float, words: Words, location: Floats
+) -> tuple[Floats, Bools]:
+    """Numbers from the truncated law, rounded to the lattice, and which of them are undecided.
+
+    `bound` is the size of the largest location, if there is one: then the margin is the same for all of them.
+    """
     lowers, uppers = np.array(shape.spans).T
     starts, ends = np.array(gaps(shape)).T
     at = location[:, None]
@@ -44,9 +49,10 @@ def between_gaps(noise: Noise, shape: Shape, lattice: Lattice, words: Words, loc
         offset = noise.scale * np.where(left < right, 1.0, -1.0) * _quantile(noise, np.log(smaller) + top[:, 0])
         low, high = lowers[chosen[:, 0]], uppers[chosen[:, 0]]
         x = location + offset
-        margin = MARGIN * noise.scale * len(lowers) + 2.0**-50 * (np.abs(location) + np.abs(offset))
+        size = np.maximum(np.abs(location), bound) + np.abs(offset)
         if isinstance(noise, TruncatedLaplacian):
-            margin = margin + 2.0**-50 * noise.limit
+            size = size + noise.limit
+        margin = MARGIN * noise.scale * len(lowers) + ROUNDING * size
         place = x * steps_to_the_unit(lattice)
         nearest = np.rint(place)
         slack = margin * steps_to_the_unit(lattice)
