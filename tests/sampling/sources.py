@@ -60,6 +60,37 @@ def mechanisms(ranges=RANGES) -> list[rb.Mechanism]:
     return found
 
 
+def random_mechanisms(count: int) -> list[tuple[rb.Mechanism, float | None]]:
+    """Parameters from a fixed seed: all noises, boundings and supports, scales and places over many powers of ten."""
+    rng = np.random.default_rng(20)
+    found: list[tuple[rb.Mechanism, float | None]] = []
+    while len(found) < count:
+        scale = 10.0 ** rng.uniform(-6, 6)
+        start = rng.normal() * 10.0 ** rng.uniform(-3, 6)
+        ends = start + np.cumsum(scale * 10.0 ** rng.uniform(-2, 2, 6))
+        noise = [
+            rb.Laplace(scale=scale),
+            rb.Gaussian(scale=scale),
+            rb.TruncatedLaplacian(scale=scale, limit=scale * rng.uniform(1, 30)),
+        ][rng.integers(3)]
+        support = [
+            rb.Interval(ends[0], ends[1]),
+            rb.Interval(ends[0], INF),
+            rb.Interval(-INF, INF),
+            rb.Union(*ends.reshape(3, 2).tolist()),
+            rb.Grid(step=(ends[1] - ends[0]) / rng.integers(1, 40), within=rb.Interval(ends[0], ends[1])),
+        ][rng.integers(5)]
+        bounding = [rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED][rng.integers(4)]
+        query = rb.Query(range=rb.Interval(ends[0] - scale * rng.uniform(0, 2), ends[1]), sensitivity=scale)
+        steps = [None, None, float(f"{scale * 10 ** rng.uniform(-4, 1):.2g}"), 1.0]
+        step = None if isinstance(support, rb.Grid) else steps[rng.integers(4)]
+        try:
+            found.append((rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding), step))
+        except rb.ArgumentError:
+            continue
+    return found
+
+
 def name(value) -> str:
     if isinstance(value, rb.Mechanism):
         return f"{value.noise}-{value.support}-{value.bounding}-{value.query.range}"

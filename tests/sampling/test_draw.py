@@ -8,7 +8,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.sampling import sampler_for
-from tests.sampling.sources import RANGES, Repeating, mechanisms, name, words
+from tests.sampling.sources import RANGES, Repeating, mechanisms, name, random_mechanisms, words
 
 INF = math.inf
 STEPS = (None, 0.01, 0.3)
@@ -51,6 +51,18 @@ def test_kernel_and_numpy_agree_word_by_word(m):
         np.testing.assert_array_equal(by_kernel, by_numpy)
         ones = [s.draw_one(answers[i], Given(int(random[i]), Repeating(4))) for i in range(1000, 1100)]
         np.testing.assert_array_equal(ones, by_numpy[1000:1100])
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.long)])
+def test_what_is_published_is_what_balls_decide_for_random_parameters(count):
+    for seed, (m, step) in enumerate(random_mechanisms(count)):
+        s = sampler_for(m.noise, m.shape, m.query, step)
+        size = 20
+        shift = 5 * m.noise.scale * np.random.default_rng(seed).uniform(-1, 2, size)
+        answers, random, out = m.query.clip(m.query.range.hull.lower + shift), words(size, seed), np.empty(size)
+        s.draw(random, answers, Repeating(seed), out)
+        for i in range(size):
+            assert s.settle(int(random[i]), answers[i].item(), out[i].item(), Repeating(seed)) == out[i]
 
 
 class Given:
@@ -159,6 +171,26 @@ def test_places_much_larger_or_smaller_than_the_scale(place):
             for w, a, g in zip(random.tolist(), m.query.clip(answers).tolist(), out.tolist(), strict=True)
         ]
         np.testing.assert_array_equal(out, exact)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("power", range(44, 60))
+def test_places_as_many_steps_away_as_doubles_can_count(power, sign):
+    """Around 2^52 steps from zero, where a double has no digits left behind the point."""
+    place = sign * 1.37 * 2.0**power
+    query = rb.Query(range=rb.Interval(place - 9.0 * 2**20, place + 9.0 * 2**20), sensitivity=1.0)
+    for noise in (rb.Laplace(scale=2.0**20), rb.Gaussian(scale=2.0**20)):
+        for bounding in (rb.TRUNCATE, rb.RECTIFY):
+            m = rb.Mechanism(noise=noise, query=query, bounding=bounding)
+            s = sampler_for(m.noise, m.shape, m.query, 1.0)
+            answers, random = place + 2.0**20 * np.linspace(-8, 8, 20), words(20, 9)
+            out = np.empty(20)
+            s.draw(random, answers, Repeating(1), out)
+            exact = [
+                s.settle(w, a, g, Repeating(1))
+                for w, a, g in zip(random.tolist(), answers.tolist(), out.tolist(), strict=True)
+            ]
+            np.testing.assert_array_equal(out, exact)
 
 
 def test_numbers_at_the_end_of_the_doubles():

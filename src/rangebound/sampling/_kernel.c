@@ -56,8 +56,12 @@ INLINE double mirrored(uint64_t yes, double a) { return from_bits(bits_of(a) ^ (
 /* An integer below 2^52 as a double, without the conversion that older processors lack for many at once. */
 INLINE double counted(uint64_t k) { return from_bits(k | 0x4330000000000000ULL) - 4503599627370496.0; }
 
-/* The nearest integer, and for numbers of 2^51 and more some integer so near that the rest is exact. */
-INLINE double nearest(double x) { return (x + 6755399441055744.0) - 6755399441055744.0; }
+/* The nearest integer, and for sizes of 2^52 and more some integer so near that the rest is exact. */
+INLINE double nearest(double x) {
+    uint64_t sign = bits_of(x) & 0x8000000000000000ULL;
+    double size = (from_bits(bits_of(x) ^ sign) + 4503599627370496.0) - 4503599627370496.0;
+    return from_bits(bits_of(size) | sign);
+}
 
 /* The polynomial of row `cell` at a place from 0 to 1 inside it. */
 INLINE double row(const double *table, int64_t cell, double place) {
@@ -182,7 +186,7 @@ INLINE void rounded(block *b, const double *plan, const int n) {
         double whole = nearest(place);
         double offset = (place - whole) + noise;
         double steps = nearest(offset);
-        double value = (whole + steps) * plan[NUMERATOR] / plan[DENOMINATOR];
+        double value = (whole + steps) * plan[NUMERATOR] / plan[DENOMINATOR] + 0.0; /* no zero with a sign */
         value = smaller(larger(value, plan[OUTPUT_LOWER]), plan[OUTPUT_UPPER]);
         /* What falls beyond an end belongs to the end, even if the nearest multiple lies inside. */
         double under = offset - (plan[COLLECTED_LOWER] - whole);
