@@ -193,7 +193,20 @@ def test_places_as_many_steps_away_as_doubles_can_count(power, sign):
             np.testing.assert_array_equal(out, exact)
 
 
-def test_numbers_at_the_end_of_the_doubles():
-    m = rb.Mechanism(noise=rb.Laplace(scale=1e300), query=rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0))
-    for answer in (1.79e308, -1.79e308, 0.0, 5e-324):
-        assert math.isfinite(m.release(answer))
+EXTREMES = np.array([0.0, 5e-324, -5.0, 50.0, -1e4, 1e9, -1e300, 1.79e308, -1.79e308])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e6, 1e300])
+@pytest.mark.parametrize("family", [rb.Laplace, rb.Gaussian])
+def test_numbers_at_the_end_of_the_doubles(family, scale):
+    query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
+    grid = rb.Grid(step=0.1, within=rb.Interval(-1, 2))
+    for support in (rb.Interval(-1, 2), rb.Interval(0, INF), rb.Interval(-INF, INF), grid):
+        for bounding in (rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE):
+            try:
+                m = rb.Mechanism(noise=family(scale=scale), query=query, support=support, bounding=bounding)
+            except rb.ArgumentError:
+                continue
+            published = m.release(EXTREMES)
+            assert np.isfinite(published).all()
+            assert ((published >= support.hull.lower) & (published <= support.hull.upper)).all()

@@ -42,12 +42,19 @@ class Lattice:
         """The double that stands for a multiple: the nearest one, as the kernel computes it."""
         try:
             return float(index) * float(self.numerator) / float(self.denominator) + 0.0
-        except OverflowError:
-            return math.copysign(math.inf, index)
+        except OverflowError:  # more steps than a double can count, so the kernel leaves them to us
+            return (-1.0 if index < 0 else 1.0) * _quotient(abs(index) * self.numerator, self.denominator)
 
     def edge(self, index: int) -> Fraction:
         """Where the cell of multiple `index` ends and the next begins: half a step further."""
         return Fraction((2 * index + 1) * self.numerator, 2 * self.denominator)
+
+
+def _quotient(a: int, b: int) -> float:
+    try:
+        return a / b
+    except OverflowError:
+        return math.inf
 
 
 def default_lattice(noise: Noise, shape: Shape) -> Lattice:

@@ -65,7 +65,8 @@ class Sampler:
             if not _kernel.draw(*self.compiled, words, answers, out, undecided):
                 return
         else:
-            out[:], undecided = self.estimate(words, answers)
+            with np.errstate(all="ignore"):  # what overflows is undecided
+                out[:], undecided = self.estimate(words, answers)
         for i in np.flatnonzero(undecided).tolist():
             answer = self.query.clip(answers[i]).item()
             out[i] = self.settle(int(words[i]), answer, float(out[i]), source)
