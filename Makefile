@@ -8,10 +8,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard src tests examples benchmarks papers)
 
-# A stamp is written only after its install has succeeded. Both are renewed when a requirement changes.
+# A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
 DEMO_STAMP := $(VENV)/.installed-demo
 FULL_STAMP := $(VENV)/.installed-full
-NEEDS      := pyproject.toml constraints.txt
+NEEDS      := pyproject.toml constraints.txt setup.py $(wildcard src/rangebound/*/*.c)
 
 comma      := ,
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -41,6 +41,7 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@mkdir -p out
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/ledger.py
+	@$(BIN)/python benchmarks/sampling.py
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers
 	@echo "style"
@@ -57,6 +58,7 @@ format: $(FULL_STAMP) ## Rewrite the code in the project's format
 
 clean: ## Remove the environment, the caches and out/
 	rm -rf $(VENV) out build dist src/*.egg-info
+	rm -f src/rangebound/*/*.so src/rangebound/*/*.pyd
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks papers -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

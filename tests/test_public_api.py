@@ -44,7 +44,18 @@ PROMISED = {
     "Certificate",
 }
 MEMBERS = {
-    "Mechanism": ["law", "epsilon", "delta", "rdp", "fisher", "error", "to_dict", "from_dict"],
+    "Mechanism": [
+        "law",
+        "epsilon",
+        "delta",
+        "rdp",
+        "fisher",
+        "error",
+        "release",
+        "confidence_interval",
+        "to_dict",
+        "from_dict",
+    ],
     "Law": ["pdf", "log_pdf", "cdf", "sf", "mass", "quantile", "atoms", "mean", "variance"],
     "Certificate": ["to_json", "from_json"],
     "Union": ["excluding", "gaps", "spans"],

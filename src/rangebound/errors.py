@@ -87,3 +87,7 @@ class LedgerTampered(RangeboundError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), findings=self.findings), self.args
+
+
+class EntropyUnavailable(RangeboundError, RuntimeError):
+    """The operating system gives no random bytes, so nothing can be released."""

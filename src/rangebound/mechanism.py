@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments, bounding, privacy
+from rangebound import arguments, bounding, privacy, sampling
 from rangebound.bounding import TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.law import Law, Shape
@@ -20,7 +20,7 @@ from rangebound.privacy import Setting
 from rangebound.query import Query
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval, Support, Union
-from rangebound.utility import Error, average_error, error_at, worst_error
+from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,74 @@ class Mechanism:
     def average_error(self) -> Error:
         """The errors averaged over a true answer that is uniform on the query's range, which must be bounded."""
         return average_error(self.noise, self.shape, self.query.range)
+
+    def release(
+        self,
+        answer: npt.ArrayLike,
+        *,
+        step: float | None = None,
+        out: npt.NDArray[np.float64] | None = None,
+        threads: int = 1,
+        progress: bool | None = None,
+    ) -> Any:
+        """Publish: a number drawn exactly from the law at the true answer, one for each of an array.
+
+        The law is rounded to a public lattice: the multiples of `step` inside the support, and its ends. By default the
+        step is a power of two, at most 2^-20 of the scale; `step=1` suits counts and `step=0.01` money. A Grid is its
+        own lattice. `out` takes the numbers of an array, `threads` draws in parallel, and `progress` shows a bar (by
+        default on a terminal, when it takes long).
+
+        Guarantee: distributed exactly as the law, rounded; so every privacy number of the mechanism holds for the
+        very doubles that are published. The random bits come from the operating system, and no call takes a seed.
+        Assumes: each true answer is published once: a second draw is a second release.
+        Edge cases: an answer outside the query's range is clipped to it; NaN, infinities and what is no number are
+        refused before anything is drawn.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> 0.0 <= m.release(42.0) <= 100.0
+        True
+        >>> bool((m.release([1.0, 2.0, 99.0], step=1) % 1 == 0).all())
+        True
+        """
+        return sampling.release(self._sampler(step), answer, out=out, threads=threads, progress=progress)
+
+    def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None) -> Any:
+        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
+
+        It holds every true answer q that makes neither P_q(Y >= published) nor P_q(Y <= published) less than
+        (1 - level)/2, where Y is what `release` publishes with this `step`.
+
+        Guarantee: covers each true answer, the ends of the range included, with probability at least `level`; inside
+        the query's range; rounded outwards.
+        Edge cases: a number that is rare for every answer in the range gives a single point. An end is infinite where
+        the range is and the published number says nothing about it. A number outside the support is refused.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> lower, upper = m.confidence_interval(1.0)
+        >>> lower, round(upper, 2)
+        (0.0, 5.2)
+        """
+        numbers = arguments.reals("published", published)
+        share = arguments.probability("level", level)
+        lower, upper = self.shape.ends
+        if ((numbers < lower) | (numbers > upper)).any():
+            raise ArgumentError(f"published={arguments.shown(published)}: must lie in the support, {self.support}")
+        half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
+        low, high = confidence_interval(self.noise, self.shape, self.query.range, numbers, share, half)
+        return (low, high) if numbers.ndim else (low.item(), high.item())
+
+    @cached_property
+    def _samplers(self) -> dict[float | None, sampling.Sampler]:
+        return {}
+
+    def _sampler(self, step: float | None) -> sampling.Sampler:
+        key = None if step is None else arguments.positive("step", step)
+        found = self._samplers.get(key)
+        if found is None:
+            found = self._samplers[key] = sampling.sampler_for(self.noise, self.shape, self.query, key)
+        return found
 
     @property
     def spikes(self) -> bool:

@@ -119,7 +119,7 @@ def test_a_bad_value_is_refused(value):
         object(),
         float,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_bad_type_is_refused(value):
     with pytest.raises(ArgumentTypeError, match=r"^epsilon="):

@@ -101,7 +101,7 @@ def test_no_cost_takes_what_is_not_an_exact_amount(value):
         (RenyiFilter(order=2), RenyiCost(order=3, divergence=1)),
         (RenyiFilter(order=2), RenyiCost(order="2.000000000001", divergence=1)),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_rule_takes_only_its_own_costs(rule, cost):
     with pytest.raises(ArgumentTypeError, match=r"^cost="):

@@ -1,0 +1,13 @@
+"""Sampling: secure random words, and the exact draw of a published number.
+
+What is published is the ideal law of `rangebound.law` rounded to a public lattice; `docs/sampling.md` tells how, and
+proves it.
+"""
+
+from __future__ import annotations
+
+from rangebound.sampling.bulk import release
+from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
+from rangebound.sampling.sampler import Sampler, sampler_for
+
+__all__ = ["Lattice", "Sampler", "default_lattice", "lattice_of", "release", "sampler_for"]

@@ -1,0 +1,85 @@
+"""The public lattice: the numbers that can be published, whatever the data.
+
+Its points are the multiples of a step inside the support, and the ends of the support. The step is a power of two taken
+from the public parameters, or the user's own; a decimal step such as 0.01 means what it says, 1/100, and each point is
+the double nearest to the true multiple. A number is published as the nearest multiple, moved to the end of its span if
+it lies beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError
+from rangebound.law import Shape
+from rangebound.noise import Noise, TruncatedLaplacian
+
+_FINENESS = 20  # a default step is at most 2^-20 of the scale
+_EXACT = 2**53
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lattice:
+    """The multiples of `numerator / denominator`, both integers; at least one is 1 or both are below 2^53."""
+
+    numerator: int
+    denominator: int
+
+    @property
+    def step(self) -> Fraction:
+        """The distance of two neighbours."""
+        return Fraction(self.numerator, self.denominator)
+
+    @property
+    def dyadic(self) -> bool:
+        """Whether the step is a power of two, so that the place of a double among the points is exact."""
+        return self.numerator & (self.numerator - 1) == 0 and self.denominator & (self.denominator - 1) == 0
+
+    def point(self, index: int) -> float:
+        """The double that stands for a multiple: the nearest one, as the kernel computes it."""
+        try:
+            return float(index) * float(self.numerator) / float(self.denominator) + 0.0
+        except OverflowError:  # more steps than a double can count, so the kernel leaves them to us
+            return (-1.0 if index < 0 else 1.0) * _quotient(abs(index) * self.numerator, self.denominator)
+
+    def edge(self, index: int) -> Fraction:
+        """Where the cell of multiple `index` ends and the next begins: half a step further."""
+        return Fraction((2 * index + 1) * self.numerator, 2 * self.denominator)
+
+
+def _quotient(a: int, b: int) -> float:
+    try:
+        return a / b
+    except OverflowError:
+        return math.inf
+
+
+def default_lattice(noise: Noise, shape: Shape) -> Lattice:
+    """A power of two at most 2^-20 of what the noise and the support leave to choose from: public numbers only."""
+    sizes = [noise.scale, shape.ends[1] - shape.ends[0]]
+    if isinstance(noise, TruncatedLaplacian):
+        sizes.append(noise.limit)
+    exponent = math.frexp(min(sizes))[1] - 1 - _FINENESS
+    exponent = max(exponent, -1022)  # below that doubles themselves are as coarse
+    return Lattice(numerator=2 ** max(exponent, 0), denominator=2 ** max(-exponent, 0))
+
+
+def lattice_of(step: object) -> Lattice:
+    """The lattice of a user's step, read as the decimal number that it prints as.
+
+    >>> lattice_of(0.01)
+    Lattice(numerator=1, denominator=100)
+    """
+    number = arguments.positive("step", step)
+    size = Fraction(repr(number))
+    if max(size.numerator, size.denominator) >= _EXACT:
+        size = Fraction(number)  # no short decimal, so the double itself is meant
+    lattice = Lattice(numerator=size.numerator, denominator=size.denominator)
+    if max(size.numerator, size.denominator) >= _EXACT and not lattice.dyadic:
+        raise ArgumentError(
+            f"step={number}: must be a decimal number of at most 15 digits, or a power of two; take a rounder step"
+        )
+    return lattice

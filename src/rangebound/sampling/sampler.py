@@ -1,0 +1,151 @@
+"""The draw of a mechanism: floats where they are proved to suffice, ball arithmetic where they are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.errors import ArgumentError
+from rangebound.law import Shape
+from rangebound.law.shape import UNBOUNDED_SHAPE
+from rangebound.noise import Gaussian, Laplace, Noise
+from rangebound.query import Query
+from rangebound.sampling import far, inversion, points, spans
+from rangebound.sampling.entropy import SECURE, Source, Words
+from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
+from rangebound.sampling.plan import NEAR, Plan, farthest, largest, plan
+from rangebound.sampling.settle import Settler
+
+try:
+    from rangebound.sampling import _kernel
+except ImportError:  # installed without a compiler
+    _kernel = None  # type: ignore[assignment]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Estimate = Callable[[Words, Floats], tuple[Floats, Bools]]
+
+_WIDE: dict[type[Noise], float] = {Gaussian: 30.0}  # scales from the support up to which log space reaches
+_WIDEST = 500.0
+CHUNK = 1 << 15  # draws at a time: their words and numbers stay in the processor's cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """Draws from the laws of one mechanism, rounded to one lattice.
+
+    `estimate` gives numbers in floats and says which of them are undecided; `settle` decides those. `compiled` is the
+    same as `estimate` in the kernel's terms, where the kernel knows how.
+    """
+
+    query: Query
+    estimate: Estimate
+    settle: Settler
+    compiled: tuple[int, Floats, Floats] | None
+    chunk: int
+
+    @property
+    def half_step(self) -> float:
+        """How far rounding moves a number at most; nothing where the law lives on points."""
+        lattice = self.settle.lattice
+        return 0.0 if lattice is None else math.nextafter(float(lattice.step / 2), math.inf)
+
+    def draw(self, words: Words, answers: Floats, source: Source, out: Floats) -> None:
+        """One number for every answer and word (contiguous arrays of one length, at most `chunk` long), into `out`."""
+        if len(self.query.range.spans) > 1:
+            answers = self.query.clip(answers)
+        if self.compiled is not None:
+            undecided = np.empty(len(words), dtype=np.bool_)
+            if not _kernel.draw(*self.compiled, words, answers, out, undecided):
+                return
+        else:
+            with np.errstate(all="ignore"):  # what overflows is undecided
+                out[:], undecided = self.estimate(words, answers)
+        for i in np.flatnonzero(undecided).tolist():
+            answer = self.query.clip(answers[i]).item()
+            out[i] = self.settle(int(words[i]), answer, float(out[i]), source)
+
+    def draw_one(self, answer: float, source: Source = SECURE) -> float:
+        """One number for one finite answer."""
+        word = source.word()
+        if self.compiled is not None and len(self.query.range.spans) == 1:
+            value: float | None = _kernel.draw_one(*self.compiled, word, answer)
+            if value is not None:
+                return value
+            return self.settle(word, self.query.clip(answer).item(), math.nan, source)
+        out = np.empty(1)
+        self.draw(np.array([word], dtype=np.uint64), np.array([answer]), source, out)
+        return out.item()
+
+
+def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = None) -> Sampler:
+    """The sampler of a mechanism, on its default lattice or on that of a user's step.
+
+    Which formulas draw depends on public parameters alone, so that the time of a draw says nothing about its location.
+    """
+    if not shape.spans:
+        if step is not None:
+            raise ArgumentError(f"step={step}: must be left out, because the support is a Grid, which has its own")
+        estimate, chunk = _on_points(noise, shape, query)
+        return Sampler(query=query, estimate=estimate, settle=Settler(noise, shape, None), compiled=None, chunk=chunk)
+    lattice = default_lattice(noise, shape) if step is None else lattice_of(step)
+    compiled = None
+    distance = farthest(noise, shape, query.range) if shape.normalised else 0.0
+    if len(shape.spans) == 1 and (not isinstance(noise, Gaussian) or distance <= NEAR):
+        whole = plan(noise, shape, query.range, lattice)
+        estimate, chunk, compiled = partial(_rounded, whole), CHUNK, _compiled(whole)
+    elif len(shape.spans) == 1:
+        estimate, chunk = partial(_rounded_far, plan(noise, shape, query.range, lattice)), CHUNK
+    elif distance <= _WIDE.get(type(noise), _WIDEST):
+        bound = largest((query.range.hull.lower, query.range.hull.upper))
+        estimate = partial(spans.between_gaps, noise, shape, lattice, bound)
+        estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
+    else:
+        estimate, chunk = _unknown, CHUNK
+    return Sampler(
+        query=query, estimate=estimate, settle=Settler(noise, shape, lattice), compiled=compiled, chunk=chunk
+    )
+
+
+def _compiled(whole: Plan) -> tuple[int, Floats, Floats] | None:
+    if _kernel is None:
+        return None
+    from rangebound.sampling.tables import tables  # made in a tenth of a second, so only when it is needed
+
+    return int(whole.family), whole.packed(), tables()
+
+
+def _rounded(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
+    return inversion.rounded(whole, inversion.inverted(whole, words, answers))
+
+
+def _rounded_far(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
+    return inversion.rounded(whole, far.inverted_far(whole, words, answers))
+
+
+def _clipped(query: Query, estimate: Estimate, words: Words, answers: Floats) -> tuple[Floats, Bools]:
+    return estimate(words, query.clip(answers))
+
+
+def _unknown(words: Words, answers: Floats) -> tuple[Floats, Bools]:
+    """No estimate at all: locations may be so far from the support that only balls reach."""
+    return answers, np.ones(len(words), dtype=bool)
+
+
+def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int]:
+    estimate: Any
+    if shape.cells:
+        whole = plan(noise, UNBOUNDED_SHAPE, query.range, Lattice(numerator=1, denominator=1))
+        return partial(points.quantized, whole, shape), CHUNK
+    if isinstance(noise, Laplace):
+        estimate = partial(points.weighed_laplace, noise, points.laplace_sums(noise, shape))
+        return partial(_clipped, query, estimate), CHUNK
+    assert isinstance(noise, Gaussian)
+    estimate = partial(points.weighed_gaussian, noise, shape)
+    return partial(_clipped, query, estimate), max((1 << 18) // points.window(noise, shape), 1)

@@ -1,0 +1,244 @@
+"""`release` as it is called: shapes, types, buffers, threads, bad input, memory."""
+
+import inspect
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+from rangebound.sampling import bulk
+from rangebound.sampling.entropy import SECURE
+
+QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+M = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY)
+
+
+def test_one_number_for_one_number():
+    for answer in (3, 3.0, np.float64(3), np.float32(3), np.int16(3)):
+        assert type(M.release(answer)) is float
+        assert 0.0 <= M.release(answer) <= 10.0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 4), (2, 0, 3), (2, 3, 5)])
+def test_the_shape_is_kept(shape):
+    published = M.release(np.full(shape, 3.0))
+    assert isinstance(published, np.ndarray)
+    assert published.shape == shape
+    assert published.dtype == np.float64
+
+
+TIGHT = rb.Mechanism(noise=rb.Laplace(scale=1e-3), query=QUERY)
+PLACES = np.arange(12.0).reshape(3, 4) * 0.8
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        PLACES,
+        PLACES.T,
+        PLACES[:, ::2],
+        PLACES[::-1],
+        np.asfortranarray(PLACES),
+        PLACES.astype(">f8"),
+        PLACES.astype("<f4"),
+        PLACES.astype(np.float16),
+        PLACES.astype(np.longdouble),
+        np.arange(10, dtype=np.int8),
+        np.arange(10, dtype=">u4"),
+        np.arange(10, dtype=np.uint64),
+        np.broadcast_to(np.array(4.0), (3, 3)),
+        PLACES.tolist(),
+        (1, 2.5, 3),
+        range(10),
+    ],
+    ids=lambda x: f"{type(x).__name__}-{getattr(x, 'dtype', '')}-{getattr(x, 'strides', '')}",
+)
+def test_each_answer_gets_its_own_number(answers):
+    expected = np.clip(np.asarray(answers, dtype=np.float64), 0, 10)
+    published = TIGHT.release(answers)
+    assert published.shape == expected.shape
+    assert (np.abs(published - expected) < 0.05).all()
+
+
+def test_read_only_answers_are_fine_and_untouched():
+    answers = PLACES.copy()
+    answers.flags.writeable = False
+    TIGHT.release(answers)
+    np.testing.assert_array_equal(answers, PLACES)
+
+
+def test_answers_outside_the_range_are_clipped():
+    assert (np.abs(TIGHT.release(np.array([-1e300, -5.0, 15.0, 1e300])) - [0, 0, 10, 10]) < 0.05).all()
+
+
+def test_a_union_of_answers_is_clipped_to_the_nearest_span():
+    query = rb.Query(range=rb.Union((0, 1), (5, 6)), sensitivity=1.0)
+    m = rb.Mechanism(noise=rb.Laplace(scale=1e-3), query=query, support=rb.Interval(-1, 7))
+    assert (np.abs(m.release(np.array([0.5, 2.0, 4.5, 9.0])) - [0.5, 1, 5, 6]) < 0.05).all()
+    assert abs(m.release(2.0) - 1) < 0.05
+
+
+@pytest.mark.parametrize("layout", ["plain", "strided", "fortran"])
+def test_a_buffer_is_filled_and_returned(layout):
+    out = {"plain": np.zeros((3, 4)), "strided": np.zeros((3, 8))[:, ::2], "fortran": np.zeros((4, 3)).T}[layout]
+    assert TIGHT.release(PLACES, out=out) is out
+    assert (np.abs(out - PLACES) < 0.05).all()
+
+
+def test_answers_may_be_overwritten():
+    data = np.concatenate([[0.0], PLACES.reshape(-1)])
+    TIGHT.release(data[1:], out=data[:-1])
+    assert (np.abs(data[:-1] - PLACES.reshape(-1)) < 0.05).all()
+    TIGHT.release(data, out=data)
+    assert (np.abs(data[:-1] - PLACES.reshape(-1)) < 0.1).all()
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_share_the_work(threads):
+    answers = np.linspace(0, 10, 200_001)
+    published = TIGHT.release(answers, threads=threads)
+    assert (np.abs(published - answers) < 0.05).all()
+    assert len(np.unique(published - answers)) > 190_000  # and no noise twice
+
+
+def read_only():
+    array = np.zeros(3)
+    array.flags.writeable = False
+    return array
+
+
+BAD = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "text": "1",
+    "bytes": b"1",
+    "bool": True,
+    "none": None,
+    "complex": 1j,
+    "huge": 10**400,
+    "nan inside": np.array([1.0, math.nan]),
+    "inf inside": np.array([1.0, -math.inf, 2.0]),
+    "nan in a list": [1.0, math.nan],
+    "nan in float32": np.array([1.0, math.nan], dtype=np.float32),
+    "objects": np.array([1.0, 2.0], dtype=object),
+    "bools": np.array([True]),
+    "strings": np.array(["1"]),
+    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "durations": np.array([1], dtype="timedelta64[s]"),
+    "records": np.zeros(2, dtype=[("a", float)]),
+    "complexes": np.array([1j]),
+    "masked": np.ma.masked_array([0.25, 0.5], mask=[False, True]),
+    "ragged": [[1.0], [1.0, 2.0]],
+    "long doubles beyond": np.array([1, 10], dtype=np.longdouble) * np.longdouble("1e400"),
+}
+
+
+@pytest.fixture
+def no_entropy(monkeypatch):
+    """Any draw is an error."""
+
+    def refuse(*args):
+        raise AssertionError("something was drawn")
+
+    monkeypatch.setattr(type(SECURE), "fill", refuse)
+    monkeypatch.setattr(type(SECURE), "word", refuse)
+
+
+@pytest.mark.usefixtures("no_entropy")
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+def test_bad_answers_are_refused_before_anything_is_drawn(answer):
+    out = np.full(2, -1.0)
+    with pytest.raises(rb.RangeboundError, match="answer="):
+        M.release(answer)
+    with pytest.raises(rb.RangeboundError, match="answer="):
+        M.release(answer, out=out)
+    assert (out == -1.0).all()
+
+
+@pytest.mark.usefixtures("no_entropy")
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("out", [0.0, 0.0, 0.0]),
+        ("out", np.zeros(3, dtype=np.float32)),
+        ("out", np.zeros(3, dtype=">f8")),
+        ("out", np.zeros(4)),
+        ("out", np.zeros((3, 1))),
+        ("out", read_only()),
+        ("out", np.lib.stride_tricks.as_strided(np.zeros(1), (3,), (0,))),
+        ("threads", 0),
+        ("threads", -1),
+        ("threads", 1.5),
+        ("threads", True),
+        ("threads", "2"),
+        ("progress", 1),
+        ("progress", "yes"),
+        ("step", -1.0),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_drawn(keyword, value):
+    with pytest.raises(rb.RangeboundError, match=f"{keyword}="):
+        M.release(np.zeros(3), **{keyword: value})
+
+
+def test_no_seed_and_no_source_can_be_given():
+    assert set(inspect.signature(rb.Mechanism.release).parameters) == {
+        "self", "answer", "step", "out", "threads", "progress",
+    }  # fmt: skip
+    assert set(inspect.signature(bulk.release).parameters) == {"sampler", "answer", "out", "threads", "progress"}
+
+
+def test_a_progress_bar_is_shown_on_request(capsys):
+    M.release(np.zeros(100_000), progress=True)
+    M.release(np.zeros(10), progress=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_mechanism_that_has_released_can_be_copied_and_pickled():
+    m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=QUERY)
+    m.release(1.0)
+    again = pickle.loads(pickle.dumps(m))
+    assert again == m
+    assert 0.0 <= again.release(1.0) <= 10.0
+
+
+def test_releases_differ():
+    published = [M.release(5.0) for _ in range(200)]
+    assert len(set(published)) > 190
+
+
+def test_without_a_kernel_numpy_draws():
+    code = (
+        "import sys; sys.modules['rangebound.sampling._kernel'] = None\n"
+        "import numpy as np, rangebound as rb\n"
+        "m = rb.Mechanism(noise=rb.Laplace(scale=1e-3), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))\n"
+        "assert m._sampler(None).compiled is None\n"
+        "assert abs(m.release(5.0) - 5) < 0.05\n"
+        "assert (abs(m.release(np.linspace(0, 10, 100_000)) - np.linspace(0, 10, 100_000)) < 0.05).all()\n"
+    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+MEMORY = """
+import resource, numpy as np, rangebound as rb
+m = rb.Mechanism(noise=rb.{noise}(scale=1.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+answers = np.full({count}, 5.0)
+out = np.full({count}, 1.0)
+m.release(answers[:100_000], out=out[:100_000])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+m.release(answers, out=out, threads={threads})
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in kilobytes here")
+@pytest.mark.parametrize(("count", "threads"), [(5_000_000, 2), pytest.param(100_000_000, 2, marks=pytest.mark.long)])
+def test_memory_does_not_grow_with_the_number_of_draws(count, threads):
+    code = MEMORY.format(noise="Laplace", count=count, threads=threads)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(run.stdout) < (200 if count == 100_000_000 else 20)  # megabytes above the buffers
