@@ -58,15 +58,16 @@ def in_sequence(guarantees: Iterable[Guarantee]) -> Guarantee:
 def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     """Each on another part of the people: the largest epsilon and the largest delta.
 
-    Assumes: the parts are disjoint and fixed beforehand, and neighbouring databases differ by adding or removing
-    one person, who is in one part only. If a person is changed instead, two parts may change: use `in_sequence` on them.
+    Assumes: the parts are disjoint and fixed beforehand, and neighbouring databases differ by adding or removing one
+    person, who is in one part only. Where a person is changed instead, two parts may change: add the two largest up.
 
     >>> in_parallel([Guarantee(epsilon=0.5, delta=1e-6), Guarantee(epsilon=1.0)])
     Guarantee(epsilon=1.0, delta=1e-06)
     """
     found = _checked(guarantees)
     return Guarantee(
-        epsilon=max((each.epsilon for each in found), default=0.0), delta=max((each.delta for each in found), default=0.0)
+        epsilon=max((each.epsilon for each in found), default=0.0),
+        delta=max((each.delta for each in found), default=0.0),
     )
 
 
@@ -120,8 +121,7 @@ def _for_group(mechanism: Mechanism, size: int) -> Mechanism:
 
 
 def _checked(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
-    if isinstance(guarantees, (str, bytes)) or not isinstance(guarantees, Iterable):
-        raise ArgumentTypeError(f"guarantees={arguments.shown(guarantees)}: must be a list of Guarantees")
+    arguments.instance("guarantees", guarantees, Iterable, "a list of Guarantees")
     return [arguments.instance("guarantees", each, Guarantee, "a list of Guarantees") for each in guarantees]
 
 

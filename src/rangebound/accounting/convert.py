@@ -15,7 +15,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.accounting.event import Batch, Event, Release, Sampled
 from rangebound.bounding import UNBOUNDED
-from rangebound.errors import ArgumentError, ArgumentTypeError, MissingExtra
+from rangebound.errors import ArgumentError, MissingExtra
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian, Laplace
 from rangebound.query import Query
@@ -65,7 +65,7 @@ def _from_sampled(event: Any) -> Event:
     inner = from_dp_accounting(event.event)
     if not isinstance(inner, Release) or inner.times != 1:
         raise ArgumentError(
-            f"event={arguments.shown(event)}: only a single mechanism may be sampled here; all steps on one sample are not"
+            f"event={arguments.shown(event)}: only a single mechanism on a sample has a counterpart here"
         )
     return Sampled(mechanism=inner.mechanism, rate=event.sampling_probability)
 
@@ -74,7 +74,7 @@ def _single_event(peer: Any, mechanism: Mechanism) -> Any:
     kinds = {Gaussian: peer.GaussianDpEvent, Laplace: peer.LaplaceDpEvent}
     if mechanism.bounding is not UNBOUNDED or type(mechanism.noise) not in kinds:
         raise ArgumentError(
-            f"mechanism={arguments.shown(mechanism)}: dp_accounting has events for unbounded Gaussian and Laplace noise only"
+            f"mechanism={arguments.shown(mechanism)}: dp_accounting has only unbounded Gaussian and Laplace noise"
         )
     exact = Fraction(mechanism.noise.scale) / Fraction(mechanism.query.sensitivity)
     multiplier = float(exact)
@@ -93,5 +93,5 @@ def _peer() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise MissingExtra("dp_accounting: is not installed; pip install dp-accounting") from None
+        raise MissingExtra("dp_accounting: is not installed; pip install 'rangebound[dp-accounting]'") from None
     return dp_accounting

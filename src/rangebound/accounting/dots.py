@@ -45,7 +45,7 @@ class Dots:
     @cached_property
     def places(self) -> Floats:
         """The losses."""
-        return self.index * self.step
+        return self.index.astype(np.float64) * self.step
 
     @cached_property
     def log_mass(self) -> Floats:
@@ -71,7 +71,7 @@ class Spacing:
     growth: float
 
 
-QUICK = Spacing(fine=40, even=10.0, growth=1.01)
+QUICK = Spacing(fine=64, even=10.0, growth=1.01)
 SEARCHED = Spacing(fine=16, even=4.0, growth=1.03)
 
 
@@ -93,8 +93,9 @@ def largest_loss(step: Release | Sampled) -> float:
     """The largest finite loss: of the person being there, which sampling can only shrink."""
     limit = profile.pure(step.mechanism).upper
     if isinstance(step.mechanism.noise, TruncatedLaplacian) and math.isinf(limit):
-        # Beyond twice sensitivity over scale only what the other law cannot cause is left.
-        limit = 2.0 * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-9)
+        # Beyond sensitivity over scale, or twice that where masses differ, only what the other law cannot cause is left.
+        most = 2.0 if step.mechanism.shape.normalised else 1.0
+        limit = most * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-15)
     if isinstance(step, Sampled) and math.isfinite(limit):
         with precision(profile.BITS):
             limit = up((ball(step.rate) * ball(limit).expm1()).log1p())
@@ -200,8 +201,8 @@ class _Masses:
 def _masses(points: list[Point], drops: Callable[[Ball, Ball], bool]) -> _Masses:
     """Changes of slope of the convex hull of the points, from (0, 1) on the left to a flat line on the right.
 
-    An upper line stays above the profile whichever knot is left out, so it drops a knot in doubt. A lower line goes down
-    only if the knot was above, so it keeps one in doubt, and a mass that may be negative is rounded down to zero.
+    An upper line stays above the profile whichever knot is left out, so it drops a knot in doubt. A lower line goes
+    down only if the knot was above, so it keeps one in doubt, and a mass that may be negative is rounded down to zero.
     """
     zero = ball(0.0)
     kept: list[tuple[int, Ball, Ball]] = [(-1, zero, ball(1.0))]

@@ -29,7 +29,7 @@ def information(event: Event, answer: float) -> PerInstance:
 
     Guarantee: rounded up; infinite where one release shows an edge that moves with the answer.
     Assumes: every step answers the same question, with fresh noise.
-    Edge cases: sampled steps are refused here, because a step counts only for the members of its batch: use `per_example`.
+    Edge cases: sampled steps are refused, because a step counts only for the members of its batch: use `per_example`.
 
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
@@ -41,7 +41,9 @@ def information(event: Event, answer: float) -> PerInstance:
     return PerInstance(_information(event, place), notion="Fisher information about one true answer")
 
 
-def per_example(informations: Sequence[float] | Floats, members: Sequence[Sequence[int]], examples: int) -> list[PerInstance]:
+def per_example(
+    informations: Sequence[float] | Floats, members: Sequence[Sequence[int]], examples: int
+) -> list[PerInstance]:
     """Totals for each example when step i has the information `informations[i]` about each of its `members[i]`.
 
     A step that sampled a batch adds only for the members of the batch.
@@ -91,8 +93,9 @@ def smallest_deviation(total: PerInstance) -> PerInstance:
 def in_words(total: PerInstance, unit: str = "") -> str:
     """The limit in a sentence. It reveals the number: show it only to someone who may see the data.
 
-    >>> in_words(PerInstance(25.0, notion="Fisher information"), "years")
-    'Whoever sees all releases and reconstructs the value without bias is off by a standard deviation of at least 0.2 years.'
+    >>> print(in_words(PerInstance(25.0, notion="Fisher information"), "years"))
+    Whoever sees all releases and reconstructs the value without bias is off by a standard deviation of at least
+    0.2 years.
     """
     best = smallest_deviation(total).reveal()
     if math.isinf(best):

@@ -19,9 +19,9 @@ from rangebound.accounting.tilted import Sum
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.privacy import worst_delta, worst_epsilon
 
-_TAIL, _LAST_TAIL = 1e-25, 1e-280
+_TAIL, _LAST_TAIL = 1e-25, 1e-270
 _MOST_BINS = 2.0**20
-_CLOSE = 1e-7  # relative, of a root
+_CLOSE = 1e-6  # relative, of a root
 
 
 def delta(event: Event, epsilon: float) -> Enclosure:
@@ -42,8 +42,10 @@ def delta(event: Event, epsilon: float) -> Enclosure:
     0.127
     """
     epsilon = arguments.nonnegative("epsilon", epsilon)
-    counts = steps(event)
+    counts = _telling(event)
     if not counts:
+        return Enclosure(lower=0.0, upper=0.0)
+    if epsilon >= _pure(counts).upper:
         return Enclosure(lower=0.0, upper=0.0)
     if sum(counts.values()) == 1:
         return _single(next(iter(counts)), epsilon)
@@ -70,11 +72,11 @@ def epsilon(event: Event, delta: float) -> Enclosure:
     649.0
     """
     delta = arguments.probability("delta", delta)
-    counts = steps(event)
+    counts = _telling(event)
     if not counts:
         return Enclosure(lower=0.0, upper=0.0)
     pure = _pure(counts)
-    if delta < _LAST_TAIL or pure.upper == 0.0:
+    if delta < _LAST_TAIL:
         return pure if delta == 0.0 else Enclosure(lower=0.0, upper=pure.upper)
     step = next(iter(counts))
     if sum(counts.values()) == 1 and isinstance(step, Release):
@@ -82,6 +84,11 @@ def epsilon(event: Event, delta: float) -> Enclosure:
         return Enclosure(lower=worst.lower, upper=worst.upper)
     found = _composed_epsilon(counts, delta)
     return Enclosure(lower=min(found.lower, pure.upper), upper=min(found.upper, pure.upper))
+
+
+def _telling(event: Event) -> dict[Release | Sampled, int]:
+    """The steps that give anything away, and how often."""
+    return {step: times for step, times in steps(event).items() if profile.pure(step.mechanism).upper > 0.0}
 
 
 def _single(step: Release | Sampled, epsilon: float) -> Enclosure:
@@ -147,6 +154,7 @@ def _composed_epsilon(counts: dict[Release | Sampled, int], delta: float) -> Enc
 def _losses(counts: dict[Release | Sampled, int], tail: float) -> tuple[list[Losses], list[Losses]]:
     """What to add up: from above in each direction, from below for some pairs in each direction; the same only once."""
     widths = _widths(counts)
+    tail = 10.0 ** (10 * math.floor(math.log10(tail) / 10))  # in few different sizes, so that dots are found again
     found = [_connected(step, widths[step], tail) for step in counts]
     times = tuple(counts.values())
     return _once([each.upper for each in found], times), _once([each.lower for each in found], times)
@@ -196,17 +204,18 @@ def _root(function: Callable[[float], float], delta: float, around: Sum) -> tupl
     top = max(around.losses.ends[1], 0.0)
     low = high = min(max(around.mean, 0.0), top)
     h_low = h_high = height(low)
+    pace = 0.05 * around.deviation
     while h_low <= 0.0:
         if low == 0.0:
             return 0.0, 0.0
         high, h_high = low, h_low
-        low = max(low - around.deviation, 0.0)
+        low, pace = max(low - pace, 0.0), 2.0 * pace
         h_low = height(low)
     while h_high > 0.0:
         if high >= top:
             return (math.inf if around.losses.infinite[0] > delta else high), math.inf
         low, h_low = high, h_high
-        high = min(high + around.deviation, top)
+        high, pace = min(high + pace, top), 2.0 * pace
         h_high = height(high)
     for turn in range(100):
         if high - low <= _CLOSE * high:

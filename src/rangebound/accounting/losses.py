@@ -71,8 +71,8 @@ class Losses:
         """Of the sum under the weight e^(t loss): the sum of k ln M, the mean, the variance."""
         total = np.zeros(3)
         for each, k, (log_m, weights) in zip(self.dots, self.times, self.tilted(t), strict=True):
-            mean = float(weights @ each.places)
-            total += k * np.array([log_m, mean, float(weights @ (each.places - mean) ** 2)])
+            mean = float((weights * each.places).sum())
+            total += k * np.array([log_m, mean, float((weights * (each.places - mean) ** 2).sum())])
         return float(total[0]), float(total[1]), float(total[2])
 
     def blur(self, t: float) -> float:

@@ -1,9 +1,9 @@
 """The privacy profile of one step at any epsilon: over all pairs from above, of single pairs exactly.
 
-delta(epsilon) is the supremum over all pairs of neighbouring answers and both directions, so the step is symmetric: at a
-negative epsilon it is 1 - e^epsilon (1 - delta(-epsilon)). Three routes, from cheap to dear: a formula for
-Gaussian noise on the line; an array of positions for truncated Laplace noise on the query's own interval; for all others
-the certified search of the core.
+delta(epsilon) is the supremum over all pairs of neighbouring answers and both directions, so it is symmetric: at a
+negative epsilon it is 1 - e^epsilon (1 - delta(-epsilon)). Three routes, from cheap to dear: a formula for Gaussian noise
+on the line; a row of positions for truncated Laplace noise on the query's own interval; for all others the certified
+search of the core.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def worst(mechanism: Mechanism) -> Profile:
 
 
 def pairs(mechanism: Mechanism) -> tuple[Profile, Profile]:
-    """The exact profiles of two pairs that give much away: the one farthest apart, and the one with the largest loss."""
+    """The exact profiles of two pairs that give much away: the farthest apart, and the one with the largest loss."""
     if _is_free_gaussian(mechanism):
         return (worst(mechanism),) * 2
     setting = mechanism.setting
@@ -123,9 +123,9 @@ def _free_gaussian(mechanism: Mechanism, epsilon: float) -> Ball:
 def _positions(mechanism: Mechanism) -> Callable[[float], float] | None:
     """The profile of Laplace noise truncated to the query's bounded interval, from a dense row of positions.
 
-    In units of the scale, with the pair at distances A from the left end and d from each other, the stick is the largest
-    of F_t(A) - e^eps F_t(A + d) over the thresholds t, F_t(q) = N/Z the truncated distribution function. Every one of
-    them has a second derivative in A of at least -M, M = (2/z + 2) + e^eps (5 + 2/z), z = 1 - e^-W, because |N'| <= N,
+    In units of the scale, with the pair at distances A from the left end and d from each other, the stick is the
+    largest of F_t(A) - e^eps F_t(A + d) over the thresholds t, F_t(q) = N/Z the truncated distribution function. Each
+    has a second derivative in A of at least -M, M = (2/z + 2) + e^eps (5 + 2/z), z = 1 - e^-W, because |N'| <= N,
     |Z'| <= Z, N'' >= -2, Z'' = Z - 2 and Z >= z. So is their supremum bent downward by at most M, and at its
     largest, where it is flat or at an end, it is at most M w^2/8 above its largest value on a row of spacing w.
     """
@@ -160,4 +160,3 @@ def _positions(mechanism: Mechanism) -> Callable[[float], float] | None:
 
     # Not worth it where the row is too coarse to say much.
     return at if room(0.0) <= 2e-5 * best(0.0) else None
-
