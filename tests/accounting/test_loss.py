@@ -1,7 +1,7 @@
 """The privacy-loss accountant against closed forms: never below, seldom more than 1 % above.
 
-A case is a composition and a delta. Its exact epsilon need not be computed: delta falls with epsilon, so the upper end is
-not too small if the exact delta there is at most the one asked for, and not 1 % too large if the exact delta
+A case is a composition and a delta. Its exact epsilon need not be computed: delta falls with epsilon, so the upper end
+is not too small if the exact delta there is at most the one asked for, and not 1 % too large if the exact delta
 at 1/1.01 of it is at least that. Both are decided in ball arithmetic.
 """
 
@@ -211,7 +211,7 @@ def test_sampled_gaussian_steps_agree_with_dp_accounting(scale, rate, times, del
 
 
 def test_one_sampled_step_is_a_mixture():
-    """sup over sets of ((1-p) Q + p P)(A) - e^eps Q(A) and of the reverse, by integration on a fine grid of outcomes."""
+    """sup over sets of ((1-p) Q + p P)(A) - e^eps Q(A) and of the reverse, by a sum over many outcomes."""
     rate, scale, epsilon = 0.3, 1.0, 0.2
     x = np.linspace(-12.0, 13.0, 400_001)
     q, p = (np.exp(-0.5 * ((x - at) / scale) ** 2) / math.sqrt(2.0 * math.pi) for at in (0.0, 1.0))

@@ -29,12 +29,12 @@ Floats = npt.NDArray[np.float64]
 Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dots:
     """Masses of P on the losses index * step, and what is left at an infinite loss.
 
-    Upper dots have masses at or above the exact ones by 2^-52 relative at most, or a little more where they are next to
-    nothing; lower dots have masses at or below.
+    Upper dots have masses at or above those of a pair that gives away at least as much as the step, lower dots at or
+    below those of one that gives away at most as much. What is given away only rises with a mass.
     """
 
     step: float
@@ -93,7 +93,7 @@ def largest_loss(step: Release | Sampled) -> float:
     """The largest finite loss: of the person being there, which sampling can only shrink."""
     limit = profile.pure(step.mechanism).upper
     if isinstance(step.mechanism.noise, TruncatedLaplacian) and math.isinf(limit):
-        # Beyond sensitivity over scale, or twice that where masses differ, only what the other law cannot cause is left.
+        # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
         most = 2.0 if step.mechanism.shape.normalised else 1.0
         limit = most * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-15)
     if isinstance(step, Sampled) and math.isfinite(limit):
@@ -228,6 +228,6 @@ def _both(found: _Masses, places: list[int], width: float, rounded: Callable[[Ba
     forth = np.maximum([rounded(each) for each in found.p], 0.0)
     back = np.maximum([rounded(each) for each in found.q], 0.0)
     return (
-        Dots(width, index, forth, max(rounded(found.only_p), 0.0)),
-        Dots(width, -index[::-1], back[::-1].copy(), max(rounded(found.only_q), 0.0)),
+        Dots(width, index, forth, max(0.0, rounded(found.only_p))),
+        Dots(width, -index[::-1], back[::-1].copy(), max(0.0, rounded(found.only_q))),
     )

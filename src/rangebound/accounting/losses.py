@@ -21,7 +21,7 @@ _STEEPEST = 600.0  # the largest exponent of a tilt
 _KEPT = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Losses:
     """Dots, each on a multiple of the smallest step, and how often each is added."""
 

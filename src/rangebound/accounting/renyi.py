@@ -23,6 +23,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -34,17 +35,15 @@ from rangebound.ball import Ball, ball, precision, up
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
+from rangebound.noise import TruncatedLaplacian
 
 Floats = npt.NDArray[np.float64]
 
 _BITS = 192
 _INTEGERS = (*range(2, 65), *(round(64 * 1.05**k) for k in range(1, 57)))  # up to about 1,000
-_ORDERS = (
-    *(1.0 + 1.1**k for k in range(-120, 7)),
-    *(1.0 + 1.02**k for k in range(30, 300)),
-    *(10.0**k for k in range(3, 8)),
-)
-_COARSE = 16
+_ORDERS = tuple(1.0 + 1.05**k for k in range(-190, 350))
+_COARSE, _NEAR = 32, 6
+_EDGED = 40.0
 _NODES = (*range(2, 13), *(round(12 * 1.2**k) for k in range(1, 26)))
 _LARGEST_SAMPLED = _NODES[-1]
 
@@ -125,23 +124,37 @@ def delta_at(order: float, value: float, epsilon: float) -> float:
 
 
 def _lowest(counts: dict[Release | Sampled, int], worth: Callable[[float, float], float]) -> float:
-    """The lowest worth over the grid of orders: a coarse pass, then all orders next to the best of it."""
-    whole = any(isinstance(step, Sampled) for step in counts)
-    grid = sorted(set(map(float, _INTEGERS)) if whole else set(_ORDERS))
+    """The lowest worth over the grid of orders.
 
-    def at(i: int) -> float:
-        return worth(grid[i], _total(counts, grid[i]))
+    A clamped or rounded mechanism is post-processing of an unbounded one, whose curve is cheap: that finds the order,
+    and the dear exact curve is asked only there and nearby.
+    """
+    grid = list(map(float, _INTEGERS)) if any(isinstance(step, Sampled) for step in counts) else list(_ORDERS)
+    if any(isinstance(step.mechanism.noise, TruncatedLaplacian) for step in counts):
+        grid = [order for order in grid if order <= _EDGED]  # its curve costs seconds at high orders
+    free: dict[Release | Sampled, int] = {}
+    for step, times in counts.items():
+        unmapped = replace(step, mechanism=_unmapped(step.mechanism))
+        free[unmapped] = free.get(unmapped, 0) + times
+    place, value = _descend(grid, lambda order: worth(order, _total(free, order)))
+    if free == counts or math.isinf(value):
+        return value
+    near = [i for i in (place - _NEAR, place, place + _NEAR) if 0 <= i < len(grid)]
+    return min(value, *(worth(grid[i], _total(counts, grid[i])) for i in near))
 
-    coarse = sorted({*range(0, len(grid), _COARSE), len(grid) - 1})
-    values = {i: at(i) for i in coarse}
+
+def _descend(grid: list[float], function: Callable[[float], float]) -> tuple[int, float]:
+    """The place of a low value of a function on a grid, and the value: every so many places, then ever nearer."""
+    values = {i: function(grid[i]) for i in {*range(0, len(grid), _COARSE), len(grid) - 1}}
     gap = _COARSE
     while gap > 1:
         gap //= 2
         best = min(values, key=lambda i: values[i])
         for i in (best - gap, best + gap):
             if 0 <= i < len(grid) and i not in values:
-                values[i] = at(i)
-    return min(values.values())
+                values[i] = function(grid[i])
+    best = min(values, key=lambda i: values[i])
+    return best, values[best]
 
 
 def _total(counts: dict[Release | Sampled, int], order: float) -> float:
@@ -178,9 +191,10 @@ def _of_step(step: Release | Sampled, order: float) -> float:
 def _unmapped(mechanism: Mechanism) -> Mechanism:
     """The unbounded mechanism of which a clamped or rounded one is post-processing; a truncated one as it is.
 
-    Its pairs are their own mirror images, and its curve costs next to nothing.
+    Its pairs are their own mirror images, and its curve costs next to nothing. Noise of limited reach is left as it is,
+    because without its bounding its curve is infinite.
     """
-    if mechanism.shape.normalised:
+    if mechanism.shape.normalised or isinstance(mechanism.noise, TruncatedLaplacian):
         return mechanism
     return Mechanism(noise=mechanism.noise, query=mechanism.query, bounding=UNBOUNDED)
 
