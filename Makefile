@@ -40,6 +40,7 @@ test-long: lint ## The same, and the long tests too
 bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out/
 	@mkdir -p out
 	@$(BIN)/python benchmarks/core.py
+	@$(BIN)/python benchmarks/accounting.py
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers
 	@echo "style"

@@ -132,6 +132,19 @@ def test_control_dp_accounting_alone_fails_the_same_test():
     assert ours.upper < 1.001 * 26.7198
 
 
+@pytest.mark.long
+def test_many_more_gaussians():
+    random, late = np.random.default_rng(5), []
+    for _ in range(1000):
+        scale, times = 10.0 ** random.uniform(-0.5, 3.5), int(10.0 ** random.uniform(0.4, 5.0))
+        delta = 10.0 ** random.uniform(-12, -1)
+        found = loss.epsilon(Release(mechanism=free(rb.Gaussian(scale=scale)), times=times), delta)
+        assert found.upper == 0.0 or gaussian_delta(scale, times, found.upper) <= delta
+        assert found.lower == 0.0 or gaussian_delta(scale, times, found.lower) >= delta
+        late.append(found.upper > 0.0 and not gaussian_delta(scale, times, found.upper / 1.01) >= delta)
+    assert np.mean(late) <= 0.05
+
+
 def test_the_thousandfold_gaussian():
     found = loss.epsilon(Release(mechanism=free(rb.Gaussian(scale=1.0)), times=1000), 1e-6)
     assert found.lower <= 649.38509 <= found.upper <= 649.38509 * 1.001

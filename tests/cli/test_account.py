@@ -102,13 +102,17 @@ bounding = "rectify"
 noise = "truncated_laplacian"
 scale = 1.0
 limit = 30.0
+sensitivity = 1.0
+[[release]]
+noise = "laplace"
+scale = 2.0
 range = [0, 5]
 support = { grid = { step = 1.0, within = [0, 5] } }
 sensitivity = 1.0
 bounding = "quantize"
 """
     found = json.loads(run(tmp_path / "a.toml", "--json", text=text))
-    assert found["steps"] == 3
+    assert found["steps"] == 4
     assert found["results"][0]["at"] == {"delta": 1e-6}
 
 

@@ -72,7 +72,7 @@ class Spacing:
 
 
 QUICK = Spacing(fine=64, even=10.0, growth=1.01)
-SEARCHED = Spacing(fine=16, even=4.0, growth=1.03)
+SEARCHED = Spacing(fine=12, even=4.0, growth=1.05)
 
 
 def spacing(step: Release | Sampled) -> Spacing:

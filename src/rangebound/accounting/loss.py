@@ -19,8 +19,9 @@ from rangebound.accounting.tilted import Sum
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.privacy import worst_delta, worst_epsilon
 
-_TAIL, _LAST_TAIL = 1e-25, 1e-270
-_MOST_BINS = 2.0**20
+_TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290
+_MOST_BINS = 2.0**21
+_COARSEST = 4.0**10
 _CLOSE = 1e-6  # relative, of a root
 
 
@@ -132,32 +133,34 @@ def _has_tail(counts: dict[Release | Sampled, int]) -> bool:
 
 
 def _composed_delta(counts: dict[Release | Sampled, int], epsilon: float, tail: float) -> Enclosure:
-    above, below = _losses(counts, tail / sum(counts.values()))
-    t = tilt_for_epsilon(above[0], epsilon)
-    upper = max(Sum(each, t).delta_above(epsilon) for each in above)
-    lower = max(Sum(each, tilt_for_epsilon(each, epsilon)).delta_below(epsilon) for each in below)
+    above, below = _sums(counts, tail, lambda losses: tilt_for_epsilon(losses, epsilon))
+    upper = max(each.delta_above(epsilon) for each in above)
+    lower = max(each.delta_below(epsilon) for each in below)
     return Enclosure(lower=min(lower, upper), upper=upper)
 
 
 def _composed_epsilon(counts: dict[Release | Sampled, int], delta: float) -> Enclosure:
-    above, below = _losses(counts, 1e-4 * delta / sum(counts.values()))
-    upper, lower = 0.0, 0.0
-    for each in above:
-        found = Sum(each, tilt_for_delta(each, delta))
-        upper = max(upper, _root(found.delta_above, delta, found)[1])
-    for each in below:
-        found = Sum(each, tilt_for_delta(each, delta))
-        lower = max(lower, _root(found.delta_below, delta, found)[0])
+    above, below = _sums(counts, 1e-4 * delta, lambda losses: tilt_for_delta(losses, delta))
+    upper = max(_root(each.delta_above, delta, each)[1] for each in above)
+    lower = max(_root(each.delta_below, delta, each)[0] for each in below)
     return Enclosure(lower=min(lower, upper), upper=upper)
 
 
-def _losses(counts: dict[Release | Sampled, int], tail: float) -> tuple[list[Losses], list[Losses]]:
-    """What to add up: from above in each direction, from below for some pairs in each direction; the same only once."""
-    widths = _widths(counts)
-    tail = 10.0 ** (10 * math.floor(math.log10(tail) / 10))  # in few different sizes, so that dots are found again
-    found = [_connected(step, widths[step], tail) for step in counts]
-    times = tuple(counts.values())
-    return _once([each.upper for each in found], times), _once([each.lower for each in found], times)
+def _sums(
+    counts: dict[Release | Sampled, int], tail: float, tilt: Callable[[Losses], float]
+) -> tuple[list[Sum], list[Sum]]:
+    """The sums from above in each direction and those of some pairs from below, on the finest grid that has room."""
+    tail = max(tail, _LEAST) / sum(counts.values())
+    tail = 10.0 ** (5 * math.floor(math.log10(tail) / 5))  # in few different sizes, so that dots are found again
+    coarser = 1.0
+    while True:
+        widths = _widths(counts, coarser)
+        found = [_connected(step, widths[step], tail) for step in counts]
+        times = tuple(counts.values())
+        above = [Sum(each, tilt(each)) for each in _once([each.upper for each in found], times)]
+        if all(each.roomy for each in above) or coarser >= _COARSEST:
+            return above, [Sum(each, tilt(each)) for each in _once([each.lower for each in found], times)]
+        coarser *= 4.0
 
 
 def _once(rows: list[tuple[dots.Dots, ...]], times: tuple[int, ...]) -> list[Losses]:
@@ -169,20 +172,24 @@ def _once(rows: list[tuple[dots.Dots, ...]], times: tuple[int, ...]) -> list[Los
 _connected = lru_cache(maxsize=64)(dots.connect)
 
 
-def _widths(counts: dict[Release | Sampled, int]) -> dict[Release | Sampled, float]:
+def _widths(counts: dict[Release | Sampled, int], coarser: float) -> dict[Release | Sampled, float]:
     """The grid of each step: multiples of a common width, such that each kind of step adds about the same excess.
 
     Connecting dots at a distance h adds about h^2/6 to the variance of a loss, and half as much to its mean.
     """
     sizes = {step: max(dots.typical_loss(step), 1e-12) for step in counts}
     total = math.sqrt(sum(k * sizes[step] ** 2 for step, k in counts.items()))
-    wanted = {step: total / math.sqrt(len(counts) * k) / dots.spacing(step).fine for step, k in counts.items()}
+    least = 20.0 * total / _MOST_BINS
+    wanted = {
+        step: coarser * max(total / math.sqrt(len(counts) * k) / dots.spacing(step).fine, least)
+        for step, k in counts.items()
+    }
     if len(counts) == 1:
         (step,) = counts
         largest, width = dots.largest_loss(step), wanted[step]
         # A last knot on the largest loss, where much of the mass may be.
         return {step: _short(largest / math.ceil(largest / width) if math.isfinite(largest) else width)}
-    base = _short(max(min(wanted.values()), 20.0 * total / _MOST_BINS))
+    base = _short(min(wanted.values()))
     return {step: base * 2.0 ** max(math.floor(math.log2(width / base)), 0) for step, width in wanted.items()}
 
 

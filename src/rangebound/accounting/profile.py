@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -119,7 +119,7 @@ def _free_gaussian(mechanism: Mechanism, epsilon: float) -> Ball:
         return (near.erfc() - level.exp() * far.erfc()) / 2
 
 
-@cache
+@lru_cache(maxsize=32)
 def _positions(mechanism: Mechanism) -> Callable[[float], float] | None:
     """The profile of Laplace noise truncated to the query's bounded interval, from a dense row of positions.
 

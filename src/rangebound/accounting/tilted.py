@@ -72,6 +72,7 @@ class Sum:
             if outside <= aim or bits >= _MOST_BITS:
                 break
             radius *= 1.15
+        self.roomy = outside <= aim
         self.size = 1 << min(bits, _MOST_BITS)
         self.first = math.floor(start / self.step) - 1
         self.below = self._beyond((self.first + 1) * self.step, -1.0, aim)
