@@ -42,6 +42,7 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/ledger.py
 	@$(BIN)/python benchmarks/sampling.py
+	@$(BIN)/python benchmarks/accounting.py
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers
 	@echo "style"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.accounting.budget import SCALE, Amount, rounded_down, rounded_up
+from rangebound.accounting.instance import PerInstance
 from rangebound.accounting.rule import Cost, PlainSum, RenyiCost, RenyiFilter, rule_from_dict
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 
@@ -59,7 +60,7 @@ def test_a_bad_order_is_refused(order):
             make()
 
 
-class PerInstance:
+class Pretender:
     """Stands for a number that holds for one database only."""
 
     epsilon = Amount(units=1)
@@ -78,7 +79,9 @@ class CostPerInstance(Cost):
     pass
 
 
-@pytest.mark.parametrize("value", [PerInstance(), FloatPerInstance(0.1), True, None, [1]])
+@pytest.mark.parametrize(
+    "value", [Pretender(), PerInstance(0.1, notion="epsilon"), FloatPerInstance(0.1), True, None, [1]]
+)
 def test_no_cost_takes_what_is_not_an_exact_amount(value):
     for make in (
         lambda: Cost(epsilon=value),
@@ -94,7 +97,8 @@ def test_no_cost_takes_what_is_not_an_exact_amount(value):
     ("rule", "cost"),
     [
         (PlainSum(), RenyiCost(order=2, divergence=1)),
-        (PlainSum(), PerInstance()),
+        (PlainSum(), Pretender()),
+        (PlainSum(), PerInstance(0.1, notion="epsilon")),
         (PlainSum(), CostPerInstance(epsilon=1)),
         (PlainSum(), 0.1),
         (RenyiFilter(order=2), Cost(epsilon=1)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
@@ -47,11 +46,11 @@ def read_key(path: Path) -> bytes:
 
 def make_key(path: Path) -> bytes:
     """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
         handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
-            os.write(handle, secrets.token_hex(32).encode() + b"\n")
+            os.write(handle, os.urandom(32).hex().encode() + b"\n")
             os.fsync(handle)
         finally:
             os.close(handle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -93,7 +92,7 @@ class Ledger:
 
         def first() -> Entry:
             found = read_key(place) if place.exists() else make_key(place)
-            return sealed(found, NO_SEAL, _entry(1, Kind.LEDGER, request=secrets.token_hex(16), what=FORMAT, note=text))
+            return sealed(found, NO_SEAL, _entry(1, Kind.LEDGER, request=os.urandom(16).hex(), what=FORMAT, note=text))
 
         store.create(first)
         return cls(store, read_key(place))

@@ -1,0 +1,33 @@
+"""The smaller of what the privacy-loss and the Renyi accountant prove."""
+
+from __future__ import annotations
+
+from rangebound.accounting import loss, renyi
+from rangebound.accounting.enclosure import Enclosure
+from rangebound.accounting.event import Event
+
+
+def epsilon(event: Event, delta: float) -> Enclosure:
+    """The epsilon that a composition needs at delta: the better upper end of both accountants.
+
+    Guarantee: the upper end holds for all databases and adaptive choices; the lower end is given away by some pair.
+    Assumes: as for `rangebound.accounting.loss.delta`.
+
+    >>> import rangebound as rb
+    >>> from rangebound.accounting import Release
+    >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=count)
+    >>> found = epsilon(Release(mechanism=m, times=1000), 1e-6)
+    >>> 480 < found.lower <= found.upper < 500
+    True
+    """
+    found = loss.epsilon(event, delta)
+    upper = min(found.upper, renyi.epsilon(event, delta))
+    return Enclosure(lower=min(found.lower, upper), upper=upper)
+
+
+def delta(event: Event, epsilon: float) -> Enclosure:
+    """The delta that a composition needs at epsilon: the better upper end of both accountants."""
+    found = loss.delta(event, epsilon)
+    upper = min(found.upper, renyi.delta(event, epsilon))
+    return Enclosure(lower=min(found.lower, upper), upper=upper)

@@ -1,0 +1,97 @@
+"""Events from and to dp_accounting, where both sides have one.
+
+An event of dp_accounting has sensitivity 1 and a noise multiplier. Ours has a query with a range; a converted
+mechanism answers a query on the whole line, which is the worst case of any range. Bounded mechanisms have
+no event there, and most sampling schemes none here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from rangebound import arguments
+from rangebound.accounting.event import Batch, Event, Release, Sampled
+from rangebound.bounding import UNBOUNDED
+from rangebound.errors import ArgumentError, MissingExtra
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian, Laplace
+from rangebound.query import Query
+from rangebound.support import Interval
+
+
+def to_dp_accounting(event: Event) -> Any:
+    """The dp_accounting.DpEvent of an event of unbounded Laplace and Gaussian mechanisms.
+
+    Guarantee: the noise multiplier, scale over sensitivity, is rounded down, so the converted event never claims more
+    privacy.
+    Edge cases: any other mechanism is refused; dp_accounting knows no bounded noise.
+    """
+    peer = _peer()
+    arguments.instance("event", event, (Release, Sampled, Batch), "an event: Release, Sampled or Batch")
+    if isinstance(event, Batch):
+        inner = peer.ComposedDpEvent(events=[to_dp_accounting(each) for each in event.events])
+    else:
+        inner = _single_event(peer, event.mechanism)
+        if isinstance(event, Sampled):
+            inner = peer.PoissonSampledDpEvent(sampling_probability=event.rate, event=inner)
+    return inner if event.times == 1 else peer.SelfComposedDpEvent(event=inner, count=event.times)
+
+
+def from_dp_accounting(event: Any) -> Event:
+    """The event of a dp_accounting.DpEvent: Gaussian, Laplace, Poisson-sampled, composed and self-composed ones.
+
+    Edge cases: every other kind is refused by name, and so is a noise multiplier of 0, which protects nobody.
+    """
+    peer = _peer()
+    arguments.instance("event", event, peer.DpEvent, "a dp_accounting.DpEvent")
+    kinds: dict[str, Callable[[Any], Event]] = {
+        "NoOpDpEvent": lambda each: Batch(events=()),
+        "GaussianDpEvent": lambda each: Release(mechanism=_on_the_line(Gaussian, each.noise_multiplier)),
+        "LaplaceDpEvent": lambda each: Release(mechanism=_on_the_line(Laplace, each.noise_multiplier)),
+        "PoissonSampledDpEvent": _from_sampled,
+        "ComposedDpEvent": lambda each: Batch(events=tuple(map(from_dp_accounting, each.events))),
+        "SelfComposedDpEvent": lambda each: Batch(events=(from_dp_accounting(each.event),), times=each.count),
+    }
+    name = type(event).__name__
+    if name not in kinds:
+        raise ArgumentError(f"event={name}: has no counterpart here; these have: {', '.join(sorted(kinds))}")
+    return kinds[name](event)
+
+
+def _from_sampled(event: Any) -> Event:
+    inner = from_dp_accounting(event.event)
+    if not isinstance(inner, Release) or inner.times != 1:
+        raise ArgumentError(
+            f"event={arguments.shown(event)}: only a single mechanism on a sample has a counterpart here"
+        )
+    return Sampled(mechanism=inner.mechanism, rate=event.sampling_probability)
+
+
+def _single_event(peer: Any, mechanism: Mechanism) -> Any:
+    kinds = {Gaussian: peer.GaussianDpEvent, Laplace: peer.LaplaceDpEvent}
+    if mechanism.bounding is not UNBOUNDED or type(mechanism.noise) not in kinds:
+        raise ArgumentError(
+            f"mechanism={arguments.shown(mechanism)}: dp_accounting has only unbounded Gaussian and Laplace noise"
+        )
+    exact = Fraction(mechanism.noise.scale) / Fraction(mechanism.query.sensitivity)
+    multiplier = float(exact)
+    if Fraction(multiplier) > exact:
+        multiplier = math.nextafter(multiplier, 0.0)
+    return kinds[type(mechanism.noise)](multiplier)
+
+
+def _on_the_line(family: type[Gaussian] | type[Laplace], multiplier: float) -> Mechanism:
+    scale = arguments.positive("noise_multiplier", multiplier, why="without noise nothing is protected")
+    line = Query(range=Interval(-math.inf, math.inf), sensitivity=1.0)
+    return Mechanism(noise=family(scale=scale), query=line, bounding=UNBOUNDED)
+
+
+def _peer() -> Any:
+    try:
+        import dp_accounting
+    except ImportError:
+        raise MissingExtra("dp_accounting: is not installed; pip install 'rangebound[dp-accounting]'") from None
+    return dp_accounting

@@ -1,0 +1,120 @@
+"""What was released: a mechanism and how often, a step on a random sample, a batch of such events. Data only."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.mechanism import Mechanism
+
+_MOST = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A mechanism used `times` times on the same people, its queries chosen adaptively if one likes.
+
+    >>> import rangebound as rb
+    >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=2.0), query=count), times=12).times
+    12
+    """
+
+    mechanism: Mechanism
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        object.__setattr__(self, "times", repetitions("times", self.times))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """A mechanism on a Poisson sample: each person takes part with probability `rate`, independently and unseen.
+
+    Assumes: neighbouring databases differ by adding or removing one person, and the sensitivity of the mechanism's
+    query is that of adding or removing one person in the sample.
+
+    >>> import rangebound as rb
+    >>> total = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> Sampled(mechanism=rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=total), rate=0.01, times=100).rate
+    0.01
+    """
+
+    mechanism: Mechanism
+    rate: float
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        rate = arguments.positive("rate", self.rate)
+        if rate > 1.0:
+            raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]; it is the probability of taking part")
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "times", repetitions("times", self.times))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Several events on the same people, and the whole of them `times` times.
+
+    >>> Batch(events=()).events
+    ()
+    """
+
+    events: tuple[Event, ...]
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.events, list):
+            object.__setattr__(self, "events", tuple(self.events))
+        arguments.instance("events", self.events, tuple, "a tuple of events")
+        for each in self.events:
+            arguments.instance("events", each, (Release, Sampled, Batch), "events: Release, Sampled or Batch")
+        object.__setattr__(self, "times", repetitions("times", self.times))
+
+
+Event: TypeAlias = Release | Sampled | Batch
+
+
+def steps(event: Event) -> dict[Release | Sampled, int]:
+    """The different single steps of an event and how often each was taken; the order does not matter.
+
+    >>> steps(Batch(events=(), times=3))
+    {}
+    """
+    arguments.instance("event", event, (Release, Sampled, Batch), "an event: Release, Sampled or Batch")
+    counts: dict[Release | Sampled, int] = {}
+    for step, times in _walk(event, 1):
+        counts[step] = counts.get(step, 0) + times
+    total = sum(counts.values())
+    if total > _MOST:
+        raise ArgumentError(f"times={total}: an event may have at most {_MOST:.0e} steps in all")
+    return counts
+
+
+def _walk(event: Event, times: int) -> Iterator[tuple[Release | Sampled, int]]:
+    if isinstance(event, Batch):
+        for each in event.events:
+            yield from _walk(each, times * event.times)
+    elif isinstance(event, Sampled) and event.rate < 1.0:
+        yield Sampled(mechanism=event.mechanism, rate=event.rate), times * event.times
+    else:
+        yield Release(mechanism=event.mechanism), times * event.times
+
+
+def repetitions(name: str, value: object) -> int:
+    """A count of repetitions: an integer from 1 on."""
+    if isinstance(value, bool):
+        raise ArgumentTypeError(f"{name}={value}: must be an integer")
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be an integer") from None
+    if not 1 <= number <= _MOST:
+        raise ArgumentError(f"{name}={arguments.shown(value)}: must lie between 1 and {_MOST:.0e}")
+    return number

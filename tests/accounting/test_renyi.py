@@ -1,0 +1,157 @@
+"""The Renyi accountant: curves, conversion, and sampled steps against quadrature in both directions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+from rangebound.accounting import Batch, Release, Sampled, loss, renyi
+from rangebound.errors import ArgumentError
+from tests.accounting.exact import gaussian_delta
+
+LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
+SHORT = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
+
+
+def free(noise: object) -> rb.Mechanism:
+    return rb.Mechanism(noise=noise, query=LINE, bounding=rb.UNBOUNDED)
+
+
+def test_curves_add():
+    event = Batch(
+        events=(
+            Release(mechanism=free(rb.Gaussian(scale=2.0)), times=8),
+            Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT), times=3),
+        ),
+        times=2,
+    )
+    orders = [1.5, 2.0, 7.0]
+    single = [2 * (8 * a / 8.0 + 3 * event.events[1].mechanism.rdp(a)) for a in orders]
+    assert renyi.curve(event, orders) == pytest.approx(single, rel=1e-12)
+    assert (renyi.curve(event, orders) >= np.asarray(single) * (1.0 - 1e-15)).all()
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("times", [1, 30, 10_000])
+def test_epsilon_is_never_below_the_exact_one(scale, times):
+    for delta in (1e-3, 1e-6, 1e-12):
+        event = Release(mechanism=free(rb.Gaussian(scale=scale)), times=times)
+        epsilon = renyi.epsilon(event, delta)
+        assert epsilon == 0.0 or gaussian_delta(scale, times, epsilon) <= delta
+        assert renyi.delta(event, epsilon) <= delta * (1.0 + 1e-9) or epsilon == 0.0
+        # The grid of orders is fine: the best real order is at most 1e-3 better.
+        best = min(
+            float(a * times / (2.0 * scale**2) + math.log((a - 1) / a) - (math.log(delta) + math.log(a)) / (a - 1))
+            for a in 1.0 + np.geomspace(1e-5, 1e5, 20_001)
+        )
+        assert epsilon <= max(best, 0.0) * 1.001 + 1e-12
+
+
+def moments(p: np.ndarray, q: np.ndarray, weight: np.ndarray, rate: float, order: int) -> tuple[float, float]:
+    """ln E_Q[(M/Q)^a]/(a-1) and ln E_M[(Q/M)^a]/(a-1) with M = (1-p) Q + p P, by quadrature."""
+    mixed = (1.0 - rate) * q + rate * p
+    with_person = float((weight * mixed * (mixed / q) ** (order - 1)).sum())
+    without = float((weight * q * (q / mixed) ** (order - 1)).sum())
+    return math.log(with_person) / (order - 1), math.log(without) / (order - 1)
+
+
+def laws(m: rb.Mechanism, a: float, b: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Densities and atoms of two laws at the nodes of a quadrature, and its weights."""
+    lower, upper = (m.support.hull.lower, m.support.hull.upper) if m.support.hull.bounded else (-25.0, 26.0)
+    x, w = np.polynomial.legendre.leggauss(200)
+    ends = np.unique(np.clip([lower, *np.linspace(lower, upper, 41), a, b, upper], lower, upper))
+    x, w = (
+        np.concatenate([0.5 * (v - u) * x + 0.5 * (u + v) for u, v in itertools.pairwise(ends)]),
+        np.concatenate([0.5 * (v - u) * w for u, v in itertools.pairwise(ends)]),
+    )
+    p, q = m.law(a), m.law(b)
+    first, second = np.exp(p.log_pdf(x)), np.exp(q.log_pdf(x))
+    if m.bounding is rb.RECTIFY:
+        atoms = [(law.mass(lower, lower), law.mass(upper, upper)) for law in (p, q)]
+        first, second = np.append(first, atoms[0]), np.append(second, atoms[1])
+        w = np.append(w, [1.0, 1.0])
+    keep = (first > 1e-300) & (second > 1e-300)
+    return first[keep], second[keep], w[keep]
+
+
+CELLS = [
+    free(rb.Gaussian(scale=1.0)),
+    free(rb.Laplace(scale=0.7)),
+    rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT),
+    rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=SHORT),
+    rb.Mechanism(noise=rb.Gaussian(scale=1.2), query=SHORT, bounding=rb.RECTIFY),
+]
+
+
+@pytest.mark.parametrize("m", CELLS, ids=lambda m: f"{m.bounding!r} {m.noise!r}")
+def test_sampled_steps_are_bounded_in_both_directions(m):
+    pairs = [(0.0, 1.0), (1.0, 0.0)] if m.bounding is rb.UNBOUNDED else [(0.0, 1.0), (1.0, 0.0), (1.2, 2.2), (3.0, 2.0)]
+    tight = []
+    for rate, order in itertools.product((0.01, 0.1, 0.5, 0.9), (2, 3, 8, 20)):
+        (bound,) = renyi.curve(Sampled(mechanism=m, rate=rate), [order])
+        seen = [moments(*laws(m, a, b), rate, order) for a, b in pairs]
+        assert max(map(max, seen)) <= bound * (1.0 + 1e-9) + 1e-13
+        tight.append(max(map(max, seen)) / bound)
+    assert max(tight) > (0.999 if m.bounding is rb.UNBOUNDED else 0.4)
+
+
+def test_the_inequality_behind_the_other_direction():
+    """s^(1-a) + L^a r^(1-a) <= s^a + L^(1-a) r^a, over a wide grid."""
+    ratio, rate, order = np.meshgrid(
+        np.geomspace(1e-4, 1e4, 401), np.linspace(0.0, 1.0, 41), [1.0, 1.3, 2.0, 5.0, 20.0]
+    )
+    s, r = 1.0 - rate + rate * ratio, (1.0 - rate) * ratio + rate
+    left, right = s ** (1 - order) + ratio**order * r ** (1 - order), s**order + ratio ** (1 - order) * r**order
+    assert (left <= right * (1.0 + 1e-11)).all()
+
+
+def test_control_without_the_second_direction_a_lopsided_pair_is_understated():
+    """For some pair the way back costs more than the way there, so B alone would be too little for it."""
+    lopsided = 0
+    p, q, w = np.array([0.5, 0.5 - 1e-9, 1e-9]), np.array([0.98, 0.01, 0.01]), np.ones(3)
+    for rate in (0.1, 0.5, 0.9):
+        there, back = moments(p, q, w, rate, 3)
+        other, _ = moments(q, p, w, rate, 3)
+        lopsided += back > there or other > there
+    assert lopsided
+
+
+def test_between_the_nodes_the_chord_is_above():
+    m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=SHORT)
+    for order in (13, 19, 23):
+        assert float(renyi._log_moment(m, order)) >= (order - 1) * m.rdp(float(order)) * (1.0 - 1e-12)
+
+
+def test_a_clamped_sampled_step_costs_at_most_the_unbounded_one():
+    clamped = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=SHORT, bounding=rb.RECTIFY)
+    a = renyi.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6)
+    b = renyi.epsilon(Sampled(mechanism=free(rb.Gaussian(scale=2.0)), rate=0.05, times=100), 1e-6)
+    assert a <= b
+    assert loss.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6).lower <= a
+
+
+def test_agreement_with_dp_accounting_on_sampled_gaussians():
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    dp = pytest.importorskip("dp_accounting")
+    peer = rdp.RdpAccountant(orders=list(range(2, 129)))
+    peer.compose(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), 500)
+    event = Sampled(mechanism=free(rb.Gaussian(scale=1.1)), rate=0.01, times=500)
+    assert renyi.epsilon(event, 1e-5) == pytest.approx(peer.get_epsilon(1e-5), rel=1e-6)
+
+
+def test_orders_of_sampled_steps_are_integers():
+    with pytest.raises(ArgumentError, match="integer"):
+        renyi.curve(Sampled(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.5), [2.5])
+    with pytest.raises(ArgumentError, match="above 1"):
+        renyi.curve(Release(mechanism=free(rb.Gaussian(scale=1.0))), [1.0])
+
+
+def test_the_pure_order():
+    assert renyi.epsilon(Release(mechanism=free(rb.Laplace(scale=4.0)), times=10), 0.0) == 2.5
+    assert renyi.epsilon(Release(mechanism=free(rb.Gaussian(scale=4.0))), 0.0) == math.inf
+    assert renyi.delta(Release(mechanism=free(rb.Laplace(scale=4.0)), times=10), 2.5) == 0.0
+    assert renyi.epsilon(Batch(events=()), 0.0) == renyi.delta(Batch(events=()), 1.0) == 0.0
