@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rangebound.privacy.pair import fisher, hockey_stick, renyi
-from rangebound.privacy.worst import Setting, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.setting import Setting
+from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 
 __all__ = [
     "Setting",

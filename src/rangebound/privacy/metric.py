@@ -14,7 +14,7 @@ from rangebound.law import Shape
 from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family
-from rangebound.privacy.worst import Setting
+from rangebound.privacy.setting import Setting
 
 
 def worst_score(setting: Setting) -> float:

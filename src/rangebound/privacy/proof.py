@@ -16,7 +16,8 @@ from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.search import Task, bound, enclose
-from rangebound.privacy.worst import Setting, excess, loss_is_pinned, loss_values
+from rangebound.privacy.setting import Setting
+from rangebound.privacy.worst import excess, loss_is_pinned, loss_values
 
 
 class Theorem(enum.Enum):

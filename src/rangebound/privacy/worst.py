@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -21,54 +21,14 @@ from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import unions
 from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.objectives import Delta, Loss, Renyi
-from rangebound.privacy.positions import Line, lines
+from rangebound.privacy.positions import Line
 from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose, look
+from rangebound.privacy.setting import Setting, mirrored
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
 _MANY = 64  # spans from which a union is worth the special treatment
-
-
-@dataclass(frozen=True)
-class Setting:
-    """All that the privacy of a mechanism depends on."""
-
-    noise: Noise
-    shape: Shape
-    answers: Interval | Union
-    sensitivity: float
-
-    def simplified(self) -> Setting:
-        """The same laws in plainer terms: noise that reaches all of the support from every answer shows no edge."""
-        hull, (low, high) = self.answers.hull, self.shape.ends
-        if not (isinstance(self.noise, TruncatedLaplacian) and self.shape.normalised and hull.bounded):
-            return self
-        if math.isinf(low) or math.isinf(high):
-            return self
-        reach = max(Fraction(high) - Fraction(hull.lower), Fraction(hull.upper) - Fraction(low))
-        return replace(self, noise=self.noise.untruncated) if reach <= Fraction(self.noise.limit) else self
-
-    def sides(self) -> tuple[Setting, ...]:
-        """The setting and its mirror image, which is the other direction of every divergence; one if they agree."""
-        mirror = Setting(self.noise, self.shape.mirrored(), _mirrored(self.answers), self.sensitivity)
-        return (self,) if _symmetric(self) else (self, mirror)
-
-    def lines(self) -> list[Line]:
-        """The pairs to look at. A truncated Laplace law does not change beyond the ends of its support."""
-        hull = self.answers.hull
-        if hull.bounded and Fraction(hull.upper) - Fraction(hull.lower) <= Fraction(self.sensitivity):
-            found = [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
-        else:
-            found = lines(self.answers, self.sensitivity)
-        if self.shape.normalised and isinstance(self.noise, Laplace):
-            low, high = self.shape.ends
-            return [part for line in found for part in line.clipped(low, high)]
-        return found
-
-    def pairs(self) -> list[tuple[Setting, Line]]:
-        """Every direction with every line of pairs."""
-        return [(side, line) for side in self.sides() for line in side.lines()]
 
 
 @dataclass(frozen=True)
@@ -385,7 +345,7 @@ def pair_numbers(setting: Setting, pair: tuple[float, float], epsilon: float, de
     (a, b), side = pair, setting
     if a > b:
         a, b = -a, -b
-        side = Setting(setting.noise, setting.shape.mirrored(), _mirrored(setting.answers), setting.sensitivity)
+        side = Setting(setting.noise, setting.shape.mirrored(), mirrored(setting.answers), setting.sensitivity)
     line = Line(a, a, b, a)
     loss = down(refine(lambda: family(side.noise, side.shape).loss(ball(a), line.d)))
     needed = loss if delta == 0.0 else pair_epsilon(side, line, a, delta, loss if loss > 0.0 else math.inf)
@@ -396,28 +356,3 @@ def _somewhere(setting: Setting) -> tuple[float, float]:
     hull = setting.answers.hull
     start = min(max(0.0, hull.lower), hull.upper)
     return start, min(start + setting.sensitivity, hull.upper)
-
-
-def _mirrored(answers: Interval | Union) -> Interval | Union:
-    spans = [(-b, -a) for a, b in reversed(answers.spans)]
-    return Interval(*spans[0]) if isinstance(answers, Interval) else Union(*spans)
-
-
-def _symmetric(setting: Setting) -> bool:
-    """Whether mirroring changes nothing but the place: every span and point has the same centre as its mirror image."""
-    hull, shape, mirror = setting.answers.hull, setting.shape, setting.shape.mirrored()
-    ends = (hull.lower, hull.upper) if hull.bounded else shape.ends
-    if any(map(math.isinf, ends)):
-        return shape == mirror and setting.answers == _mirrored(setting.answers)
-    centre = sum(map(Fraction, ends))
-
-    def same(x: float, y: float) -> bool:
-        return x == y if math.isinf(x) or math.isinf(y) else Fraction(x) == Fraction(y) + centre
-
-    pairs = (
-        *zip(shape.spans, mirror.spans, strict=True),
-        *zip(shape.cells, mirror.cells, strict=True),
-        *zip(setting.answers.spans, _mirrored(setting.answers).spans, strict=True),
-    )
-    flat = all(same(a, c) and same(b, d) for (a, b), (c, d) in pairs)
-    return flat and all(same(a, b) for a, b in zip(shape.points, mirror.points, strict=True))
