@@ -44,7 +44,7 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@$(BIN)/python benchmarks/sampling.py
 	@$(BIN)/python benchmarks/accounting.py
 
-lint: $(FULL_STAMP) ## Style, strict types, import layers
+lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in out/site)
 	@echo "style"
 	@$(BIN)/python -m ruff check $(SOURCES)
 	@$(BIN)/python -m ruff format --check $(SOURCES)
@@ -52,6 +52,8 @@ lint: $(FULL_STAMP) ## Style, strict types, import layers
 	@$(BIN)/python -m mypy
 	@echo "import layers"
 	@$(BIN)/lint-imports
+	@echo "documentation"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff check --fix $(SOURCES)
@@ -85,5 +87,5 @@ $(DEMO_STAMP): $(NEEDS)
 	@touch $@
 
 $(FULL_STAMP): $(NEEDS)
-	$(call prepare,rangebound and its test tools,.[dev$(comma)plot$(comma)torch])
+	$(call prepare,rangebound and its test tools,.[dev$(comma)docs$(comma)plot$(comma)torch])
 	@touch $(DEMO_STAMP) $@

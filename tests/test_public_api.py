@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from types import FunctionType
 
 import pytest
@@ -230,3 +231,9 @@ def test_the_version_is_that_of_the_distribution():
     from importlib.metadata import version
 
     assert rb.__version__ == version("rangebound")
+
+
+def test_the_api_page_shows_every_name() -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in rb.__all__ if f"rangebound.{name}\n" not in page and f"`rb.{name}`" not in page]
+    assert missing == []
