@@ -377,11 +377,11 @@ def test_clamping_and_rounding_never_give_away_more_than_the_unbounded_value(wit
 Divergence = Callable[[float, float], float]
 
 
-def violations(divergence: Divergence, q: float, q1: float, q2: float) -> list[str]:
+def violations(divergence: Divergence, q: float, q1: float, q2: float, rounding: float = 1e-13) -> list[str]:
     """Where the theorem fails for q < q1 < q2: an inner pair that is farther apart than the outer one."""
     inner = {"q, q1": (q, q1), "q1, q": (q1, q), "q1, q2": (q1, q2), "q2, q1": (q2, q1)}
     outer = {"q, q1": (q, q2), "q1, q": (q2, q), "q1, q2": (q, q2), "q2, q1": (q2, q)}
-    return [name for name in inner if not divergence(*inner[name]) <= divergence(*outer[name]) * (1 + 1e-9) + 1e-13]
+    return [name for name in inner if not divergence(*inner[name]) <= divergence(*outer[name]) * (1 + 1e-9) + rounding]
 
 
 def divergences(mechanism: rb.Mechanism) -> dict[str, Divergence]:
@@ -415,7 +415,8 @@ def test_a_wider_pair_is_told_apart_more_easily_by_the_second_opinion(mechanism,
     mechanism = dataclasses.replace(mechanism, query=rb.Query(range=rb.Interval(-8, 8), sensitivity=1.0))
     plain = Plain(mechanism)
     for epsilon in (0.0, 0.5, 2.0):
-        assert violations(lambda p, q, e=epsilon: plain.stick(p, q, e) - 1e-9, *places) == []
+        # Thousands of differences of distribution functions, each off by up to an ulp of 1, over a mass of 1 % or so.
+        assert violations(lambda p, q, e=epsilon: plain.stick(p, q, e), *places, rounding=1e-10) == []
 
 
 def discrete(density: Callable[[np.ndarray, float], np.ndarray], support: np.ndarray, epsilon: float) -> Divergence:

@@ -34,7 +34,7 @@ from rangebound.support import Interval, Support, Union
 _CLOSE = 2e-10  # how far above the smallest scale the answer may be, relative
 _LARGEST_EPSILON = 1e6
 _LARGEST = 10**308
-_GLANCE = 1e-9  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
+_GLANCE = 1e-3  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
 _RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
 
 
@@ -227,9 +227,7 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
 def _by_violations(request: _Request, cap: float) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
     natural = request.query.sensitivity / request.epsilon
-    if math.isfinite(cap) and find_violation(
-        request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta
-    ):
+    if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
         return cap
     scale, low, slack = min(request.start().noise.scale, 0.999 * cap), 0.0, _CLOSE
     while True:

@@ -1,4 +1,4 @@
-"""A limit on how long a call may take, so that a hang is a failure and not a hang."""
+"""A limit on the processor time that a call may take, so that a hang is a failure and not a hang."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class _Ring(BaseException):
 
 @contextmanager
 def deadline(what: Any, seconds: float = PATIENCE_S) -> Iterator[None]:
-    """Fail if the block takes longer than `seconds`."""
+    """Fail if the block takes more than `seconds` of processor time, which a busy machine does not change."""
 
     def ring(*_: Any) -> None:
         raise _Ring
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     late = False
     try:
         yield
     except _Ring:
         late = True  # raised again below: the place where the bell rang may have no line number to report
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
     if late:
         raise TimeoutError(f"{what}: no answer after {seconds:g} s")

@@ -22,6 +22,7 @@ from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, 
 from rangebound.privacy.positions import Line
 
 CELLS, DECIDING = 8_000, 1_000
+KINKS = 32  # that are looked at before the search
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
@@ -191,15 +192,20 @@ def _of_branch(
 
 
 def look(tasks: Sequence[Task]) -> Best:
-    """The largest value at the ends of the lines, at a maximum near their middle, and where the worst may be."""
+    """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds."""
     best = Best()
     for number, task in enumerate(tasks):
         line = task.line
-        looks = {line.start, line.end, *task.objective.seeds(line)}
+        inner = [
+            x for x in (*task.objective.kinks(line)[:KINKS], *task.objective.seeds(line)) if line.start < x < line.end
+        ]
         if math.isfinite(line.start) and line.start < line.end < math.inf:
-            looks.add(climb(task, _middle(line.start, line.end)))
-        for position in filter(math.isfinite, sorted(looks)):
+            inner.append(climb(task, _middle(line.start, line.end)))
+        for position in sorted({x for x in (line.start, line.end, *inner) if math.isfinite(x)}):
             best.see(number, position, task.objective.value(ball(position), line.d))
+    if tasks and math.isfinite(best.value):
+        better = climb(tasks[best.task], best.position)
+        best.see(best.task, better, tasks[best.task].objective.value(ball(better), tasks[best.task].line.d))
     return best
 
 
