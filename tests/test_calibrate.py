@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, ClaimFalse, RangeboundError, Unsatisfiable
+from tests.crosscheck.oracle import Oracle
 
 INF = math.inf
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -157,6 +158,23 @@ def test_limited_noise_grows_until_it_reaches_the_support():
     assert known.delta(3.0) <= 1e-3
     found = rb.calibrate(noise=rb.TruncatedLaplacian, query=query, support=support, epsilon=3.0, delta=1e-3)
     assert found.noise.scale <= 1.5
+
+
+def test_limited_noise_that_just_reaches_a_union_is_not_taken_without_a_proof():
+    # At the least scales that reach the support the worst pair lies where no quick look goes.
+    query = rb.Query(range=rb.Interval(0, 38.1), sensitivity=0.71)
+    support = rb.Union((13.1, 13.4), (23.2, 25.1), (32.3, 34.6))
+    found = rb.calibrate(noise=rb.TruncatedLaplacian, query=query, support=support, epsilon=2.8, delta=3.6e-7)
+    assert found.delta(2.8) <= 3.6e-7
+    truth = Oracle(found.noise, found.support, found.bounding, 40)
+    positions = [0.01 * k for k in range(3740)]
+    assert max(truth.stick(p + 0.71, p, 2.8) for p in positions[::20] + positions[600:700]) <= 3.6e-7
+    # The control: the scale at which a quick look sees nothing gives away hundreds of times as much.
+    scale = query.sensitivity / 2.8 * 4.0
+    ratio = found.noise.limit / found.noise.scale
+    small = rb.TruncatedLaplacian(scale=scale, limit=ratio * scale)
+    assert Oracle(small, support, found.bounding, 40).stick(6.787561770766464, 6.077561770766464, 2.8) > 9e-5
+
 
 
 def test_the_metric_notion_knows_no_delta():

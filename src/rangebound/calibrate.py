@@ -235,8 +235,9 @@ def _by_violations(request: _Request, cap: float) -> float:
             return cap
         try:
             mechanism = request.mechanism(scale)
-        except ArgumentError:  # the noise no longer reaches the support: the least scale that does is the answer
-            return _first_in_reach(request, scale, 2.0 * scale)
+        except ArgumentError:  # the noise no longer reaches the support: less than the least that does is not possible
+            low, scale = scale, _first_in_reach(request, scale, 2.0 * scale)
+            continue
         # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
         search = glimpse if low == 0.0 and scale > _GLANCE * natural else find_violation
         violation = search(mechanism.setting, request.epsilon, request.delta)
@@ -256,14 +257,15 @@ def _by_violations(request: _Request, cap: float) -> float:
 
 
 def _first_in_reach(request: _Request, low: float, high: float) -> float:
-    """The least scale that is possible at all, between one that is not and one that is, and is private."""
+    """The least scale that is possible at all, between one that is not and one that is."""
     while high - low > 1e-10 * high:
         middle = 0.5 * (low + high)
         try:
-            private = find_violation(request.mechanism(middle).setting, request.epsilon, request.delta) is None
+            request.mechanism(middle)
         except ArgumentError:
-            private = False
-        low, high = (low, middle) if private else (middle, high)
+            low = middle
+        else:
+            high = middle
     return high
 
 
