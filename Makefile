@@ -87,5 +87,5 @@ $(DEMO_STAMP): $(NEEDS)
 	@touch $@
 
 $(FULL_STAMP): $(NEEDS)
-	$(call prepare,rangebound and its test tools,.[dev$(comma)docs$(comma)plot$(comma)torch])
+	$(call prepare,rangebound and its test tools,.[dev$(comma)docs$(comma)plot$(comma)spark$(comma)torch])
 	@touch $(DEMO_STAMP) $@

@@ -17,6 +17,18 @@ class ArgumentTypeError(RangeboundError, TypeError):
     """An argument has the wrong type."""
 
 
+class PlanError(ArgumentError):
+    """A release plan breaks a rule; `field` names the place in the plan, `line` the line of its text, where known."""
+
+    def __init__(self, message: str, *, field: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.line = line
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(type(self), field=self.field, line=self.line), self.args
+
+
 class Unsatisfiable(RangeboundError, ValueError):
     """No mechanism of the asked kind can give the asked guarantee, or every one does and none is the smallest."""
 
@@ -47,6 +59,10 @@ class Undecided(RangeboundError, ArithmeticError):
 
 class CertificateInvalid(RangeboundError, ValueError):
     """A certificate does not prove what it says."""
+
+
+class EngineError(RangeboundError, RuntimeError):
+    """An engine failed; the message never depends on the data."""
 
 
 class MissingExtra(RangeboundError, ImportError):

@@ -1,0 +1,152 @@
+"""Exact aggregates: what the engine counts, as coordinates that one unit can move by a known amount.
+
+Every answer but a sum is made of coordinates that never fall below zero and to which a row adds one in all. A mean has
+two: how far its rows are from the upper end of the range, and how far from the lower. One unit then moves them by at
+most its number of rows in L1, and noise on that scale protects the mean and the number of rows together, where noise on
+each would have to share the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rangebound.release.contribution import Salt
+from rangebound.release.engine import Engine
+from rangebound.release.expression import ONE
+from rangebound.release.plan import Plan, Unit
+from rangebound.release.sql import UNITS, Block, Statement, statements
+
+Key = tuple[str, ...]
+Coordinates = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What one unit can change: `cell`, the L1 distance in the coordinates of one group, and in how many `groups`."""
+
+    cell: Fraction
+    groups: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """The exact coordinates of a block, for every question and key; `units` counts owners where keys are selected."""
+
+    block: Block
+    keys: tuple[Key, ...]
+    answers: Mapping[int, Mapping[Key, Coordinates]]
+    units: Mapping[Key, int]
+
+
+def aggregate(plan: Plan, engine: Engine, salt: Salt) -> tuple[Aggregate, ...]:
+    """Run the plan's statements and bring their sums into coordinates, for every block of the plan.
+
+    Guarantee: for the same table and salt the result is the same in every engine, with any number of threads and any
+    order of rows. Public keys without rows are there too, with zeros.
+    Edge cases: the result is exact and therefore private; only noisy numbers made of it may leave the driver.
+    """
+    found = statements(plan, engine.schema(), salt, source=engine.source, dialect=engine.dialect)
+    results = [(each, engine.run(each.tree)) for each in found]
+    return tuple(_gather(plan, block, results) for block in dict.fromkeys(each.block for each in found))
+
+
+def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[tuple[Any, ...]]]]) -> Aggregate:
+    sums: dict[int, dict[Key, dict[Any, int]]] = {index: {} for index in block.questions}
+    units: dict[Key, int] = {}
+    for statement, rows in results:
+        if statement.block != block:
+            continue
+        for row in rows:
+            key = _key(block, row[: statement.key_width])
+            for index, roles in statement.columns.items():
+                if index < 0:
+                    units[key] = int(row[roles[UNITS]])
+                elif statement.bins:
+                    sums[index].setdefault(key, {})[int(row[statement.key_width])] = int(row[roles["count"]])
+                else:
+                    sums[index][key] = {role: int(row[at] or 0) for role, at in roles.items()}
+    keys = tuple(sorted(units)) if block.keys is None else block.keys
+    answers = {
+        index: {key: coordinates(plan.query[index], found.get(key, {})) for key in keys}
+        for index, found in sums.items()
+    }
+    return Aggregate(block=block, keys=keys, answers=answers, units=units)
+
+
+def _key(block: Block, parts: tuple[Any, ...]) -> Key:
+    if block.keys is None:
+        return tuple(parts)
+    return block.keys[int(parts[0])] if parts else ()
+
+
+def coordinates(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    """The coordinates of one question in one group, from the sums that the engine found there."""
+    return _COORDINATES[question.kind](question, sums)
+
+
+def _count(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    return (Fraction(sums.get("n", 0)),)
+
+
+def _sum(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    lower, upper = Fraction(question.bounds.lower), Fraction(question.bounds.upper)
+    return (lower * sums.get("n", 0) + (upper - lower) * sums.get("t", 0) / ONE,)
+
+
+def _ends(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    """Distance from the upper end and from the lower end, in widths of the range."""
+    n, t = sums.get("n", 0), sums.get("t", 0)
+    return Fraction(ONE * n - t, ONE), Fraction(t, ONE)
+
+
+def _bernstein(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    """The sums of (1 - x)^2, 2 x (1 - x) and x^2, for x from 0 to 1 over the range: they add up to the rows."""
+    n, t, q = (sums.get(role, 0) for role in "ntq")
+    return Fraction(ONE * n - 2 * t + q, ONE), Fraction(2 * (t - q), ONE), Fraction(q, ONE)
+
+
+def _bins(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    count = question.bins if question.kind == "histogram" else question.steps + 1
+    return tuple(Fraction(sums.get(at, 0), ONE) for at in range(count))
+
+
+_COORDINATES = {
+    "count": _count,
+    "count of units": _count,
+    "sum": _sum,
+    "mean": _ends,
+    "share": _ends,
+    "variance": _bernstein,
+    "standard deviation": _bernstein,
+    "histogram": _bins,
+    "quantiles": _bins,
+    "median": _bins,
+    "minimum": _bins,
+    "maximum": _bins,
+}
+
+
+def sensitivity(question: Any, unit: Unit, *, groups: float) -> Sensitivity:
+    """What one unit can change in a question's coordinates, where its grouping has `groups` groups (inf if unknown).
+
+    A unit has `rows` rows in a group and each row adds one to the coordinates in all, or a number of the column's range
+    to a sum. A unit that is replaced takes its rows out of up to `groups` groups and puts as many into as many others,
+    or into the same ones.
+
+    Guarantee: true for all pairs of neighbouring tables, exactly, since the sums are whole numbers.
+
+    >>> from rangebound.release.question import Count
+    >>> sensitivity(Count(name="visits"), Unit(column="person", rows=3, groups=2), groups=10)
+    Sensitivity(cell=Fraction(3, 1), groups=2)
+    """
+    rows = 1 if question.kind == "count of units" else unit.rows
+    touched = min(unit.groups * (2 if unit.replaced else 1), groups)
+    if question.kind == "sum":
+        lower, upper = Fraction(question.bounds.lower), Fraction(question.bounds.upper)
+        cell = max(upper, Fraction(0)) - min(lower, Fraction(0)) if unit.replaced else max(abs(lower), abs(upper))
+    else:
+        cell = Fraction(2 if unit.replaced and question.kind not in ("count", "count of units") else 1)
+    return Sensitivity(cell=rows * cell, groups=int(touched))

@@ -1,0 +1,7 @@
+"""Where the data are: an engine tells the schema of a table and runs statements on it."""
+
+from __future__ import annotations
+
+from rangebound.release.engine.engine import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,136 @@
+"""Tables on one machine: DuckDB, embedded."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+from sqlglot import exp
+
+from rangebound.errors import ArgumentError, EngineError
+from rangebound.release.plan import Source
+from rangebound.release.schema import Family, Schema
+
+_VIEW = "rangebound_source"
+_FAMILIES = {
+    **dict.fromkeys(
+        (
+            "TINYINT",
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "HUGEINT",
+            "UTINYINT",
+            "USMALLINT",
+            "UINTEGER",
+            "UBIGINT",
+            "UHUGEINT",
+        ),
+        Family.INTEGER,
+    ),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), Family.NUMBER),
+    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Family.TEXT),
+    "DATE": Family.DATE,
+    "TIMESTAMP": Family.TIMESTAMP,
+    "BOOLEAN": Family.BOOLEAN,
+}
+
+
+class DuckDB:
+    """A table in DuckDB: a CSV, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
+
+    Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
+    numbers or dates in plain notation are read as such by the statements.
+
+    >>> import pyarrow
+    >>> DuckDB(pyarrow.table({"age": [41, 27]})).schema()
+    {'age': <Family.INTEGER: 'integer'>}
+    """
+
+    dialect = "duckdb"
+
+    def __init__(self, data: Any, *, threads: int | None = None, memory: str | None = None) -> None:
+        self._connection = duckdb.connect(
+            config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        )
+        if threads is not None:
+            self._connection.execute("SET threads = ?", [threads])
+        if memory is not None:
+            self._connection.execute("SET memory_limit = ?", [memory])
+        # A column of Python objects is text: its type would otherwise be guessed from some of the rows.
+        self._connection.execute("SET pandas_analyze_sample = 0")
+        self.source = exp.to_table(_VIEW)
+        try:
+            self._attach(data)
+        except duckdb.Error:
+            raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table") from None
+
+    def _attach(self, data: Any) -> None:
+        if not isinstance(data, Source):
+            self._connection.register(_VIEW, data)
+            return
+        path = Path(data.path)
+        if not path.exists():
+            raise ArgumentError(f"source.path={data.path!r}: there is no such file")
+        if data.table is not None:
+            name = exp.to_identifier("file", quoted=True)
+            self._connection.execute(
+                f"ATTACH {exp.Literal.string(str(path)).sql('duckdb')} AS {name.sql('duckdb')} (READ_ONLY)"
+            )
+            self.source = exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
+        elif path.suffix.lower() in (".csv", ".tsv"):
+            self._csv(path)
+        elif path.suffix.lower() in (".parquet", ".pq"):
+            self._connection.read_parquet(str(path)).create_view(_VIEW)
+        else:
+            raise ArgumentError(
+                f"source.path={data.path!r}: must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
+            )
+
+    def _csv(self, path: Path) -> None:
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file, delimiter=delimiter), [])
+        if not header or len(set(header)) < len(header) or not all(header):
+            raise ArgumentError(f"source.path={str(path)!r}: the first line must name every column, each differently")
+        columns = dict.fromkeys(header, "VARCHAR")
+        options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": columns, "sep": delimiter}
+        options |= {"quotechar": '"', "escapechar": '"', "null_padding": True, "ignore_errors": True}
+        self._connection.read_csv(str(path), **options).create_view(_VIEW)
+
+    def schema(self) -> Schema:
+        """The names and families of the columns; reads no data."""
+        statement = exp.select("*").from_(self.source.copy()).limit(0)
+        try:
+            found = self._connection.sql(statement.sql(self.dialect))
+        except duckdb.Error:
+            raise EngineError(f"source={self.source.name!r}: DuckDB has no such table") from None
+        return {
+            name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER)
+            for name, kind in zip(found.columns, found.types, strict=True)
+        }
+
+    def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
+        """The rows of a statement's result."""
+        try:
+            return self._connection.execute(statement.sql(self.dialect)).fetchall()
+        except duckdb.Error:
+            raise EngineError(
+                "statement: DuckDB could not run it; its memory limit or the disk may be too small"
+            ) from None
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _shown(data: Any) -> str:
+    return repr(data.path) if isinstance(data, Source) else f"<{type(data).__name__}>"

@@ -1,0 +1,121 @@
+"""The plan of a release: where the data are, who is protected, what may be spent, what is asked."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rangebound.release.part import Name, Part, Positive, Text, _as_tuple, _no_time_of_day
+from rangebound.release.question import Question
+
+_MOST_GROUPS = 100_000
+
+
+class Source(Part):
+    """A file with the table: CSV, Parquet, or a DuckDB database and the name of a table in it."""
+
+    path: Name
+    table: Name | None = None
+
+
+class Unit(Part):
+    """Who is protected: the owner of all rows with the same value in `column`, or, without a column, the single row.
+
+    At most `groups` groups of each unit count, and `rows` rows in each of them. With `neighbours = "replace"` one unit
+    changes its rows and the number of units `size` is public; otherwise one unit comes or goes.
+
+    Edge cases: rows without an owner (NULL in `column`) do not count.
+    """
+
+    column: Name | None = None
+    rows: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    groups: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    neighbours: Literal["add or remove", "replace"] = "add or remove"
+    size: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Unit:
+        if self.column is None and (self.rows, self.groups) != (1, 1):
+            raise ValueError("rows and groups are 1 where the unit is the row; name a column to protect its owners")
+        if (self.neighbours == "replace") != (self.size is not None):
+            raise ValueError('neighbours = "replace" goes with a public size, and a size with "replace"')
+        return self
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a neighbour has one unit replaced."""
+        return self.neighbours == "replace"
+
+
+class Budget(Part):
+    """What the whole release may spend, and the account of the ledger that pays."""
+
+    epsilon: Annotated[float, Field(gt=0.0, le=100.0)]
+    delta: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
+    account: Name | None = None
+    ledger: Name | None = None
+
+
+Key = bool | int | Annotated[datetime.date, BeforeValidator(_no_time_of_day)] | Text
+Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(_as_tuple)]
+
+
+class Plan(Part):
+    """A release, written down before any data are read.
+
+    `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
+    which needs a delta. `selection` is the weight of that selection beside the weights of the questions.
+
+    Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
+
+    >>> plan = Plan.model_validate({"budget": {"epsilon": 1.0}, "query": [{"name": "visits", "kind": "count"}]})
+    >>> plan.query[0].weight
+    1.0
+    """
+
+    title: Text = ""
+    source: Source | None = None
+    unit: Unit = Unit()
+    budget: Budget
+    keys: dict[Name, Keys] = Field(default_factory=dict)
+    selection: Positive = 1.0
+    level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
+    consistent: bool = False
+    query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(_as_tuple)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Plan:
+        names = [each.name for each in self.query]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise ValueError(f"query.{index}: another query is called {name!r} too")
+        for column, keys in self.keys.items():
+            if len({canonical(each) for each in keys}) < len(keys):
+                raise ValueError(f"keys.{column}: a key is listed twice")
+            if not any(column in each.by for each in self.query):
+                raise ValueError(f"keys.{column}: no query is grouped by this column")
+        for index, each in enumerate(self.query):
+            if self.private(each.by) and self.budget.delta == 0.0:
+                unlisted = next(column for column in each.by if column not in self.keys)
+                raise ValueError(
+                    f"budget.delta: must be positive to select the keys of {unlisted!r} privately; or list them in keys"
+                )
+            if not self.private(each.by) and math.prod(len(self.keys[column]) for column in each.by) > _MOST_GROUPS:
+                raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
+            if self.unit.column is None and each.kind == "count of units":
+                raise ValueError(f"query.{index}: the unit is the row; ask for a count")
+        return self
+
+    def private(self, by: tuple[str, ...]) -> bool:
+        """Whether the keys of a grouping are selected privately."""
+        return any(column not in self.keys for column in by)
+
+
+def canonical(key: Any) -> str:
+    """A key as the text that both engines make of it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key.isoformat() if isinstance(key, datetime.date) else str(key)

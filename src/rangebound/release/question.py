@@ -1,0 +1,283 @@
+"""The questions of a plan: one model a kind, told apart by `kind`."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rangebound.release.condition import Condition
+from rangebound.release.part import (
+    HALF_LINE,
+    Bound,
+    Name,
+    Names,
+    Part,
+    Positive,
+    Range,
+    Spans,
+    _as_tuple,
+    inside,
+    number,
+    support,
+)
+from rangebound.support import Interval, Union
+
+Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_as_tuple)]
+Mechanisms = Literal[
+    "truncate Laplace",
+    "rectify Laplace",
+    "truncate Gaussian",
+    "rectify Gaussian",
+    "truncate TruncatedLaplacian",
+    "rectify TruncatedLaplacian",
+]
+_MOST_POINTS = 10_000
+
+
+class _Question(Part):
+    """What every question has: a name, a filter, grouping columns, a support for the answer, a share of the budget."""
+
+    name: Name
+    where: Conditions = ()
+    by: Names = ()
+    support: Spans | None = None
+    step: Positive | None = None
+    weight: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _support_fits(self) -> _Question:
+        if len(set(self.by)) < len(self.by):
+            raise ValueError("by: a column is named twice")
+        if self.support is not None and not inside(support(self.support), self.natural):
+            natural = self.natural
+            raise ValueError(f"support: must lie within [{natural.lower:g}, {natural.upper:g}], where the answer is")
+        return self
+
+    @property
+    def natural(self) -> Interval:
+        """Where the answer lies whatever the data."""
+        return HALF_LINE
+
+    @property
+    def allowed(self) -> Interval | Union:
+        """Where the published number lies: the support of the plan, or else all of the natural one."""
+        return self.natural if self.support is None else support(self.support)
+
+
+class _ColumnQuestion(_Question):
+    """A question about the numbers (or dates) of a column whose range is public."""
+
+    column: Name
+    range: Range
+    missing: Bound | None = None
+
+    @property
+    def bounds(self) -> Interval:
+        """The public range of the column."""
+        return Interval(number(self.range[0]), number(self.range[1]))
+
+    @property
+    def dated(self) -> bool:
+        """Whether the range was given in dates."""
+        return not isinstance(self.range[0], float)
+
+    @property
+    def filler(self) -> float:
+        """What stands for a missing value: the plan's constant, or the middle of the range."""
+        bounds = self.bounds
+        return bounds.lower + bounds.width / 2 if self.missing is None else number(self.missing)
+
+
+class Count(_Question):
+    """The number of rows."""
+
+    kind: Literal["count"] = "count"
+    mechanism: Mechanisms | None = None
+
+
+class CountUnits(_Question):
+    """The number of privacy units that have at least one row."""
+
+    kind: Literal["count of units"] = "count of units"
+    mechanism: Mechanisms | None = None
+
+
+class Sum(_ColumnQuestion):
+    """The sum of a column."""
+
+    kind: Literal["sum"] = "sum"
+    mechanism: Mechanisms | None = None
+
+    @property
+    def natural(self) -> Interval:
+        """A half-line where the column has one sign, else the line."""
+        return Interval(0.0 if self.bounds.lower >= 0 else -math.inf, 0.0 if self.bounds.upper <= 0 else math.inf)
+
+
+class Mean(_ColumnQuestion):
+    """The mean of a column."""
+
+    kind: Literal["mean"] = "mean"
+
+    @property
+    def natural(self) -> Interval:
+        """The column's range."""
+        return self.bounds
+
+
+class Variance(_ColumnQuestion):
+    """The variance of a column (of the rows themselves: divided by their number)."""
+
+    kind: Literal["variance"] = "variance"
+
+    @property
+    def natural(self) -> Interval:
+        """From a millionth of the largest possible variance (or the step) to the largest."""
+        largest = (self.bounds.width / 2) ** 2
+        return Interval(min(self.step or largest * 2.0**-20, largest / 2), largest)
+
+
+class StandardDeviation(_ColumnQuestion):
+    """The standard deviation of a column: the root of its variance."""
+
+    kind: Literal["standard deviation"] = "standard deviation"
+
+    @property
+    def natural(self) -> Interval:
+        """From a thousandth of the largest possible deviation (or the step) to the largest."""
+        largest = self.bounds.width / 2
+        return Interval(min(self.step or largest * 2.0**-10, largest / 2), largest)
+
+
+class Share(_Question):
+    """The share of the rows that meet the conditions `of` among those that meet `where`."""
+
+    kind: Literal["share"] = "share"
+    of: Annotated[Conditions, Field(min_length=1)]
+
+    @property
+    def natural(self) -> Interval:
+        """From 0 to 1."""
+        return Interval(0.0, 1.0)
+
+
+class _RankQuestion(_ColumnQuestion):
+    """A question answered by a rank: its answers are points of a public grid over the column's range."""
+
+    @model_validator(mode="after")
+    def _grid_fits(self) -> _RankQuestion:
+        if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
+            raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
+        return self
+
+    @property
+    def natural(self) -> Interval:
+        """The column's range."""
+        return self.bounds
+
+    @property
+    def grid_step(self) -> float:
+        """The distance of two points of the grid: the plan's, else a day for dates, else a thousandth of the range."""
+        width = self.bounds.width
+        return self.step or (max(1.0, math.ceil(width / _MOST_POINTS)) if self.dated else width / 1000)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the grid has."""
+        return max(1, math.floor(self.bounds.width / self.grid_step + 1e-9))
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The levels of the quantiles to publish."""
+        raise NotImplementedError
+
+
+Level = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class Quantiles(_RankQuestion):
+    """Quantiles of a column at the given levels."""
+
+    kind: Literal["quantiles"] = "quantiles"
+    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=100), BeforeValidator(_as_tuple)]
+
+    @model_validator(mode="after")
+    def _levels_rise(self) -> Quantiles:
+        if any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
+            raise ValueError("levels: must rise")
+        return self
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The levels of the plan."""
+        return self.levels
+
+
+class Median(_RankQuestion):
+    """The median of a column."""
+
+    kind: Literal["median"] = "median"
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """One half."""
+        return (0.5,)
+
+
+class Minimum(_RankQuestion):
+    """The smallest values of a column, as a low quantile: no one row decides it."""
+
+    kind: Literal["minimum"] = "minimum"
+    level: Annotated[float, Field(gt=0.0, le=0.2)] = 0.01
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The low level."""
+        return (self.level,)
+
+
+class Maximum(_RankQuestion):
+    """The largest values of a column, as a high quantile: no one row decides it."""
+
+    kind: Literal["maximum"] = "maximum"
+    level: Annotated[float, Field(ge=0.8, lt=1.0)] = 0.99
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The high level."""
+        return (self.level,)
+
+
+class Histogram(_ColumnQuestion):
+    """The number of rows in each of some bins of equal width over the column's range."""
+
+    kind: Literal["histogram"] = "histogram"
+    bins: Annotated[int, Field(ge=2, le=1000)] = 10
+
+
+ColumnQuestion = Sum | Mean | Variance | StandardDeviation | Quantiles | Median | Minimum | Maximum | Histogram
+RankQuestion = Quantiles | Median | Minimum | Maximum
+Question = Annotated[
+    Count
+    | CountUnits
+    | Sum
+    | Mean
+    | Variance
+    | StandardDeviation
+    | Share
+    | Quantiles
+    | Median
+    | Minimum
+    | Maximum
+    | Histogram,
+    Field(discriminator="kind"),
+]
+
+
+def columns_of(question: Any) -> tuple[str, ...]:
+    """The columns that a question reads, each once."""
+    conditions = (*question.where, *getattr(question, "of", ()))
+    own = (question.column,) if hasattr(question, "column") else ()
+    return tuple(dict.fromkeys((*own, *question.by, *(each.column for each in conditions))))

@@ -1,0 +1,198 @@
+"""Reading a plan: from TOML, with errors that point at the line and name the field."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rangebound import arguments
+from rangebound.errors import ArgumentTypeError, PlanError
+from rangebound.release.plan import Plan
+
+Place = tuple[str | int, ...]
+
+_LARGEST = 10_000_000
+
+
+def read_plan(path: str | Path) -> Plan:
+    """The plan in a TOML file.
+
+    Guarantee: wrong plans get one `PlanError` with the file, the line and the field of the first fault.
+    """
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as reason:
+        raise PlanError(f"path={str(file)!r}: cannot be read ({reason.strerror})", field="path") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as reason:
+        line = data.count(b"\n", 0, reason.start) + 1
+        raise PlanError(f"{file}:{line}: must be UTF-8 text", field="path", line=line) from None
+    return parse_plan(text, name=str(file))
+
+
+def parse_plan(text: str, *, name: str = "plan") -> Plan:
+    """The plan in a TOML text.
+
+    >>> parse_plan('''[budget]
+    ... epsilon = "1"
+    ... [[query]]
+    ... name = "visits"
+    ... kind = "count"
+    ... ''')
+    Traceback (most recent call last):
+    rangebound.errors.PlanError: plan:2: budget.epsilon='1': Input should be a valid number
+    """
+    arguments.instance("text", text, str, "the text of a plan")
+    if len(text) > _LARGEST:
+        raise PlanError(f"{name}: must have at most {_LARGEST} characters", field="text")
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as reason:
+        found = re.search(r"at line (\d+)", str(reason))
+        line = int(found[1]) if found else max(text.count("\n"), 1)
+        raise PlanError(f"{name}:{line}: is no TOML: {reason}", field="text", line=line) from None
+    try:
+        return Plan.model_validate(data)
+    except ValidationError as error:
+        raise _plan_error(error, name, lines(text)) from None
+
+
+def make_plan(data: Mapping[str, Any]) -> Plan:
+    """The plan in plain data, with the same errors as a file's, but for the line."""
+    if not isinstance(data, Mapping):
+        raise ArgumentTypeError(f"data={arguments.shown(data)}: must be a mapping, as a TOML file would give it")
+    try:
+        return Plan.model_validate(dict(data))
+    except ValidationError as error:
+        raise _plan_error(error, "plan", {}) from None
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON schema of a plan, for editors and checkers.
+
+    >>> sorted(plan_schema()["required"])
+    ['budget', 'query']
+    """
+    return Plan.model_json_schema(by_alias=True)
+
+
+def lines(text: str) -> dict[Place, int]:
+    """The line of every key and table of a TOML text, counted from 1.
+
+    A statement starts on a line of its own and ends where it can be read alone, so the TOML reader itself says where
+    tables, keys and values of several lines begin.
+
+    >>> lines('a.b = 1\\n[[query]]\\nname = "x"')[("query", 0, "name")]
+    3
+    """
+    rows = text.splitlines()
+    found: dict[Place, int] = {}
+    table: Place = ()
+    start = 0
+    while start < len(rows):
+        end = start + 1
+        while (statement := _statement("\n".join(rows[start:end]))) is None and end < len(rows):
+            end += 1
+        if statement:
+            kind = rows[start].lstrip()
+            if kind.startswith("["):
+                table = _numbered(_first_path(statement), found, many=kind.startswith("[["))
+                found[table] = start + 1
+            else:
+                for path in _paths(statement):
+                    found.setdefault((*table, *path), start + 1)
+        start = end
+    return found
+
+
+def _statement(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _first_path(data: Any) -> Place:
+    """The path of a table header, read on its own."""
+    path: Place = ()
+    while isinstance(data, (dict, list)) and data:
+        if isinstance(data, dict):
+            key, data = next(iter(data.items()))
+            path = (*path, key)
+        else:
+            data = data[0]
+    return path
+
+
+def _numbered(path: Place, found: dict[Place, int], *, many: bool) -> Place:
+    """A header's path with the numbers of the tables in their arrays."""
+    place: Place = ()
+    for depth, key in enumerate(path):
+        place = (*place, key)
+        count = 0
+        while (*place, count) in found:
+            count += 1
+        if depth == len(path) - 1 and many:
+            place = (*place, count)
+        elif count:
+            place = (*place, count - 1)
+    return place
+
+
+def _paths(data: Any) -> list[Place]:
+    """The paths of the keys in a value, outer ones first."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path for key, value in items for path in ((key,), *((key, *rest) for rest in _paths(value)))]
+
+
+def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> PlanError:
+    """The first fault of a plan as one of our errors."""
+    fault = error.errors(include_url=False)[0]
+    place = _place(fault["loc"])
+    message = fault["msg"].removeprefix("Value error, ")
+    rule = _RULES.get(fault["type"], message)
+    inner = re.match(r"([a-z]+(?:\.\w+)?): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
+    if inner:  # a rule about several fields says itself which one is at fault
+        place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
+    tagged = fault["type"] == "union_tag_invalid"
+    if tagged:
+        place, rule = (*place, "kind"), f"must be one of {fault['ctx']['expected_tags']}"
+    value = fault["ctx"]["tag"] if tagged else fault["input"]
+    field = _field(place)
+    whole = inner or isinstance(value, dict) or fault["type"] in ("missing", "union_tag_not_found")
+    text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
+    line = next((where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where), None)
+    if line is None and where:
+        line = 1
+    return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
+
+
+def _field(place: Place) -> str:
+    return "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".") or "plan"
+
+
+_RULES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "union_tag_not_found": 'needs a kind, such as kind = "count"',
+}
+
+
+def _place(loc: tuple[str | int, ...]) -> Place:
+    """A place without the tags and type names that the checker puts between the fields."""
+    place: list[str | int] = []
+    for depth, each in enumerate(loc):
+        tag = depth == 2 and loc[0] == "query"
+        if not tag and not (isinstance(each, str) and (each in _NOISE or "[" in each)):
+            place.append(each)
+    return tuple(place)
+
+
+_NOISE = {"float", "int", "bool", "str", "date", "tuple"}

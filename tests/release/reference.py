@@ -1,0 +1,181 @@
+"""The exact aggregates a second time: row by row in Python, from the words of the documentation, not from the SQL."""
+
+import datetime
+import hashlib
+import math
+import re
+from collections import defaultdict
+from fractions import Fraction
+from itertools import product
+
+ONE = 2**30
+PRIME = 2**31 - 1
+SIGNS = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def days(value):
+    return (value - datetime.date(1970, 1, 1)).days
+
+
+def as_number(value, dated=False):
+    """A value as a finite float, or None where it is missing."""
+    if isinstance(value, datetime.datetime):
+        value = value.date()
+    if isinstance(value, str):
+        if dated:
+            try:
+                value = (
+                    datetime.date.fromisoformat(value) if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value) else None
+                )
+            except ValueError:
+                value = None
+        elif not re.fullmatch(r"[+-]?[0-9]{1,15}([.][0-9]{1,15})?([eE][+-]?[0-9]{1,2})?", value):
+            value = None
+    if value is None:
+        return None
+    number = float(days(value)) if isinstance(value, datetime.date) else float(value)
+    return number if math.isfinite(number) else None
+
+
+def as_text(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def meets(row, conditions):
+    for each in conditions:
+        value, sign = row[each.column], each.comparison.value
+        if sign in ("missing", "present"):
+            there = value is not None if isinstance(value, str) else as_number(value) is not None
+            if there != (sign == "present"):
+                return False
+            continue
+        first = each.values[0]
+        if isinstance(first, str | bool):
+            left, right = as_text(value), [as_text(v) for v in each.values]
+        else:
+            left = as_number(value, isinstance(first, datetime.date))
+            right = [as_number(v) for v in each.values]
+        if left is None:
+            return False
+        if sign in ("in", "not in"):
+            if (left in right) != (sign == "in"):
+                return False
+        elif not SIGNS[sign](left, right[0]):
+            return False
+    return True
+
+
+def fixed(question, value):
+    lower, upper = question.bounds.lower, question.bounds.upper
+    number = as_number(value, question.dated)
+    number = question.filler if number is None else number
+    return math.floor((min(max(number, lower), upper) - lower) * (ONE / (upper - lower)) + 0.5)
+
+
+def unit_number(unit, salt):
+    if isinstance(unit, int):
+        return (
+            int(math.fmod(unit, PRIME)) + PRIME
+            if abs(unit) < 2**53
+            else (abs(unit) % PRIME) * (1 if unit > 0 else -1) + PRIME
+        )
+    return int(digest(salt, unit)[:7], 16)
+
+
+def digest(salt, *parts):
+    return hashlib.md5("\x1f".join([salt.letters, *map(as_text, parts)]).encode()).hexdigest()
+
+
+def order(unit, key, keys, salt):
+    """What a unit sorts its groups by."""
+    if keys is None:
+        return (digest(salt, unit, *key), key)
+    prime = 127 if len(keys) <= 127 else PRIME
+    a, b, c, d = salt.numbers
+    x = unit_number(unit, salt)
+    return ((1 + (a * x + b) % PRIME % (prime - 1)) * keys.index(key) + (c * x + d) % PRIME) % prime
+
+
+def aggregates(plan, rows, salt):
+    """Coordinates by question and key, and units by grouping and key where keys are private."""
+    answers, units = {}, {}
+    for index, question in enumerate(plan.query):
+        by = question.by
+        keys = None
+        if not plan.private(by):
+            keys = list(product(*([as_text(key) for key in plan.keys[column]] for column in by)))
+        cells = defaultdict(list)
+        for at, row in enumerate(rows):
+            unit = at if plan.unit.column is None else row[plan.unit.column]
+            key = tuple(as_text(row[column]) for column in by)
+            if unit is not None and None not in key and (keys is None or key in keys):
+                cells[unit, key].append(row)
+        groups = defaultdict(list)
+        for unit, key in cells:
+            groups[unit].append(key)
+        if plan.unit.column is not None:
+            for unit, own in groups.items():
+                for key in sorted(own, key=lambda key, unit=unit: order(unit, key, keys, salt))[plan.unit.groups :]:
+                    del cells[unit, key]
+        if keys is None:
+            units[by] = {key: sum(k == key for _, k in cells) for _, key in cells}
+            keys = sorted(units[by])
+        answers[index] = {
+            key: coordinates(question, plan, [c for (_, k), c in cells.items() if k == key]) for key in keys
+        }
+    return answers, units
+
+
+def coordinates(question, plan, cells):
+    total = None
+    for cell in cells:
+        kept = [row for row in cell if meets(row, question.where)]
+        share = Fraction(min(len(kept), plan.unit.rows), max(len(kept), 1))
+        part = [math.floor(each * share) for each in sums(question, kept)]
+        if question.kind == "count of units":
+            part = [min(len(kept), 1)]
+        total = part if total is None else [x + y for x, y in zip(total, part, strict=True)]
+    total = total or sums(question, [])
+    kind = question.kind
+    if kind in ("count", "count of units"):
+        return (Fraction(total[0]),)
+    if kind == "sum":
+        lower, upper = Fraction(question.bounds.lower), Fraction(question.bounds.upper)
+        return (lower * total[0] + (upper - lower) * Fraction(total[1], ONE),)
+    if kind in ("mean", "share"):
+        n, t = total
+        return Fraction(n * ONE - t, ONE), Fraction(t, ONE)
+    if kind in ("variance", "standard deviation"):
+        n, t, q = total
+        return Fraction(n * ONE - 2 * t + q, ONE), Fraction(2 * t - 2 * q, ONE), Fraction(q, ONE)
+    return tuple(Fraction(each, ONE) for each in total)
+
+
+def sums(question, rows):
+    kind = question.kind
+    if kind in ("count", "count of units"):
+        return [len(rows)]
+    if kind == "share":
+        return [len(rows), sum(ONE for row in rows if meets(row, question.of))]
+    values = [fixed(question, row[question.column]) for row in rows]
+    if kind in ("sum", "mean"):
+        return [len(rows), sum(values)]
+    if kind in ("variance", "standard deviation"):
+        return [len(rows), sum(values), sum(t * t // ONE for t in values)]
+    if kind == "histogram":
+        bins = question.bins
+        places = [min(t * bins // ONE, bins - 1) for t in values]
+    else:
+        bins = question.steps + 1
+        step = round(ONE * question.grid_step / question.bounds.width)
+        places = [min((2 * t + step) // (2 * step), bins - 1) for t in values]
+    return [sum(place == at for place in places) * ONE for at in range(bins)]

@@ -1,0 +1,295 @@
+"""Both engines against a reference in Python: the same exact numbers, whatever is in the table."""
+
+import datetime
+import random
+import warnings
+
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
+from rangebound.release.aggregate import aggregate
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.spark import Spark
+from rangebound.release.plan import Source
+from rangebound.release.reading import make_plan
+from rangebound.release.schema import Family, check_schema
+from tests.release import reference
+from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data
+
+NASTY = ["a", "c'\\", "d`; DROP TABLE x; --", 'e"', "é\u0301\n", "\u202e", ""]
+COLUMNS = [
+    ("person", pa.int64(), "bigint"),
+    ("name", pa.string(), "string"),
+    ("clinic; --", pa.string(), "string"),
+    ("ward", pa.int16(), "smallint"),
+    ("open", pa.bool_(), "boolean"),
+    ("day", pa.date32(), "date"),
+    ("wait", pa.float64(), "double"),
+    ("age", pa.int8(), "tinyint"),
+    ("score", pa.string(), "string"),
+    ("seen", pa.timestamp("us"), "timestamp"),
+]
+
+
+def make_rows(count, seed=1):
+    pick = random.Random(seed).choice
+    uniform = random.Random(seed + 1).uniform
+    odd = [None, float("nan"), float("inf"), float("-inf"), -5.0, 1e300, 0.0, -0.0, 100.0]
+    texts = ["7", " 7", "7.5", "1e1", "0x1F", "12d", "nan", "inf", "1_0", "7\n", "", None, "-3", "+4.25", "٣", "1" * 40]
+    return [
+        {
+            "person": pick([None, *range(-4, 12), 2**62 + 5, -(2**62)]),
+            "name": pick([None, "ann", "Ann", "an n", "é", "e\u0301", "", "'", "\\"]),
+            "clinic; --": pick([*NASTY, "other", None]),
+            "ward": pick([1, 2, 3, -300, None]),
+            "open": pick([True, False, None]),
+            "day": pick([None, datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(2024, 2, 29)]),
+            "wait": pick([*odd, uniform(0, 100), uniform(0, 100), uniform(0, 100)]),
+            "age": pick([None, 10, 18, 59, 60, 127, -128]),
+            "score": pick([*texts, "2024-02-29", "2023-02-29", "0000-00-00"]),
+            "seen": pick([None, datetime.datetime(2024, 2, 29, 23, 59, 59), datetime.datetime(1969, 12, 31, 12)]),
+        }
+        for _ in range(count)
+    ]
+
+
+def arrow(rows):
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind, _ in COLUMNS})
+
+
+def on_duckdb(rows, _session=None, **options):
+    return DuckDB(arrow(rows), **options)
+
+
+def on_spark(rows, session):
+    schema = ", ".join(f"`{name}` {kind}" for name, _, kind in COLUMNS)
+    return Spark(session.createDataFrame([tuple(row.values()) for row in rows], schema))
+
+
+def found(plan, engine, salt=SALT):
+    """The aggregates in the form of the reference."""
+    blocks = aggregate(plan, engine, salt)
+    answers = {index: dict(each) for block in blocks for index, each in block.answers.items()}
+    units = {block.block.by: dict(block.units) for block in blocks if block.block.keys is None}
+    return answers, units
+
+
+UNIT = {"column": "person", "rows": 2, "groups": 2}
+CLINICS = {"clinic; --": NASTY}
+CONDITIONS = [
+    {"column": "age", "is": ">", "value": 300},
+    {"column": "age", "is": "!=", "value": 18},
+    {"column": "wait", "is": "missing"},
+    {"column": "wait", "is": "present"},
+    {"column": "wait", "is": "<=", "value": 0.0},
+    {"column": "clinic; --", "is": "in", "value": [NASTY[1], NASTY[2], "' OR 1=1 --"]},
+    {"column": "clinic; --", "is": "not in", "value": [NASTY[4]]},
+    {"column": "clinic; --", "is": "==", "value": ""},
+    {"column": "open", "is": "==", "value": True},
+    {"column": "ward", "is": "==", "value": "-300"},
+    {"column": "day", "is": "<", "value": datetime.date(2024, 3, 1)},
+    {"column": "day", "is": "missing"},
+    {"column": "seen", "is": ">=", "value": datetime.date(2024, 2, 29)},
+    {"column": "score", "is": ">=", "value": 7},
+    {"column": "score", "is": "==", "value": datetime.date(2024, 2, 29)},
+]
+CONVERSIONS = [
+    {"kind": "sum", "column": "score", "range": [-10, 10], "missing": 2.5},
+    {"kind": "mean", "column": "day", "range": [datetime.date(2024, 1, 1), datetime.date(2024, 12, 31)]},
+    {"kind": "mean", "column": "seen", "range": [datetime.date(1969, 1, 1), datetime.date(2024, 12, 31)]},
+    {"kind": "mean", "column": "score", "range": [datetime.date(2020, 1, 1), datetime.date(2024, 12, 31)]},
+    {"kind": "mean", "column": "open", "range": [0, 1]},
+    {"kind": "variance", "column": "age", "range": [-1e6, 2e6], "missing": 1e9},
+]
+PLANS = {
+    "people, no groups": plan_data([], unit=UNIT),
+    "people, public keys": plan_data(["clinic; --"], unit=UNIT, keys=CLINICS),
+    "people, private keys": plan_data(["ward", "open"], KINDS[:4], unit=UNIT),
+    "rows, public keys": plan_data(
+        ["ward"], [each for each in KINDS if "units" not in each["kind"]], keys={"ward": [3, 1, 99]}
+    ),
+    "names, many keys": plan_data(
+        ["day", "ward"],
+        KINDS[:4],
+        unit={**UNIT, "column": "name"},
+        keys={"day": [datetime.date(2024, 2, 29), datetime.date(1, 1, 1)], "ward": list(range(1, 90))},
+    ),
+    "conditions": plan_data([], [{"kind": "count", "where": [each]} for each in CONDITIONS], unit={**UNIT, "rows": 50}),
+    "conversions": plan_data([], CONVERSIONS),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_duckdb_finds_what_the_reference_finds(name):
+    plan, rows = make_plan(PLANS[name]), make_rows(400)
+    with on_duckdb(rows) as engine:
+        check_schema(plan, engine.schema())
+        assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+@pytest.mark.parametrize(
+    "name", ["people, private keys", "rows, public keys", "names, many keys", "conditions", "conversions"]
+)
+def test_spark_finds_what_the_reference_finds(name, spark):
+    plan, rows = make_plan(PLANS[name]), make_rows(400)
+    engine = on_spark(rows, spark)
+    check_schema(plan, engine.schema())
+    assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+def test_spark_has_the_schema_of_duckdb(spark):
+    rows = make_rows(5)
+    assert on_spark(rows, spark).schema() == on_duckdb(rows).schema()
+
+
+def test_control_another_salt_or_another_row_gives_other_numbers():
+    plan, rows = make_plan(PLANS["people, public keys"]), make_rows(400)
+    expected = reference.aggregates(plan, rows, SALT)
+    with on_duckdb(rows) as engine:
+        assert found(plan, engine, OTHER_SALT) != expected
+    with on_duckdb(rows[1:]) as engine:
+        assert found(plan, engine) != expected
+
+
+@pytest.mark.parametrize("name", ["people, public keys", "people, private keys"])
+def test_order_of_rows_and_number_of_threads_change_nothing(name):
+    plan, rows = make_plan(PLANS[name]), make_rows(3000)
+    with on_duckdb(rows, threads=1) as engine:
+        expected = found(plan, engine)
+    shuffled = random.Random(5).sample(rows, len(rows))
+    with on_duckdb(shuffled, threads=4) as engine:
+        assert found(plan, engine) == expected
+
+
+def test_the_sorting_route_finds_what_the_bits_find(monkeypatch):
+    plan, rows = make_plan(PLANS["people, public keys"]), make_rows(1000)
+    with on_duckdb(rows) as engine:
+        expected = found(plan, engine)
+        monkeypatch.setattr("rangebound.release.sql._MASKED", 0)
+        assert found(plan, engine) == expected
+
+
+def test_a_unit_with_10000_groups_keeps_two_of_them():
+    rows = [{**row, "person": 1, "name": f"group {at}"} for at, row in enumerate(make_rows(10_000))]
+    plan = make_plan(plan_data(["name"], KINDS[:1], unit={"column": "person", "rows": 1, "groups": 2}))
+    with on_duckdb(rows) as engine:
+        (answers,), units = found(plan, engine)[0].values(), found(plan, engine)[1]
+    assert len(answers) == 2
+    assert units == {("name",): dict.fromkeys(answers, 1)}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("rows", [[], make_rows(1), [dict.fromkeys(dict(make_rows(1)[0])) for _ in range(5)]], ids=len)
+def test_empty_tables_one_row_and_nothing_but_nulls(name, rows):
+    plan = make_plan(PLANS[name])
+    with on_duckdb(rows) as engine:
+        assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+def test_files_and_frames_give_the_same_numbers(tmp_path):
+    rows = [{key: row[key] for key in ("person", "ward", "wait", "age")} for row in make_rows(200)]
+    for row in rows:  # what a CSV file can say
+        row["wait"] = (
+            None
+            if row["wait"] is None or abs(row["wait"]) > 1e9 or row["wait"] != row["wait"]
+            else round(row["wait"], 3)
+        )
+    kinds = [each for each in KINDS if each["kind"] in ("count", "sum", "mean", "median")]
+    plan = make_plan(
+        plan_data(["ward"], kinds, unit={"column": "person", "rows": 2, "groups": 2}, keys={"ward": [1, 2, 3]})
+    )
+    table = pa.Table.from_pylist(rows)
+    parquet.write_table(table, tmp_path / "visits.parquet")
+    csv.write_csv(table, tmp_path / "visits.csv")
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "visits.duckdb")) as base:
+        base.register("t", table)
+        base.execute('CREATE TABLE "odd ""name""" AS SELECT * FROM t')
+    sources = [
+        table,
+        pandas.DataFrame(
+            {
+                name: pandas.array([row[name] for row in rows], "Float64" if name == "wait" else "Int64")
+                for name in rows[0]
+            }
+        ),
+        polars.from_arrow(table),
+        Source(path=str(tmp_path / "visits.parquet")),
+        Source(path=str(tmp_path / "visits.duckdb"), table='odd "name"'),
+    ]
+    expected = reference.aggregates(plan, rows, SALT)
+    for source in sources:
+        with DuckDB(source) as engine:
+            assert found(plan, engine) == expected
+    with DuckDB(Source(path=str(tmp_path / "visits.csv"))) as engine:  # all columns are text: other units, same numbers
+        assert set(engine.schema().values()) == {Family.TEXT}
+        texts = [{**row, "person": None if row["person"] is None else str(row["person"])} for row in rows]
+        assert found(plan, engine) == reference.aggregates(plan, texts, SALT)
+
+
+def test_the_type_of_a_column_of_objects_does_not_depend_on_its_values():
+    for values in ([1, 2], ["a", 2], [None, None]):
+        with DuckDB(pandas.DataFrame({"x": pandas.Series(values, dtype=object)})) as engine:
+            assert engine.schema() == {"x": Family.TEXT}
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "word"),
+    [
+        ({"unit": {"column": "nobody"}}, "unit.column", "no such column"),
+        ({"unit": {"column": "wait"}}, "unit.column", "privacy unit"),
+        ({"query": [{"name": "n", "kind": "count", "by": ["wait"]}], "keys": {"wait": ["1"]}}, "query[0].by", "key"),
+        ({"query": [{"name": "n", "kind": "mean", "column": "day", "range": [0, 1]}]}, "query[0].column", "numbers"),
+        (
+            {"query": [{"name": "n", "kind": "count", "where": [{"column": "wait", "is": "==", "value": "x"}]}]},
+            "query[0].where",
+            "condition",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_are_named_before_data_are_read(change, field, word):
+    with on_duckdb(make_rows(1)) as engine, pytest.raises(PlanError, match=word) as caught:
+        check_schema(make_plan({**plan_data([], KINDS[:1]), **change}), engine.schema())
+    assert caught.value.field == field
+
+
+def test_bad_sources_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="no such file"):
+        DuckDB(Source(path=str(tmp_path / "none.csv")))
+    odd = tmp_path / "odd.txt"
+    odd.write_text("x")
+    with pytest.raises(ArgumentError, match=r"\.csv"):
+        DuckDB(Source(path=str(odd)))
+    (tmp_path / "bad.parquet").write_text("x")
+    with pytest.raises(EngineError, match="cannot read"):
+        DuckDB(Source(path=str(tmp_path / "bad.parquet")))
+    double = tmp_path / "double.csv"
+    double.write_text("a,a\n1,2\n")
+    with pytest.raises(ArgumentError, match="first line"):
+        DuckDB(Source(path=str(double)))
+    with pytest.raises(EngineError, match="<int>"):
+        DuckDB(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ArgumentTypeError, match="data frame"):
+            Spark(3)
+
+
+def test_a_person_level_table_of_a_real_study_goes_through():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from statsmodels.datasets import randhie
+
+        frame = randhie.load_pandas().data
+    kinds = [{"kind": "count"}, {"kind": "mean", "column": "mdvis", "range": [0, 40]}]
+    plan = make_plan(plan_data([], kinds))
+    with DuckDB(frame) as engine:
+        (count, mean), _ = (list(each.values()) for each in found(plan, engine))
+    assert count[()] == (len(frame),) == (20190,)
+    upper, lower = mean[()]
+    assert float(40 * lower / (lower + upper)) == pytest.approx(frame["mdvis"].clip(0, 40).mean(), rel=1e-7)

@@ -1,0 +1,202 @@
+"""A plan is read or refused with the line and the field; nothing else ever comes out."""
+
+import contextlib
+import datetime
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rangebound as rb
+from rangebound.errors import PlanError
+from rangebound.release import parse_plan, plan_schema, read_plan
+from rangebound.release.reading import lines, make_plan
+
+PLAN = """title = "clinics"   # a comment with [brackets] = and "quotes"
+
+[unit]
+column = "person_id"
+rows = 3
+groups = 2
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[keys]
+clinic = [
+  "north", # the [first]
+  "south",
+]
+[[query]]
+name = "visits"
+kind = "count"
+by = ["clinic"]
+where = [{column="age", is=">=", value=18}, {column="c", is="in", value=["x","y"]}]
+[[query]]
+name = "wait"
+kind = "mean"
+column = "wait"
+range = [0, 100]
+[[query]]
+name = "day"
+kind = "median"
+column = "day"
+range = [2024-01-01, 2024-12-31]
+support = [[2024-01-01, 2024-02-01], [2024-03-01, 2024-12-31]]
+"""
+
+FAULTS = [
+    ("range = [0, 100]", "range = [100, 0]", 24, "query[1].range", "below"),
+    ("range = [0, 100]", 'range = [0, "a"]', 24, "query[1].range[1]", "number"),
+    ("range = [0, 100]", "range = [0, 2024-01-01]", 24, "query[1].range", "dates"),
+    ("range = [0, 100]", "range = [0, nan]", 24, "query[1].range[1]", "finite"),
+    ("range = [0, 100]", "range = [0, 1e300]", 24, "query[1].range", "width"),
+    ("range = [0, 100]", "range = [1e15, 1000000000000000.25]", 24, "query[1].range", "narrow"),
+    ("range = [0, 100]\n", "", 20, "query[1].range", "missing"),
+    ("epsilon = 1.0", "epsilon = true", 8, "budget.epsilon", "number"),
+    ("epsilon = 1.0", "epsilon = nan", 8, "budget.epsilon", "finite"),
+    ("epsilon = 1.0", "epsilon = 0", 8, "budget.epsilon", "greater"),
+    ("epsilon = 1.0", "epsilon = '1'", 8, "budget.epsilon", "number"),
+    ("delta = 1e-6", "delta = 1.0", 9, "budget.delta", "less"),
+    ('"mean"', '"maen"', 22, "query[1].kind", "'mean'"),
+    ('kind = "mean"\n', "", 20, "query[1]", "kind"),
+    ('is=">="', 'is="=>"', 19, "query[0].where[0].is", "must be one of"),
+    ("value=18", 'value="a"', 19, "query[0].where[0]", "order"),
+    ("value=18", "value=[18]", 19, "query[0].where[0]", "list"),
+    (", value=18", "", 19, "query[0].where[0]", "needs a value"),
+    ("rows = 3", "rows = 0", 5, "unit.rows", "greater"),
+    ("rows = 3", "rows = 3.5", 5, "unit.rows", "integer"),
+    ('"south"', '"north"', 11, "keys.clinic", "twice"),
+    ('"south",', '"south", 1.5', 11, "keys.clinic[2]", "valid"),
+    ("by = [", "buy = [", 18, "query[0].buy", "not known"),
+    ('by = ["clinic"]', 'by = ["clinic", "ward"]\nweight = 0', 19, "query[0].weight", "greater"),
+    ('column = "person_id"\n', "", 3, "unit", "row"),
+    ("groups = 2", 'groups = 2\nneighbours = "replace"', 3, "unit", "size"),
+    ('"visits"', '"wait"', 20, "query[1]", "another"),
+    ("support = [[2024-01-01", "support = [[2023-01-01", 30, "query[2].support", "within"),
+    ("2024-02-01]", "2024-06-01]", 30, "query[2].support", "overlap"),
+    ("2024-02-01]", "2024-02-01T10:00:00]", 30, "query[2].support[0][1]", "time of day"),
+    ('[[query]]\nname = "wait"', '[[query]]\nname = "w\\u0000"', 21, "query[1].name", "code 0"),
+    ("delta = 1e-6", "delta == 1", 9, "text", "TOML"),
+]
+
+
+def test_a_plan_is_read():
+    plan = parse_plan(PLAN)
+    assert plan.unit.rows == 3
+    assert plan.keys == {"clinic": ("north", "south")}
+    assert plan.query[0].where[1].values == ("x", "y")
+    assert plan.query[2].allowed == rb.Union((19723, 19754), (19783, 20088))
+    assert plan.query[2].range[0] == datetime.date(2024, 1, 1)
+
+
+@pytest.mark.parametrize(("good", "bad", "line", "field", "word"), FAULTS)
+def test_an_error_points_at_the_line_and_names_the_field(good, bad, line, field, word):
+    assert good in PLAN
+    with pytest.raises(PlanError) as caught:
+        parse_plan(PLAN.replace(good, bad), name="plan.toml")
+    error = caught.value
+    assert (error.line, error.field) == (line, field)
+    assert str(error).startswith(f"plan.toml:{line}: ")
+    assert word in str(error)
+
+
+def test_an_error_survives_pickling():
+    error = PlanError("plan:3: unit: wrong", field="unit", line=3)
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.args, again.field, again.line) == (error.args, "unit", 3)
+
+
+def test_plain_data_get_the_same_errors_without_a_line():
+    with pytest.raises(PlanError, match=r"plan: budget\.epsilon=-1") as caught:
+        make_plan({"budget": {"epsilon": -1}, "query": [{"name": "n", "kind": "count"}]})
+    assert caught.value.line is None
+
+
+def test_private_keys_need_a_delta():
+    with pytest.raises(PlanError, match="privately") as caught:
+        parse_plan(PLAN.replace("delta = 1e-6", "").replace('by = ["clinic"]', 'by = ["clinic", "ward"]'))
+    assert caught.value.field == "budget.delta"
+
+
+def test_a_file_that_cannot_be_read_is_a_plan_error(tmp_path):
+    with pytest.raises(PlanError, match="cannot be read"):
+        read_plan(tmp_path / "missing.toml")
+    odd = tmp_path / "odd.toml"
+    odd.write_bytes(b"title = 'x'\n\xff")
+    with pytest.raises(PlanError, match="UTF-8") as caught:
+        read_plan(odd)
+    assert caught.value.line == 2
+
+
+def test_the_lines_of_all_keys_are_found():
+    found = lines(
+        'a.b = 1\n"x y".z = """\n[no]\n"""\n[[query]]\nname = "x"\n[query.inner]\nk = {p = 1}\n[[query]]\nq=[\n1]\nr=2'
+    )
+    assert found[("a", "b")] == 1
+    assert found[("x y", "z")] == 2
+    assert found[("query", 0)] == 5
+    assert found[("query", 0, "name")] == 6
+    assert found[("query", 0, "inner", "k", "p")] == 8
+    assert found[("query", 1)] == 9
+    assert found[("query", 1, "r")] == 12
+    assert ("no",) not in found
+
+
+def test_the_schema_is_json_and_names_every_kind():
+    text = json.dumps(plan_schema())
+    for kind in ("count of units", "standard deviation", "histogram", "quantiles", "maximum"):
+        assert f'"{kind}"' in text
+
+
+def accepts_or_refuses(text):
+    try:
+        parse_plan(text)
+    except PlanError:
+        return False
+    return True
+
+
+@given(st.text())
+def test_any_text_is_a_plan_or_a_plan_error(text):
+    accepts_or_refuses(text)
+
+
+LINES = PLAN.splitlines()
+
+
+@given(st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(LINES) | st.text(max_size=20)), max_size=4))
+def test_a_plan_with_lines_changed_is_a_plan_or_a_plan_error(changes):
+    rows = list(LINES)
+    for at, row in changes:
+        rows[at] = row
+    accepts_or_refuses("\n".join(rows))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates() | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.sampled_from(["unit", "budget", "keys", "query", "source", "level", "consistent", "selection", "title"]),
+    VALUES,
+    st.sampled_from(["name", "kind", "by", "where", "range", "column", "support", "step", "weight", "missing", "of"]),
+    VALUES,
+)
+def test_any_value_in_any_field_is_a_plan_or_a_plan_error(part, value, field, inner):
+    query = {"name": "n", "kind": "mean", "column": "c", "range": [0, 1], field: inner}
+    for data in (
+        {"budget": {"epsilon": 1.0}, "query": [query]},
+        {"budget": {"epsilon": 1.0}, "query": [], part: value},
+    ):
+        with contextlib.suppress(PlanError):
+            make_plan(data)
+
+
+def test_control_the_plan_itself_is_accepted_and_a_broken_one_is_not():
+    assert accepts_or_refuses(PLAN)
+    assert not accepts_or_refuses(PLAN.replace("epsilon", "epsilom"))
