@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from rangebound.cli import account, ledger
+from rangebound.cli import account, ledger, plan, release
 from rangebound.errors import RangeboundError
 
 # Plain help: Rich would take longer to load than everything else.
@@ -20,6 +20,10 @@ app = typer.Typer(
 )
 app.add_typer(ledger.app, name="ledger")
 app.command("account")(account.account)
+app.add_typer(plan.app, name="plan")
+app.command()(release.release)
+app.command()(release.verify)
+app.command()(release.demo)
 
 _UsageError = typer.BadParameter.__mro__[2]  # the base of all errors in a command line; Typer has no public name for it
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +13,9 @@ from rich.text import Text
 
 from rangebound.accounting.record import Account, Record
 from rangebound.accounting.verify import Report
+
+if TYPE_CHECKING:
+    from rangebound.release.result import Release
 
 _PIPE = 200  # columns, where there is no screen to fit
 
@@ -51,6 +54,26 @@ def report(found: Report, *, as_json: bool) -> None:
         *([f"the clock was set back before entry {back}"] if back else []),
         f"head {found.head}",
     )
+
+
+def fact(data: dict[str, Any], words: str, *, as_json: bool) -> None:
+    """A few facts, in words or as JSON."""
+    if as_json:
+        return _print_json(data)
+    sys.stdout.write(words + "\n")
+
+
+def table(release: Release, *, as_json: bool) -> None:
+    """A published table."""
+    rows = release.rows()
+    if as_json:
+        return _print_json({"rows": rows, "certificate": json.loads(release.certificate)})
+    shown = [name for name in (rows[0] if rows else ()) if name not in ("mechanism", "delta", "rank_error")]
+    found = _table(*shown)
+    for row in rows:
+        cells = (row["date"] if name == "value" and row["date"] else row[name] for name in shown)
+        _add(found, *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells))
+    _print(found)
 
 
 def findings(found: tuple[str, ...]) -> None:

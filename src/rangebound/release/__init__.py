@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from rangebound.release.certificate import Checked, check_certificate
 from rangebound.release.plan import Budget, Plan, Source, Unit
-from rangebound.release.reading import parse_plan, plan_schema, read_plan
+from rangebound.release.reading import make_plan, parse_plan, plan_schema, read_plan
+from rangebound.release.result import Release
+from rangebound.release.run import release
+from rangebound.release.words import explain
 
-__all__ = ["Budget", "Plan", "Source", "Unit", "parse_plan", "plan_schema", "read_plan"]
+__all__ = [
+    "Budget",
+    "Checked",
+    "Plan",
+    "Release",
+    "Source",
+    "Unit",
+    "check_certificate",
+    "explain",
+    "make_plan",
+    "parse_plan",
+    "plan_schema",
+    "read_plan",
+    "release",
+]

@@ -152,10 +152,14 @@ class StandardDeviation(_ColumnQuestion):
 
 
 class Share(_Question):
-    """The share of the rows that meet the conditions `of` among those that meet `where`."""
+    """The share of the rows that meet the conditions `of` among those that meet `where`.
+
+    Shares with the same `partition` are made to add up to 1 where the plan asks for consistent numbers.
+    """
 
     kind: Literal["share"] = "share"
     of: Annotated[Conditions, Field(min_length=1)]
+    partition: Name | None = None
 
     @property
     def natural(self) -> Interval:

@@ -1,0 +1,51 @@
+"""`rangebound plan`: check a plan, say it in words, export its schema."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# The rooms below are loaded by the commands that need them, so that help comes at once.
+app = typer.Typer(help="Plans of releases.", add_completion=False, rich_markup_mode=None)
+
+File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def check(plan: File, json: Json = False) -> None:
+    """Check a plan, and the columns of its table where it names one; read no data."""
+    from rangebound.cli import show
+    from rangebound.release import read_plan
+    from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.schema import check_schema
+
+    found = read_plan(plan)
+    if found.source is not None:
+        with DuckDB(found.source) as engine:
+            check_schema(found, engine.schema())
+    show.fact({"ok": True, "queries": len(found.query)}, f"ok: {len(found.query)} queries", as_json=json)
+
+
+@app.command()
+def explain(plan: File, json: Json = False) -> None:
+    """Say a plan in words, with the expected error of every number and the cost; read no data."""
+    from rangebound.cli import show
+    from rangebound.release import explain as words
+    from rangebound.release import read_plan
+
+    text = words(read_plan(plan))
+    show.fact({"explained": text}, text, as_json=json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of plans."""
+    import json
+
+    from rangebound.release import plan_schema
+
+    sys.stdout.write(json.dumps(plan_schema(), indent=1) + "\n")

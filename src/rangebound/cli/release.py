@@ -1,0 +1,133 @@
+"""`rangebound release`, `verify` and `demo`: publish a table, check one, see one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rangebound.accounting.ledger import Ledger
+    from rangebound.release import Plan, Release
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Out = Annotated[
+    list[Path] | None,
+    typer.Option("--output", "-o", help="Files to write: .csv, .parquet, .json, .html.", show_default=False),
+]
+
+
+def release(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")],
+    request: Annotated[
+        str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; else the one that the plan names.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    output: Out = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Where to write the certificate.", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", show_default=False)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Publish the table of a plan, charged to a ledger first."""
+    from rangebound.cli import show
+    from rangebound.release import explain, read_plan
+    from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.schema import check_schema
+
+    found = read_plan(plan)
+    if found.source is None:
+        raise typer.BadParameter("the plan names no source", param_hint="PLAN")
+    with DuckDB(found.source, threads=threads, memory=memory) as engine:
+        if dry_run:
+            check_schema(found, engine.schema())
+            text = explain(found)
+            return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
+        book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
+        if book is None or request is None:
+            raise typer.BadParameter("a release needs a ledger and a request; --dry-run needs neither")
+        with _opened(book, key) as opened:
+            made = _made(found, engine, opened, request, quiet=json)
+    _write(made, output or [], certificate)
+    return show.table(made, as_json=json)
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(help="The certificate.")],
+    published: Annotated[Path, typer.Argument(help="The published .json file.")],
+    json: Json = False,
+) -> None:
+    """Check a release's certificate against the bytes that were published."""
+    from rangebound.cli import show
+    from rangebound.release import check_certificate
+
+    found = check_certificate(certificate.read_text(encoding="utf-8"), published.read_bytes())
+    facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
+    words = f"ok: {found.numbers} numbers, epsilon {found.epsilon:g}, delta {found.delta:g}"
+    show.fact(facts, words, as_json=json)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to write the table, the ledger and the report.")] = Path(
+        "out/demo"
+    ),
+    json: Json = False,
+) -> None:
+    """Release a made-up table of clinic visits, with a fresh ledger; writes an HTML report."""
+    import secrets
+
+    from rangebound.accounting.ledger import Ledger
+    from rangebound.cli import show
+    from rangebound.release import Source, parse_plan
+    from rangebound.release import demo as clinic
+    from rangebound.release.engine.duckdb import DuckDB
+
+    place = folder / secrets.token_hex(4)
+    place.mkdir(parents=True)
+    (place / "visits.csv").write_text(clinic.table(), encoding="utf-8")
+    (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
+    plan = parse_plan(clinic.plan())
+    with Ledger.create(place / "clinics.ledger") as ledger, DuckDB(Source(path=str(place / "visits.csv"))) as engine:
+        ledger.open_account("clinics", epsilon=repr(plan.budget.epsilon))
+        made = _made(plan, engine, ledger, "demo", quiet=json)
+    _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
+    show.table(made, as_json=json)
+    if not json:
+        sys.stdout.write(f"report in {place / 'report.html'}\n")
+
+
+def _opened(path: Path, key: Path | None) -> Ledger:
+    from rangebound.accounting.ledger import Ledger
+
+    return Ledger.open(path, key=key)
+
+
+def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool) -> Release:
+    """The release, with what is being done shown on a terminal; how long it takes depends on the data and is shown
+    to the custodian alone."""
+    from rich.console import Console
+
+    from rangebound.release import release as run
+
+    console = Console(stderr=True, quiet=quiet)
+    with console.status("reading the plan") as status:
+        return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+
+
+def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:
+    for path in outputs:
+        made.write(path)
+    if certificate is not None:
+        certificate.write_text(made.certificate, encoding="utf-8")

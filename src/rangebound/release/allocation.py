@@ -1,0 +1,90 @@
+"""Who gets which part of the budget: by weight to questions and selections, then evenly to the groups a unit is in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rangebound.release.aggregate import Sensitivity, sensitivity
+from rangebound.release.plan import Plan
+from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
+from rangebound.release.sql import blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit is in.
+
+    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget.
+    """
+
+    epsilon: float
+    delta: float
+    groups: int
+    parts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """The shares of all questions, and of the selection of keys of the blocks that need one."""
+
+    questions: Mapping[int, Share]
+    selections: Mapping[tuple[str, ...], Share]
+    sensitivities: Mapping[int, Sensitivity]
+
+
+def allocate(plan: Plan) -> Allocation:
+    """Split the plan's budget.
+
+    Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
+    ones that can use it.
+
+    Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic.
+    """
+    private = [block for block in blocks(plan) if block.keys is None]
+    weights = {index: Fraction(each.weight) for index, each in enumerate(plan.query)}
+    selection = Fraction(plan.selection)
+    total = sum(weights.values(), Fraction(0)) + selection * len(private)
+    users = [index for index, each in enumerate(plan.query) if isinstance(each, Count | CountUnits | Sum)]
+    slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
+    epsilon, delta = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
+
+    def share(weight: Fraction, groups: int, parts: int, *, slackened: bool) -> Share:
+        times = groups * parts
+        part = delta * weight / slack / times if slackened and slack else Fraction(0)
+        return Share(epsilon=_down(epsilon * weight / total / times), delta=_down(part), groups=groups, parts=parts)
+
+    found = {
+        index: sensitivity(each, plan.unit, groups=_groups(plan, each.by)) for index, each in enumerate(plan.query)
+    }
+    questions = {}
+    for index, each in enumerate(plan.query):
+        parts = len(each.asked) if isinstance(each, RankQuestion) else 1
+        questions[index] = share(weights[index], found[index].groups, parts, slackened=index in users)
+    most = plan.unit.groups * (2 if plan.unit.replaced else 1)
+    selections = {block.by: share(selection, most, 1, slackened=True) for block in private}
+    return Allocation(questions=questions, selections=selections, sensitivities=found)
+
+
+def _groups(plan: Plan, by: tuple[str, ...]) -> float:
+    """How many groups a grouping has; what is not public is taken as infinitely many."""
+    return math.inf if plan.private(by) else math.prod(len(plan.keys[column]) for column in by)
+
+
+def _down(value: Fraction) -> float:
+    """The double next below, or equal."""
+    number = float(value)
+    return number if Fraction(number) <= value else math.nextafter(number, 0.0)
+
+
+def spent(plan: Plan, allocation: Allocation) -> tuple[Fraction, Fraction]:
+    """What a unit can lose in all, exactly: at most the budget."""
+    shares: list[Any] = [*allocation.questions.values(), *allocation.selections.values()]
+    times = [each.groups * each.parts for each in shares]
+    return (
+        sum((Fraction(each.epsilon) * n for each, n in zip(shares, times, strict=True)), Fraction(0)),
+        sum((Fraction(each.delta) * n for each, n in zip(shares, times, strict=True)), Fraction(0)),
+    )

@@ -1,0 +1,129 @@
+"""The noise, in the driver: exact coordinates in, numbers to publish out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rangebound.release import rank, selection
+from rangebound.release.aggregate import Aggregate, Coordinates, Key
+from rangebound.release.allocation import Allocation
+from rangebound.release.estimate import Estimate, estimate, nearest
+from rangebound.release.mechanisms import Noise
+from rangebound.release.plan import Plan
+from rangebound.release.question import Count, CountUnits, Histogram, Sum
+from rangebound.sampling.entropy import SecureSource
+
+Numbers = dict[str, tuple[Estimate, float | None]]
+"""Published numbers by the name of their part, with their rank error where they have one."""
+
+_SOURCE = SecureSource()
+
+
+def bits(count: int) -> int:
+    """So many secure random bits, as an integer."""
+    words = -(-count // 64)
+    value = 0
+    for _ in range(words):
+        value = value << 64 | _SOURCE.word()
+    return value >> (64 * words - count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One published number: whose it is, what it is, and what it cost."""
+
+    question: int
+    key: Key
+    part: str
+    value: float
+    lower: float
+    upper: float
+    epsilon: float
+    delta: float
+    rank_error: float | None = None
+
+
+def keys_of(found: Aggregate, allocation: Allocation) -> tuple[Key, ...]:
+    """The keys to publish: the public ones, or those that are selected by chance and by their number of units."""
+    if found.block.keys is not None:
+        return found.keys
+    share = allocation.selections[found.block.by]
+    chances = selection.keep_probabilities(share.epsilon, share.delta)
+    return tuple(selection.select(found.units, chances, bits))
+
+
+def answers(plan: Plan, found: Aggregate, allocation: Allocation, noises: Mapping[int, Noise | None]) -> list[Cell]:
+    """Every number of a block, drawn once.
+
+    Guarantee: what is returned is private at the allocation's shares and lies in its support; it and nothing else may
+    be published. How many numbers there are depends on public facts and on selected keys alone.
+    """
+    keys = keys_of(found, allocation)
+    cells: list[Cell] = []
+    for index in found.block.questions:
+        share = allocation.questions[index]
+        truths = [found.answers[index][key] for key in keys]
+        for key, numbers in zip(keys, _published(plan, index, truths, allocation, noises[index]), strict=True):
+            for part, (each, error) in numbers.items():
+                facts: dict[str, Any] = {"epsilon": share.epsilon, "delta": share.delta, "rank_error": error}
+                cells.append(Cell(question=index, key=key, part=part, **vars(each), **facts))
+    return cells
+
+
+def _published(
+    plan: Plan, index: int, truths: list[Coordinates], allocation: Allocation, noise: Noise | None
+) -> list[Numbers]:
+    """The published numbers of one question in all groups, drawn together."""
+    question: Any = plan.query[index]
+    if noise is None:
+        return [_ranks(plan, index, truth, allocation) for truth in truths]
+    if not truths:
+        return []
+    single = isinstance(question, Count | CountUnits | Sum | Histogram)
+    level = plan.level if single else 1.0 - (1.0 - plan.level) / len(truths[0])
+    exact = np.array([[noise.truth(each) for each in truth] for truth in truths])
+    published = noise.mechanism.release(exact, step=noise.step)
+    lower, upper = noise.mechanism.confidence_interval(published, level, step=noise.step)
+    found = []
+    for values, low, high in zip(published.tolist(), lower.tolist(), upper.tolist(), strict=True):
+        if single:
+            found.append(_separate(question, values, low, high))
+        else:
+            found.append({"": (estimate(question, values, list(zip(low, high, strict=True))), None)})
+    return found
+
+
+def _separate(question: Any, values: list[float], lower: list[float], upper: list[float]) -> Numbers:
+    """Coordinates that are published as they are: a count, a sum, or the bins of a histogram."""
+    if not isinstance(question, Histogram):
+        return {"": (Estimate(value=values[0], lower=lower[0], upper=upper[0]), None)}
+    whole = [nearest(value, question.allowed, question.step or 1.0) for value in values]
+    triples = zip(bin_names(question), whole, lower, upper, strict=True)
+    return {name: (Estimate(value=value, lower=low, upper=high), None) for name, value, low, high in triples}
+
+
+def bin_names(question: Histogram) -> list[str]:
+    """The bins of a histogram in words."""
+    edges = [question.bounds.lower + question.bounds.width * at / question.bins for at in range(question.bins + 1)]
+    return [f"{a:g} to {b:g}" for a, b in pairwise(edges)]
+
+
+def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -> Numbers:
+    """Quantiles, each by a draw of its own."""
+    question: Any = plan.query[index]
+    share, cell = allocation.questions[index], allocation.sensitivities[index].cell
+    places, points = rank.candidates(question), rank.grid(question)
+    found: Numbers = {}
+    for level in question.asked:
+        speed = rank.rate(level, cell, share.epsilon)
+        misses = rank.misses(truth, level)
+        place = places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]
+        hull = question.allowed.hull
+        number = Estimate(value=points[place], lower=hull.lower, upper=hull.upper)
+        found[f"{level:g}"] = (number, rank.rank_error(question, speed, plan.level))
+    return found

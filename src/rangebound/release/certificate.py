@@ -1,0 +1,140 @@
+"""The certificate of a release: what was published, by which mechanisms, at what cost; and the check of all that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rangebound.errors import CertificateInvalid, RangeboundError
+from rangebound.mechanism import Mechanism
+from rangebound.release.allocation import Allocation, allocate, spent
+from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.plan import Plan
+from rangebound.release.question import RankQuestion
+from rangebound.release.result import Release, plan_json, sha256
+
+FORMAT = "rangebound release certificate 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Where the ledger keeps the charge: the account, the request, and the ledger's head once it was published."""
+
+    account: str
+    request: str
+    head: str
+
+
+def write_certificate(
+    release: Release, allocation: Allocation, noises: dict[int, Noise | None], entry: Entry | None
+) -> str:
+    """The certificate of a release as JSON."""
+    plan = release.plan
+    parts = []
+    for index, question in enumerate(plan.query):
+        share, noise, found = allocation.questions[index], noises[index], allocation.sensitivities[index]
+        parts.append(
+            {
+                "query": question.name,
+                "mechanism": noise.mechanism.to_dict() if noise else "exponential",
+                "sensitivity": str(found.cell),
+                "groups": share.groups,
+                "parts": share.parts,
+                "epsilon": share.epsilon,
+                "delta": share.delta,
+            }
+        )
+    selections = [
+        {"by": list(by), "groups": share.groups, "epsilon": share.epsilon, "delta": share.delta}
+        for by, share in allocation.selections.items()
+    ]
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "plan": sha256(plan_json(plan).encode()),
+        "published": sha256(release.to_bytes()),
+        "epsilon": plan.budget.epsilon,
+        "delta": plan.budget.delta,
+        "queries": parts,
+        "selections": selections,
+        "ledger": vars(entry) if entry else None,
+    }
+    return json.dumps(data, indent=1, sort_keys=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a check of a certificate has found to be true."""
+
+    epsilon: float
+    delta: float
+    numbers: int
+    entry: Entry | None
+
+
+def check_certificate(certificate: str, published: bytes) -> Checked:
+    """Check a certificate against the bytes that were published.
+
+    The hashes must match; the budget, split again from the plan, must give the same shares and sensitivities; each
+    mechanism must be as private as its share says, by its own worst case; every number must lie in its support.
+
+    Guarantee: raises `CertificateInvalid` unless all of that holds. It cannot see the data: that the numbers were drawn
+    from them by these mechanisms is what the custodian says.
+    """
+    try:
+        data = json.loads(certificate)
+        release = Release.from_bytes(published)
+        stated = (data["format"], data["plan"], data["published"], data["epsilon"], data["delta"])
+        queries, selections, entry = data["queries"], data["selections"], data["ledger"]
+        found = Entry(**entry) if entry else None
+    except (ValueError, KeyError, TypeError, RangeboundError):
+        raise CertificateInvalid("certificate: cannot be read") from None
+    plan = release.plan
+    budget = plan.budget
+    _demand(stated[0] == FORMAT, "format", "is not known here")
+    _demand(stated[1] == sha256(plan_json(plan).encode()), "plan", "is not the plan of the published table")
+    _demand(stated[2] == sha256(published), "published", "is not the hash of the published bytes")
+    _demand(stated[3:] == (budget.epsilon, budget.delta), "epsilon", "is not the budget of the plan")
+    allocation = allocate(plan)
+    total = spent(plan, allocation)
+    _demand(total[0] <= Fraction(budget.epsilon) and total[1] <= Fraction(budget.delta), "epsilon", "is overspent")
+    _demand(len(queries) == len(plan.query), "queries", "are not those of the plan")
+    for index, part in enumerate(queries):
+        _check_part(plan, index, part, allocation)
+    shares = [
+        {"by": list(by), "groups": each.groups, "epsilon": each.epsilon, "delta": each.delta}
+        for by, each in allocation.selections.items()
+    ]
+    _demand(selections == shares, "selections", "are not those of the plan")
+    for cell in release.cells:
+        question: Any = plan.query[cell.question]
+        inside = any(lower <= cell.value <= upper for lower, upper in question.allowed.spans)
+        _demand(inside, f"queries[{cell.question}]", "has published a number outside its support")
+    return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=found)
+
+
+def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Allocation) -> None:
+    share, place = allocation.questions[index], f"queries[{index}]"
+    cell = allocation.sensitivities[index].cell
+    facts = {"sensitivity": str(cell), "groups": share.groups, "parts": share.parts}
+    facts |= {"epsilon": share.epsilon, "delta": share.delta, "query": plan.query[index].name}
+    _demand(all(part.get(name) == fact for name, fact in facts.items()), place, "is not what the plan gives")
+    if isinstance(plan.query[index], RankQuestion):
+        _demand(part.get("mechanism") == "exponential", place, "needs the exponential mechanism")
+        return
+    try:
+        mechanism = Mechanism.from_dict(part["mechanism"])
+    except (RangeboundError, KeyError, TypeError):
+        raise CertificateInvalid(f"{place}: has no mechanism that can be read") from None
+    noise = noise_for(plan, index, allocation)
+    assert noise is not None
+    _demand(mechanism == noise.mechanism, place, "has another mechanism than the plan gives")
+    _demand(Fraction(mechanism.query.sensitivity) >= cell, place, "has a sensitivity that is too small")
+    private = mechanism.epsilon(share.delta) <= share.epsilon * (1 + 1e-6)
+    _demand(private, place, "has a mechanism that is less private than it says")
+
+
+def _demand(holds: bool, place: str, otherwise: str) -> None:
+    if not holds:
+        raise CertificateInvalid(f"{place}: {otherwise}")

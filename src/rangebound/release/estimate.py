@@ -1,0 +1,110 @@
+"""From noisy coordinates to the number that was asked for: post-processing, always inside the support."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rangebound.support import Interval, Union
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number to publish, and an interval for the true one."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+def nearest(value: float, support: Interval | Union, step: float | None) -> float:
+    """The point of the support that is nearest to a number, on a multiple of the step where a span has one near there.
+
+    >>> nearest(4.4, Union((0, 3), (5, 9)), 2.0)
+    5.0
+    """
+
+    def within(lower: float, upper: float) -> float:
+        held = min(max(value, lower), upper)
+        if step is None or not math.isfinite(held):
+            return held
+        per_unit = round(1.0 / step)  # steps such as 0.1 have no double, but their tenfold has
+        tidy = per_unit > 0 and math.isclose(per_unit * step, 1.0, rel_tol=1e-12)
+        rounded = round(held * per_unit) / per_unit if tidy else round(held / step) * step
+        return (
+            rounded if lower <= rounded <= upper else held if held in (lower, upper) else _closest(held, lower, upper)
+        )
+
+    return min((within(*span) for span in support.spans), key=lambda point: abs(point - value))
+
+
+def _closest(value: float, lower: float, upper: float) -> float:
+    return lower if value - lower <= upper - value else upper
+
+
+def estimate(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> Estimate:
+    """The answer of a mean, share, variance or deviation from its noisy coordinates and their intervals.
+
+    Guarantee: the value lies in the support and on the step; if every interval holds its true coordinate, then the
+    result's interval holds the true answer.
+    """
+    value, (lower, upper) = _KINDS[question.kind](question, noisy, intervals)
+    hull = question.allowed.hull
+    return Estimate(
+        value=nearest(value, question.allowed, question.step),
+        lower=min(max(lower, hull.lower), hull.upper),
+        upper=min(max(upper, hull.lower), hull.upper),
+    )
+
+
+def _ratio(part: float, rest: float, empty: float) -> float:
+    """part / (part + rest), with `empty` where both are zero; an infinite one outweighs the other."""
+    if math.isinf(part):
+        return 1.0 if math.isfinite(rest) else empty
+    return part / (part + rest) if part + rest > 0.0 else empty
+
+
+def _fraction(noisy: Sequence[float], intervals: Sequence[Pair], at: int) -> tuple[float, Pair]:
+    """Coordinate `at` as a fraction of all of them, with the interval of that."""
+    rest = sum(noisy) - noisy[at]
+    least = sum(lower for lower, _ in intervals) - intervals[at][0]
+    most = sum(upper for place, (_, upper) in enumerate(intervals) if place != at)
+    return (
+        _ratio(noisy[at], max(rest, 0.0), 1.0 / len(noisy)),
+        (_ratio(intervals[at][0], most, 0.0), _ratio(intervals[at][1], max(least, 0.0), 1.0)),
+    )
+
+
+def _mean(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> tuple[float, Pair]:
+    lower, upper = (question.bounds.lower, question.bounds.upper) if question.kind == "mean" else (0.0, 1.0)
+    share, (least, most) = _fraction(noisy, intervals, 1)
+    width = upper - lower
+    return lower + width * share, (lower + width * least, lower + width * most)
+
+
+def _variance(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> tuple[float, Pair]:
+    """E x^2 - (E x)^2 for x from 0 to 1, where E x^2 is the third fraction and E x that and half the second."""
+    middle, middles = _fraction(noisy, intervals, 1)
+    square, squares = _fraction(noisy, intervals, 2)
+    value = square - (square + middle / 2) ** 2
+    means = (squares[0] + middles[0] / 2, min(squares[1] + middles[1] / 2, 1.0))
+    scale = question.bounds.width**2
+    least, most = squares[0] - means[1] ** 2, squares[1] - means[0] ** 2
+    return scale * max(value, 0.0), (scale * max(least, 0.0), scale * max(min(most, 0.25), 0.0))
+
+
+def _deviation(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> tuple[float, Pair]:
+    value, (lower, upper) = _variance(question, noisy, intervals)
+    return math.sqrt(value), (math.sqrt(lower), math.sqrt(upper))
+
+
+_KINDS: dict[str, Callable[[Any, Sequence[float], Sequence[Pair]], tuple[float, Pair]]] = {
+    "mean": _mean,
+    "share": _mean,
+    "variance": _variance,
+    "standard deviation": _deviation,
+}

@@ -1,0 +1,115 @@
+"""The mechanism of every question: made from public facts alone, before any data are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from rangebound.bounding import Bounding
+from rangebound.calibrate import calibrate
+from rangebound.choose import choose
+from rangebound.errors import PlanError
+from rangebound.mechanism import Mechanism
+from rangebound.noise import FAMILIES, Laplace
+from rangebound.query import Query
+from rangebound.release import rank
+from rangebound.release.allocation import Allocation, Share
+from rangebound.release.plan import Plan
+from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
+from rangebound.support import Interval, Union, is_line
+
+_FINEST = 2.0**-20  # steps of true answers, in sensitivities
+_MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubles hold it exactly
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """How a question's coordinates are published: true answers in multiples of `grain`, through `mechanism`.
+
+    `step` is the distance of published numbers; without one the mechanism's own is taken.
+    """
+
+    mechanism: Mechanism
+    grain: float
+    step: float | None
+
+    def truth(self, value: Fraction) -> float:
+        """A coordinate as a double: the multiple of the grain below it, exactly."""
+        steps = math.floor(value / Fraction(self.grain))
+        return float(min(max(steps, -int(_MOST)), int(_MOST))) * self.grain
+
+
+def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
+    """The noise of a question's coordinates; None for quantiles, which are drawn without any.
+
+    A count or a sum has one coordinate and gets the best mechanism in range, or the one that the plan names. Questions
+    of several coordinates get Laplace noise on the scale of their joint L1 sensitivity, clamped to where they can be.
+
+    Guarantee: private at the question's share, for all neighbouring tables. The grain is a power of two, and what
+    rounding to it adds to the sensitivity is in the noise.
+    """
+    question, share = plan.query[index], allocation.questions[index]
+    if isinstance(question, RankQuestion):
+        if not rank.candidates(question):
+            raise PlanError(
+                f"query[{index}].support: holds no point of the grid; take a finer step",
+                field=f"query[{index}].support",
+            )
+        return None
+    cell = allocation.sensitivities[index].cell
+    grain = 2.0 ** math.floor(math.log2(float(cell))) * _FINEST
+    if isinstance(question, Count | CountUnits):
+        grain = 1.0
+    if isinstance(question, Count | CountUnits | Sum):
+        reach = _up(Fraction(math.ceil(cell / Fraction(grain))) * Fraction(grain))
+        step = question.step or (None if isinstance(question, Sum) else 1.0)
+        return Noise(mechanism=_scalar(plan, question, reach, share, index), grain=grain, step=step)
+    several = (
+        question.bins
+        if isinstance(question, Histogram)
+        else 3
+        if "dev" in question.kind or "var" in question.kind
+        else 2
+    )
+    reach = _up(cell + several * Fraction(grain))
+    scale = _up(Fraction(reach) / Fraction(share.epsilon))
+    return Noise(
+        mechanism=Mechanism(
+            noise=Laplace(scale=scale),
+            query=Query(range=Interval(0.0, math.inf), sensitivity=reach),
+            bounding=Bounding.RECTIFY,
+        ),
+        grain=grain,
+        step=None,
+    )
+
+
+def _scalar(plan: Plan, question: Any, reach: float, share: Share, index: int) -> Mechanism:
+    support = question.allowed
+    if plan.unit.size is not None and question.support is None and not isinstance(question, Sum):
+        rows = 1 if isinstance(question, CountUnits) else plan.unit.rows
+        support = Interval(0.0, float(plan.unit.size * rows))
+    try:
+        return _made(support, reach, share.epsilon, share.delta, question.mechanism)
+    except ValueError as reason:
+        raise PlanError(f"query[{index}].mechanism: {reason}", field=f"query[{index}].mechanism") from None
+
+
+@lru_cache(maxsize=1024)
+def _made(support: Interval | Union, reach: float, epsilon: float, delta: float, name: str | None) -> Mechanism:
+    query = Query(range=support.hull, sensitivity=reach)
+    if name is None:
+        return choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse").best
+    bounding, _, family = name.partition(" ")
+    families = {each.__name__: each for each in FAMILIES}
+    kind = Bounding.UNBOUNDED if is_line(support) else Bounding(bounding)
+    return calibrate(noise=families[family], query=query, support=support, bounding=kind, epsilon=epsilon, delta=delta)
+
+
+def _up(value: Fraction) -> float:
+    """The double next above, or equal."""
+    number = float(value)
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)

@@ -1,0 +1,184 @@
+"""A release that was made: its table, in many forms."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, MissingExtra, PlanError
+from rangebound.release.answer import Cell
+from rangebound.release.part import date
+from rangebound.release.plan import Plan
+from rangebound.release.reading import make_plan
+
+FORMAT = "rangebound release 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A published table: the plan it follows and its numbers, each with its interval, mechanism and cost."""
+
+    plan: Plan
+    cells: tuple[Cell, ...]
+    mechanisms: tuple[str, ...]
+    certificate: str = ""
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """All grouping columns of the plan, each once."""
+        return tuple(dict.fromkeys(column for each in self.plan.query for column in each.by))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table, one mapping a row; a grouping column that a query does not use is None."""
+        found = []
+        for cell in self.cells:
+            question = self.plan.query[cell.question]
+            keys = dict(zip(question.by, cell.key, strict=True))
+            dated = getattr(question, "dated", False) and question.kind not in _UNDATED
+            found.append(
+                {
+                    "query": question.name,
+                    "kind": question.kind,
+                    **{column: keys.get(column) for column in self.grouped_by},
+                    "part": cell.part,
+                    "value": cell.value,
+                    "lower": cell.lower,
+                    "upper": cell.upper,
+                    "date": date(cell.value).isoformat() if dated else None,
+                    "rank_error": cell.rank_error,
+                    "mechanism": self.mechanisms[cell.question],
+                    "epsilon": cell.epsilon,
+                    "delta": cell.delta,
+                }
+            )
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""
+        data = {
+            "format": FORMAT,
+            "plan": json.loads(plan_json(self.plan)),
+            "mechanisms": list(self.mechanisms),
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, certificate: str = "") -> Self:
+        """The release that `to_bytes` wrote."""
+        try:
+            found = json.loads(data)
+            if found["format"] != FORMAT:
+                raise KeyError("format")
+            cells = tuple(Cell(**{**each, "key": tuple(each["key"])}) for each in found["cells"])
+            plan, mechanisms = plan_from_json(found["plan"]), tuple(found["mechanisms"])
+        except (ValueError, KeyError, TypeError, PlanError):
+            raise ArgumentError(f"data={arguments.shown(data)}: must be the bytes of a release") from None
+        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate)
+
+    def to_csv(self) -> str:
+        """The table as CSV."""
+        rows, text = self.rows(), io.StringIO()
+        writer = csv.DictWriter(text, _names(rows, self), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+        return text.getvalue()
+
+    def to_arrow(self) -> Any:
+        """The table for Arrow; needs pyarrow."""
+        arrow, rows = _optional("pyarrow"), self.rows()
+        return arrow.table(
+            {name: arrow.array([row[name] for row in rows], _type(arrow, name)) for name in _names(rows, self)}
+        )
+
+    def to_pandas(self) -> Any:
+        """The table for pandas."""
+        return _optional("pandas").DataFrame(self.rows())
+
+    def to_polars(self) -> Any:
+        """The table for Polars."""
+        return _optional("polars").DataFrame(self.rows(), infer_schema_length=None)
+
+    def write(self, path: str | Path) -> None:
+        """Write the table: the name's ending says how, .csv, .parquet, .json (the certified bytes) or .html."""
+        file = Path(path)
+        match file.suffix.lower():
+            case ".csv":
+                file.write_text(self.to_csv(), encoding="utf-8")
+            case ".json":
+                file.write_bytes(self.to_bytes())
+            case ".parquet":
+                _optional("pyarrow.parquet").write_table(self.to_arrow(), file)
+            case ".html":
+                from rangebound.release.report import report
+
+                file.write_text(report(self), encoding="utf-8")
+            case _:
+                raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+
+
+_UNDATED = ("sum", "variance", "standard deviation", "histogram")
+_NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+_COLUMNS = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
+
+
+def _harmless(value: Any) -> Any:
+    """A text that a spreadsheet will not run as a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
+
+
+def _names(rows: Sequence[dict[str, Any]], release: Release) -> list[str]:
+    return list(rows[0]) if rows else ["query", "kind", *release.grouped_by, *_COLUMNS]
+
+
+def _type(arrow: Any, name: str) -> Any:
+    return arrow.float64() if name in _NUMBERS else arrow.string()
+
+
+def _optional(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise MissingExtra(f"{package} is not installed; it is needed for this form of the table") from None
+
+
+def plan_json(plan: Plan) -> str:
+    """A plan as canonical JSON, the text that its hash is taken of; a date is written {"date": "2025-01-31"}."""
+    data = plan.model_dump(by_alias=True, exclude_none=True)
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
+
+
+def plan_from_json(data: Any) -> Plan:
+    """The plan that `plan_json` wrote."""
+    return make_plan(_dates(data))
+
+
+def _dates(data: Any) -> Any:
+    match data:
+        case {"date": str(day), **rest} if not rest:
+            return datetime.date.fromisoformat(day)
+        case dict():
+            return {key: _dates(value) for key, value in data.items()}
+        case list():
+            return [_dates(each) for each in data]
+    return data
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()

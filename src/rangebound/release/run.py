@@ -1,0 +1,100 @@
+"""A release from beginning to end: check, charge, aggregate, draw, certify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.rule import Cost
+from rangebound.errors import ArgumentError
+from rangebound.release.aggregate import Aggregate, aggregate
+from rangebound.release.allocation import Allocation, allocate
+from rangebound.release.answer import answers, bits
+from rangebound.release.certificate import Entry, write_certificate
+from rangebound.release.consistency import consistent
+from rangebound.release.contribution import Salt
+from rangebound.release.engine import Engine
+from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.plan import Plan
+from rangebound.release.result import Release, plan_json, sha256
+from rangebound.release.schema import check_schema
+from rangebound.release.words import mechanism_name
+
+Progress = Callable[[str], None]
+
+
+def release(
+    plan: Plan,
+    data: Any,
+    *,
+    ledger: Ledger | None = None,
+    request: str | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Publish the table of a plan, charged to the ledger before any data are read.
+
+    `data` is an engine (`DuckDB`, `Spark`) or a table in memory. With a ledger the charge goes to the plan's account
+    under the id `request`; the same request again gives the same table and costs nothing more. Without a ledger
+    nothing keeps count of what is spent: that is for trials on data that need no protection.
+
+    Guarantee: (epsilon, delta)-private as the plan says, for all neighbouring tables; every number in its support. No
+    error that comes after the charge, and no number of rows published, depends on the data, but for privately selected
+    keys.
+    Edge cases: a release that is interrupted stays charged; run it again with the same request.
+
+    >>> import pyarrow
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> release(plan, pyarrow.table({"age": [41, 27]})).rows()[0]["value"] >= 0
+    True
+    """
+    engine = data if hasattr(data, "dialect") else _duckdb(data)
+    tell = progress or _quiet
+    tell("checking the plan")
+    check_schema(plan, engine.schema())
+    allocation = allocate(plan)
+    noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+
+    def compute(_: Cost) -> bytes:
+        tell("aggregating")
+        found = aggregate(plan, engine, Salt.draw(bits))
+        tell("drawing")
+        return _drawn(plan, found, allocation, noises).to_bytes()
+
+    entry = None
+    if ledger is None:
+        published = compute(Cost(epsilon=1))
+    else:
+        account, name = plan.budget.account, request
+        if account is None:
+            raise ArgumentError("budget.account=None: must name an account of the ledger")
+        if name is None:
+            raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
+        cost = Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
+        what = f"release of plan {sha256(plan_json(plan).encode())[:16]}"
+        published = ledger.release(account=account, request=name, cost=cost, compute=compute, what=what)
+        entry = Entry(account=account, request=name, head=ledger.head)
+    made = Release.from_bytes(published)
+    certificate = write_certificate(made, allocation, noises, entry)
+    return Release(plan=made.plan, cells=made.cells, mechanisms=made.mechanisms, certificate=certificate)
+
+
+def _quiet(_: str) -> None:
+    pass
+
+
+def _duckdb(data: Any) -> Engine:
+    from rangebound.release.engine.duckdb import DuckDB
+
+    return DuckDB(data)
+
+
+def _drawn(
+    plan: Plan, found: tuple[Aggregate, ...], allocation: Allocation, noises: dict[int, Noise | None]
+) -> Release:
+    cells = [cell for block in found for cell in answers(plan, block, allocation, noises)]
+    if plan.consistent:
+        cells = consistent(plan, cells)
+    names = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
+    return Release(plan=plan, cells=tuple(cells), mechanisms=names)

@@ -1,0 +1,108 @@
+"""A plan in words, with the expected error of every number and the cost: all that can be said without the data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rangebound.release import rank
+from rangebound.release.allocation import Allocation, allocate
+from rangebound.release.condition import Condition
+from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.plan import Plan
+from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
+
+
+def explain(plan: Plan) -> str:
+    """The plan in words; touches no data.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> print(explain(plan).splitlines()[0])
+    Protects every single row: one comes or goes.
+    """
+    allocation = allocate(plan)
+    noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    unit = plan.unit
+    who = f"every owner of rows, by column {unit.column!r}" if unit.column else "every single row"
+    change = f"one of {unit.size} is replaced" if unit.replaced else "one comes or goes"
+    lines = [f"Protects {who}: {change}."]
+    if unit.column:
+        lines.append(f"Of each, {unit.groups} groups count at most, and {unit.rows} rows in each.")
+    delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else ""
+    account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
+    lines.append(f"Spends epsilon {plan.budget.epsilon:g}{delta} in all{account}.")
+    for by, share in allocation.selections.items():
+        lines.append(
+            f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {share.epsilon:.4g}, "
+            f"delta {share.delta:.3g} for each."
+        )
+    for index, noise in noises.items():
+        lines += ["", *describe(plan, index, allocation, noise)]
+    return "\n".join(lines)
+
+
+def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None) -> list[str]:
+    """One question in words: what is asked, where the answer lies, how it is made, and how far off it may be."""
+    question: Any = plan.query[index]
+    share = allocation.questions[index]
+    what = f"{question.name}: {question.kind}"
+    if hasattr(question, "column"):
+        what += f" of {question.column!r}, which lies in {_span(question.range)}"
+    if question.where:
+        what += ", where " + " and ".join(map(_condition, question.where))
+    if hasattr(question, "of"):
+        what += ", of those with " + " and ".join(map(_condition, question.of))
+    if question.by:
+        what += f", by {', '.join(question.by)}"
+    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in question.allowed.spans)
+    return [
+        what + ".",
+        f"  published in {spans}, epsilon {share.epsilon:.4g}{f', delta {share.delta:.3g}' if share.delta else ''}"
+        f" for each number, by {mechanism_name(noise)}",
+        f"  expected error: {expected_error(plan, index, allocation, noise)}",
+    ]
+
+
+def mechanism_name(noise: Noise | None) -> str:
+    """A mechanism in a few words."""
+    if noise is None:
+        return "exponential mechanism"
+    mechanism = noise.mechanism
+    return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
+
+
+def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise | None) -> str:
+    """How far a number may be from the exact aggregate, as far as public facts say."""
+    question: Any = plan.query[index]
+    if isinstance(question, RankQuestion):
+        share, cell = allocation.questions[index], allocation.sensitivities[index].cell
+        rows = max(
+            rank.rank_error(question, rank.rate(level, cell, share.epsilon), plan.level) for level in question.asked
+        )
+        return f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}"
+    assert noise is not None
+    error = noise.mechanism.error(_somewhere(noise))
+    size = math.sqrt(error.mse)
+    if isinstance(question, Count | CountUnits | Sum | Histogram):
+        return f"{size:.4g} (root mean square)"
+    width = question.bounds.width if hasattr(question, "bounds") else 1.0
+    scale = width**2 if question.kind == "variance" else width
+    return f"about {size * scale:.4g} divided by the number of rows that count (root mean square, many rows)"
+
+
+def _somewhere(noise: Noise) -> float:
+    """A true answer far from the ends of the support, where it has any."""
+    lower, upper = noise.mechanism.query.range.hull.lower, noise.mechanism.query.range.hull.upper
+    if math.isinf(upper):
+        return 0.0 if math.isinf(lower) else lower + 100.0 * noise.mechanism.noise.scale
+    return upper - 100.0 * noise.mechanism.noise.scale if math.isinf(lower) else lower + (upper - lower) / 2
+
+
+def _span(pair: tuple[Any, Any]) -> str:
+    return f"[{', '.join(f'{each:g}' if isinstance(each, float) else str(each) for each in pair)}]"
+
+
+def _condition(condition: Condition) -> str:
+    values = ", ".join(f"{each:g}" if isinstance(each, float) else repr(each) for each in condition.values)
+    return f"{condition.column!r} {condition.comparison.value} {values}".rstrip()

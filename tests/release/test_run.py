@@ -1,0 +1,276 @@
+"""Whole releases: in range at any epsilon, charged before data are read, published once, alike for all neighbours."""
+
+import datetime
+import json
+import math
+import random
+import statistics
+
+import pyarrow as pa
+import pytest
+
+import rangebound.release.run as run_module
+from rangebound.accounting.ledger import Ledger
+from rangebound.errors import ArgumentError, BudgetExceeded, CertificateInvalid, PlanError
+from rangebound.release import Release, check_certificate, explain, make_plan, release
+from rangebound.release.allocation import allocate, spent
+from rangebound.release.mechanisms import noise_for
+from tests.release.plans import KINDS, plan_data
+
+SUPPORTED = [
+    *KINDS,
+    {"kind": "count", "support": [[0, 5], [10, 20]]},
+    {
+        "kind": "sum",
+        "column": "wait",
+        "range": [0, 9.75],
+        "support": [0, 30],
+        "step": 0.5,
+        "mechanism": "truncate Laplace",
+    },
+    {"kind": "mean", "column": "wait", "range": [0, 100], "support": [[0, 30], [60, 70]], "step": 2.5},
+    {"kind": "median", "column": "wait", "range": [0, 100], "support": [[0, 30], [60, 70]], "step": 7.0},
+    {"kind": "histogram", "column": "wait", "range": [0, 100], "bins": 3, "support": [0, 10]},
+]
+PEOPLE = {"column": "person", "rows": 2, "groups": 2}
+CLINICS = {"clinic": ["a", "b", "nobody's"]}
+
+
+def table(count, seed=1):
+    chance = random.Random(seed)
+    rows = range(count)
+    return pa.table(
+        {
+            "person": pa.array([chance.randrange(30) for _ in rows], pa.int64()),
+            "clinic": pa.array([chance.choice("abc") for _ in rows], pa.string()),
+            "wait": pa.array([chance.choice([9.9, None, math.nan, math.inf, 250.0]) for _ in rows], pa.float64()),
+            "age": pa.array([chance.choice([5, 30, 70]) for _ in rows], pa.int64()),
+        }
+    )
+
+
+def in_support(found):
+    for cell in found.cells:
+        question = found.plan.query[cell.question]
+        assert any(lower <= cell.value <= upper for lower, upper in question.allowed.spans), (question, cell)
+        assert cell.lower <= cell.upper
+        if question.kind in ("count", "count of units"):
+            assert cell.value == int(cell.value)
+        if question.kind in ("variance", "standard deviation"):
+            assert cell.value > 0.0
+
+
+def test_every_number_is_in_its_support_over_1000_tiny_tables_at_epsilon_0_01():
+    clinics = [str(each) for each in range(1000)]  # tables of their own: every unit is in one of them
+    rows = [(at, str(at % 1000), wait, 30) for at, wait in enumerate([9.9, None, math.nan, math.inf, 250.0] * 400)]
+    data = pa.table({name: [row[at] for row in rows] for at, name in enumerate(("person", "clinic", "wait", "age"))})
+    unit = {"column": "person", "rows": 2, "groups": 1}
+    plan = make_plan(
+        {**plan_data(["clinic"], SUPPORTED, unit=unit, keys={"clinic": clinics}), "budget": {"epsilon": 0.01}}
+    )
+    found = release(plan, data)
+    assert len({cell.key for cell in found.cells}) == 1000
+    in_support(found)
+
+
+def test_control_a_number_outside_is_noticed():
+    found = release(make_plan(plan_data([], KINDS[:1])), table(3))
+    cell = found.cells[0]
+    with pytest.raises(AssertionError):
+        in_support(Release(plan=found.plan, cells=(type(cell)(**{**vars(cell), "value": -1.0}),), mechanisms=("",)))
+
+
+def test_numbers_are_near_the_truth_and_intervals_hold_it():
+    chance = random.Random(3)
+    waits = [chance.uniform(0, 100) for _ in range(5000)]
+    data = pa.table({"wait": waits, "age": [40] * 5000, "person": list(range(5000))})
+    kinds = [each for each in KINDS if each["kind"] in ("count", "mean", "variance", "share", "median")]
+    plan = make_plan({**plan_data([], kinds), "budget": {"epsilon": 20.0}})
+    truth = {
+        "count": 5000,
+        "mean": statistics.fmean(waits),
+        "variance": statistics.pvariance(waits),
+        "share": sum(x > 50 for x in waits) / 5000,
+    }
+    hits = 0
+    for _ in range(20):
+        for row in release(plan, data).rows():
+            if row["kind"] == "median":
+                assert abs(row["value"] - 50) <= 10
+            else:
+                assert row["value"] == pytest.approx(truth[row["kind"]], rel=0.05)
+                hits += row["lower"] - 1e-6 <= truth[row["kind"]] <= row["upper"] + 1e-6
+    assert hits >= 70  # of 80, each at least 95 percent: fewer than 70 has a chance below 0.01
+
+
+def test_privately_selected_keys_are_those_with_many_owners():
+    people = list(range(4000))
+    data = pa.table({"person": people, "clinic": ["big" if each % 2 else f"lone {each}" for each in people]})
+    plan = make_plan(plan_data(["clinic"], KINDS[:2], unit={"column": "person"}))
+    found = release(plan, data)
+    assert {cell.key for cell in found.cells} == {("big",)}
+
+
+def test_all_neighbours_look_the_same_from_outside(caplog, capsys):
+    plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=CLINICS))
+    seen = set()
+    for seed in range(2):
+        full = table(60, seed)
+        steps = []
+        for data in (full, full.filter(pa.compute.not_equal(full["person"], full["person"][0]))):
+            found = release(plan, data, progress=steps.append)
+            shape = [
+                (cell.question, cell.key, cell.part, cell.epsilon, cell.delta, cell.rank_error) for cell in found.cells
+            ]
+            seen.add(json.dumps([shape, found.mechanisms, str(found.to_arrow().schema)]))
+        seen.add(json.dumps(steps[: len(steps) // 2]))
+        seen.add(json.dumps(steps[len(steps) // 2 :]))
+    assert len(seen) == 2
+    assert caplog.text == ""
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.create(tmp_path / "l.ledger") as book:
+        book.open_account("people", epsilon=2)
+        yield book
+
+
+CHARGED = {**plan_data([], KINDS[:1]), "budget": {"epsilon": 1.0, "account": "people"}}
+
+
+def test_a_request_is_charged_once_and_published_once(ledger):
+    plan, data = make_plan(CHARGED), table(50)
+    first = release(plan, data, ledger=ledger, request="one")
+    assert release(plan, data, ledger=ledger, request="one").to_bytes() == first.to_bytes()
+    assert str(ledger.account("people").remaining) == "epsilon 1"
+    release(plan, data, ledger=ledger, request="two")
+    with pytest.raises(BudgetExceeded):
+        release(plan, data, ledger=ledger, request="three")
+
+
+def test_a_killed_release_is_charged_and_publishes_nothing_until_it_is_run_again(ledger, monkeypatch):
+    plan, data = make_plan(CHARGED), table(50)
+
+    def killed(*_):
+        assert str(ledger.account("people").remaining) == "epsilon 1"  # charged before data are read
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "aggregate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            release(plan, data, ledger=ledger, request="one")
+    assert ledger.published("one") is None
+    assert str(ledger.account("people").remaining) == "epsilon 1"
+    found = release(plan, data, ledger=ledger, request="one")
+    assert ledger.published("one") == found.to_bytes()
+    assert str(ledger.account("people").remaining) == "epsilon 1"
+
+
+def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
+    plan = make_plan({**CHARGED, "query": [{"name": "n", "kind": "mean", "column": "gone", "range": [0, 1]}]})
+    with pytest.raises(PlanError):
+        release(plan, table(5), ledger=ledger, request="one")
+    with pytest.raises(ArgumentError, match="request"):
+        release(make_plan(CHARGED), table(5), ledger=ledger)
+    with pytest.raises(ArgumentError, match="account"):
+        release(make_plan(plan_data([], KINDS[:1])), table(5), ledger=ledger, request="one")
+    assert str(ledger.account("people").remaining) == "epsilon 2"
+
+
+UNITS = [{}, PEOPLE, {**PEOPLE, "neighbours": "replace", "size": 30}]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+@pytest.mark.parametrize("keys", [CLINICS, None], ids=["public", "private"])
+def test_what_is_allocated_is_within_the_budget_and_mechanisms_keep_it(unit, keys):
+    kinds = [each for each in SUPPORTED if unit or each["kind"] != "count of units"]
+    plan = make_plan(plan_data(["clinic"], kinds, unit=unit, **({"keys": keys} if keys else {})))
+    allocation = allocate(plan)
+    epsilon, delta = spent(plan, allocation)
+    assert 0.999999 < epsilon <= plan.budget.epsilon
+    assert 0.999999e-6 < delta <= plan.budget.delta
+    for index in range(len(plan.query)):
+        noise, share = noise_for(plan, index, allocation), allocation.questions[index]
+        if noise is not None:
+            assert noise.mechanism.query.sensitivity >= allocation.sensitivities[index].cell
+            assert noise.mechanism.epsilon(share.delta) <= share.epsilon * (1 + 1e-9)
+
+
+def test_a_certificate_holds_for_its_release_and_for_no_other():
+    plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=CLINICS))
+    found = release(plan, table(50))
+    checked = check_certificate(found.certificate, found.to_bytes())
+    assert (checked.epsilon, checked.numbers, checked.entry) == (1.0, len(found.cells), None)
+    data = json.loads(found.certificate)
+    other = release(plan, table(50))
+    with pytest.raises(CertificateInvalid, match="published"):
+        check_certificate(found.certificate, other.to_bytes())
+    for change in (
+        {"epsilon": 0.5},
+        {"plan": "0" * 64},
+        {"queries": data["queries"][1:]},
+        {"queries": [{**data["queries"][0], "epsilon": 0.1}, *data["queries"][1:]]},
+        {"queries": [{**data["queries"][0], "mechanism": data["queries"][1]["mechanism"]}, *data["queries"][1:]]},
+        {"selections": [1]},
+        {"format": "x"},
+    ):
+        with pytest.raises(CertificateInvalid):
+            check_certificate(json.dumps({**data, **change}), found.to_bytes())
+    for text in ("", "[]", "{}", "null"):
+        with pytest.raises(CertificateInvalid):
+            check_certificate(text, found.to_bytes())
+    with pytest.raises(CertificateInvalid):
+        check_certificate(found.certificate, b"{}")
+
+
+def test_the_table_comes_in_all_forms(tmp_path):
+    keys = {"clinic": ["=cmd()", "<b>", "a"]}
+    plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=keys, title="<script>"))
+    found = release(plan, table(50))
+    again = Release.from_bytes(found.to_bytes())
+    assert again.rows() == found.rows()
+    assert found.to_arrow().num_rows == len(found.to_pandas()) == found.to_polars().height == len(found.cells)
+    for ending in ("csv", "parquet", "json", "html"):
+        found.write(tmp_path / f"table.{ending}")
+    assert "'=cmd()" in (tmp_path / "table.csv").read_text()
+    page = (tmp_path / "table.html").read_text()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    with pytest.raises(ArgumentError, match="end in"):
+        found.write(tmp_path / "table.xls")
+
+
+def test_a_plan_with_dates_survives_its_bytes():
+    from rangebound.release import demo, parse_plan
+
+    plan = parse_plan(demo.plan())
+    data = pa.table(
+        {
+            "person_id": ["x"],
+            "clinic": ["hill"],
+            "age": ["4"],
+            "waiting": ["1"],
+            "satisfaction": ["3"],
+            "day": ["2025-01-07"],
+        }
+    )
+    found = release(plan, data)
+    assert Release.from_bytes(found.to_bytes()).plan == plan
+    day = next(row for row in found.rows() if row["kind"] == "median")
+    assert datetime.date.fromisoformat(day["date"]).weekday() < 5
+    assert (datetime.date.fromisoformat(day["date"]) - datetime.date(1970, 1, 1)).days == day["value"]
+    assert "median day of visit: median of 'day', which lies in [2025-01-06, 2025-03-28]" in explain(plan)
+
+
+def test_the_demo_table_is_the_same_whenever_it_is_made():
+    import hashlib
+
+    from rangebound.release import demo
+
+    rows = demo.rows()
+    assert (len(rows), len({row["person_id"] for row in rows})) == (10_000, 2_000)
+    assert hashlib.sha256(demo.table().encode()).hexdigest() == hashlib.sha256(demo.table().encode()).hexdigest()
+    assert all(0 <= int(row["satisfaction"]) <= 100 for row in rows)
