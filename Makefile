@@ -25,9 +25,9 @@ help: ## Show this list
 	@echo "usage: make TARGET"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-demo: $(DEMO_STAMP) ## Calibrate a bounded count, show its guarantee and error; picture in out/
+demo: $(DEMO_STAMP) ## Publish a private table of clinic visits; report in out/
 	@mkdir -p out
-	@MPLBACKEND=Agg $(BIN)/python examples/bounded_count.py
+	@$(BIN)/rangebound demo --folder out/demo
 
 test: lint ## Lint, types, import layers, and all tests but the long ones
 	@echo "tests"
@@ -43,6 +43,7 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@$(BIN)/python benchmarks/ledger.py
 	@$(BIN)/python benchmarks/sampling.py
 	@$(BIN)/python benchmarks/accounting.py
+	@$(BIN)/python benchmarks/release.py
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in out/site)
 	@echo "style"

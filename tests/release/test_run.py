@@ -6,6 +6,7 @@ import math
 import random
 import statistics
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,7 +15,7 @@ from rangebound.accounting.ledger import Ledger
 from rangebound.errors import ArgumentError, BudgetExceeded, CertificateInvalid, PlanError
 from rangebound.release import Release, check_certificate, explain, make_plan, release
 from rangebound.release.allocation import allocate, spent
-from rangebound.release.mechanisms import noise_for
+from rangebound.release.mechanisms import intervals, noise_for
 from tests.release.plans import KINDS, plan_data
 
 SUPPORTED = [
@@ -182,8 +183,7 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
 UNITS = [{}, PEOPLE, {**PEOPLE, "neighbours": "replace", "size": 30}]
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-@pytest.mark.parametrize("keys", [CLINICS, None], ids=["public", "private"])
+@pytest.mark.parametrize(("unit", "keys"), [(UNITS[0], CLINICS), (UNITS[1], None), (UNITS[2], CLINICS)], ids=str)
 def test_what_is_allocated_is_within_the_budget_and_mechanisms_keep_it(unit, keys):
     kinds = [each for each in SUPPORTED if unit or each["kind"] != "count of units"]
     plan = make_plan(plan_data(["clinic"], kinds, unit=unit, **({"keys": keys} if keys else {})))
@@ -274,3 +274,24 @@ def test_the_demo_table_is_the_same_whenever_it_is_made():
     assert (len(rows), len({row["person_id"] for row in rows})) == (10_000, 2_000)
     assert hashlib.sha256(demo.table().encode()).hexdigest() == hashlib.sha256(demo.table().encode()).hexdigest()
     assert all(0 <= int(row["satisfaction"]) <= 100 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "kind", ["rectify Laplace", "rectify Gaussian", "rectify TruncatedLaplacian", "truncate Laplace"]
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(kind):
+    plan = make_plan(plan_data([], [{"kind": "count", "mechanism": kind}]))
+    noise = noise_for(plan, 0, allocate(plan))
+    for truth in (0.0, 3.0, 1000.0):
+        published = noise.mechanism.release(np.full(4000, truth), step=1.0)
+        lower, upper = intervals(noise, published, 0.9)
+        inside = ((lower <= truth) & (truth <= upper)).mean()
+        assert inside >= 0.9 - 0.02  # four standard errors below
+
+
+def test_control_shorter_intervals_do_not():
+    plan = make_plan(plan_data([], [{"kind": "count", "mechanism": "rectify Laplace"}]))
+    noise = noise_for(plan, 0, allocate(plan))
+    published = noise.mechanism.release(np.full(4000, 1000.0), step=1.0)
+    lower, upper = intervals(noise, published, 0.5)
+    assert ((lower <= 1000) & (upper >= 1000)).mean() < 0.88

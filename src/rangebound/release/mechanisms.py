@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from rangebound.bounding import Bounding
 from rangebound.calibrate import calibrate
 from rangebound.choose import choose
 from rangebound.errors import PlanError
 from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Laplace
+from rangebound.noise import FAMILIES, Gaussian, Laplace
+from rangebound.noise import Noise as Family
 from rangebound.query import Query
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, Share
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.support import Interval, Union, is_line
+
+Floats = npt.NDArray[np.float64]
 
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
 _MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubles hold it exactly
@@ -85,6 +92,28 @@ def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
         grain=grain,
         step=None,
     )
+
+
+def intervals(noise: Noise, published: Floats, level: float) -> tuple[Floats, Floats]:
+    """Intervals for the true answers behind published numbers, each right with probability `level` at least.
+
+    Additive noise that was clamped lies within z of the true answer with probability `level`, and so does the number
+    after clamping: published +- (z + a step), inside the range. Other mechanisms are asked themselves.
+    """
+    mechanism, family = noise.mechanism, noise.mechanism.noise
+    if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
+        lower, upper = mechanism.confidence_interval(published, level, step=noise.step)
+        return lower, upper
+    hull = mechanism.query.range.hull
+    reach = (_reach(family, level) + (noise.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
+    return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
+
+
+def _reach(family: Family, level: float) -> float:
+    """How far noise is from zero with probability `level`, or a little more: Laplace tails are above truncated ones."""
+    if isinstance(family, Gaussian):
+        return family.scale * statistics.NormalDist().inv_cdf(0.5 + level / 2)
+    return -family.scale * math.log1p(-level)
 
 
 def _scalar(plan: Plan, question: Any, reach: float, share: Share, index: int) -> Mechanism:

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,7 +67,7 @@ class Release:
             "format": FORMAT,
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
-            "cells": [asdict(cell) for cell in self.cells],
+            "cells": [vars(cell) for cell in self.cells],
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
 
