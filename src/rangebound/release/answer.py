@@ -13,6 +13,7 @@ from rangebound.release import rank, selection
 from rangebound.release.aggregate import Aggregate, Coordinates, Key
 from rangebound.release.allocation import Allocation
 from rangebound.release.estimate import Estimate, estimate, nearest
+from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import Noise, intervals
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, Sum
@@ -87,7 +88,10 @@ def _published(
     single = isinstance(question, Count | CountUnits | Sum | Histogram)
     level = plan.level if single else 1.0 - (1.0 - plan.level) / len(truths[0])
     exact = np.array([[noise.truth(each) for each in truth] for truth in truths])
-    published = noise.mechanism.release(exact, step=noise.step)
+    if isinstance(noise.mechanism, Geometric):
+        published = noise.mechanism.release(exact, bits)
+    else:
+        published = noise.mechanism.release(exact, step=noise.step)
     lower, upper = intervals(noise, published, level)
     found = []
     for values, low, high in zip(published.tolist(), lower.tolist(), upper.tolist(), strict=True):

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound.errors import CertificateInvalid, RangeboundError
-from rangebound.mechanism import Mechanism
 from rangebound.release.allocation import Allocation, allocate, spent
+from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import RankQuestion
@@ -123,16 +123,14 @@ def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Alloca
     if isinstance(plan.query[index], RankQuestion):
         _demand(part.get("mechanism") == "exponential", place, "needs the exponential mechanism")
         return
-    try:
-        mechanism = Mechanism.from_dict(part["mechanism"])
-    except (RangeboundError, KeyError, TypeError):
-        raise CertificateInvalid(f"{place}: has no mechanism that can be read") from None
     noise = noise_for(plan, index, allocation)
     assert noise is not None
-    _demand(mechanism == noise.mechanism, place, "has another mechanism than the plan gives")
-    _demand(Fraction(mechanism.query.sensitivity) >= cell, place, "has a sensitivity that is too small")
-    private = mechanism.epsilon(share.delta) <= share.epsilon * (1 + 1e-6)
-    _demand(private, place, "has a mechanism that is less private than it says")
+    mechanism = noise.mechanism
+    _demand(part.get("mechanism") == mechanism.to_dict(), place, "has another mechanism than the plan gives")
+    reach = mechanism.sensitivity if isinstance(mechanism, Geometric) else mechanism.query.sensitivity
+    _demand(Fraction(reach) >= cell, place, "has a sensitivity that is too small")
+    loss = mechanism.epsilon() if isinstance(mechanism, Geometric) else mechanism.epsilon(share.delta)
+    _demand(loss <= share.epsilon * (1 + 1e-6), place, "has a mechanism that is less private than it says")
 
 
 def _demand(holds: bool, place: str, otherwise: str) -> None:

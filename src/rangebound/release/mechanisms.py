@@ -22,6 +22,7 @@ from rangebound.noise import Noise as Family
 from rangebound.query import Query
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, Share
+from rangebound.release.geometric import Geometric, geometric
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.support import Interval, Union, is_line
@@ -39,7 +40,7 @@ class Noise:
     `step` is the distance of published numbers; without one the mechanism's own is taken.
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism | Geometric
     grain: float
     step: float | None
 
@@ -52,7 +53,8 @@ class Noise:
 def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
     """The noise of a question's coordinates; None for quantiles, which are drawn without any.
 
-    A count or a sum has one coordinate and gets the best mechanism in range, or the one that the plan names. Questions
+    A count or a sum has one coordinate and gets the best mechanism in range, or the one that the plan names; for counts
+    geometric noise is among those to choose from. Questions
     of several coordinates get Laplace noise on the scale of their joint L1 sensitivity, clamped to where they can be.
 
     Guarantee: private at the question's share, for all neighbouring tables. The grain is a power of two, and what
@@ -73,7 +75,9 @@ def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
     if isinstance(question, Count | CountUnits | Sum):
         reach = _up(Fraction(math.ceil(cell / Fraction(grain))) * Fraction(grain))
         step = question.step or (None if isinstance(question, Sum) else 1.0)
-        return Noise(mechanism=_scalar(plan, question, reach, share, index), grain=grain, step=step)
+        best = _scalar(plan, question, reach, share, index)
+        whole = question.mechanism is None and step == 1.0 and not isinstance(question, Sum)
+        return Noise(mechanism=_whole(best, cell, share) if whole else best, grain=grain, step=step)
     several = (
         question.bins
         if isinstance(question, Histogram)
@@ -94,13 +98,26 @@ def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
     )
 
 
+def _whole(best: Mechanism, cell: Fraction, share: Share) -> Mechanism | Geometric:
+    """Geometric noise, where it can be had and has the smaller error."""
+    assert best.support is not None
+    if not isinstance(best.support, Interval):
+        return best
+    other = geometric(cell, share.epsilon, best.support)
+    return other if other is not None and other.mse <= best.worst_error().mse else best
+
+
 def intervals(noise: Noise, published: Floats, level: float) -> tuple[Floats, Floats]:
     """Intervals for the true answers behind published numbers, each right with probability `level` at least.
 
     Additive noise that was clamped lies within z of the true answer with probability `level`, and so does the number
     after clamping: published +- (z + a step), inside the range. Other mechanisms are asked themselves.
     """
-    mechanism, family = noise.mechanism, noise.mechanism.noise
+    mechanism = noise.mechanism
+    if isinstance(mechanism, Geometric):
+        wide, span = mechanism.reach(level), mechanism.support
+        return np.clip(published - wide, span.lower, span.upper), np.clip(published + wide, span.lower, span.upper)
+    family = mechanism.noise
     if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
         lower, upper = mechanism.confidence_interval(published, level, step=noise.step)
         return lower, upper

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rangebound.mechanism import Mechanism
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, allocate
 from rangebound.release.condition import Condition
+from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
@@ -69,6 +71,8 @@ def mechanism_name(noise: Noise | None) -> str:
     if noise is None:
         return "exponential mechanism"
     mechanism = noise.mechanism
+    if isinstance(mechanism, Geometric):
+        return f"clamped geometric noise, scale {mechanism.scale:.4g}"
     return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
 
 
@@ -82,8 +86,9 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
         )
         return f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}"
     assert noise is not None
-    error = noise.mechanism.error(_somewhere(noise))
-    size = math.sqrt(error.mse)
+    mechanism = noise.mechanism
+    mse = mechanism.mse if isinstance(mechanism, Geometric) else mechanism.error(_somewhere(mechanism)).mse
+    size = math.sqrt(mse)
     if isinstance(question, Count | CountUnits | Sum | Histogram):
         return f"{size:.4g} (root mean square)"
     width = question.bounds.width if hasattr(question, "bounds") else 1.0
@@ -91,12 +96,12 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
     return f"about {size * scale:.4g} divided by the number of rows that count (root mean square, many rows)"
 
 
-def _somewhere(noise: Noise) -> float:
+def _somewhere(mechanism: Mechanism) -> float:
     """A true answer far from the ends of the support, where it has any."""
-    lower, upper = noise.mechanism.query.range.hull.lower, noise.mechanism.query.range.hull.upper
-    if math.isinf(upper):
-        return 0.0 if math.isinf(lower) else lower + 100.0 * noise.mechanism.noise.scale
-    return upper - 100.0 * noise.mechanism.noise.scale if math.isinf(lower) else lower + (upper - lower) / 2
+    hull, far = mechanism.query.range.hull, 100.0 * mechanism.noise.scale
+    if math.isinf(hull.upper):
+        return 0.0 if math.isinf(hull.lower) else hull.lower + far
+    return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
 
 
 def _span(pair: tuple[Any, Any]) -> str:
