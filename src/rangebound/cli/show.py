@@ -65,13 +65,16 @@ def fact(data: dict[str, Any], words: str, *, as_json: bool) -> None:
 
 def table(release: Release, *, as_json: bool) -> None:
     """A published table."""
+    from rangebound.release.result import readable
+
     rows = release.rows()
     if as_json:
         return _print_json({"rows": rows, "certificate": json.loads(release.certificate)})
-    shown = [name for name in (rows[0] if rows else ()) if name not in ("mechanism", "delta", "rank_error")]
+    texts = [readable(row) for row in rows]
+    shown = [name for name in (texts[0] if texts else ()) if name not in ("mechanism", "delta", "rank_error")]
     found = _table(*shown)
-    for row in rows:
-        cells = (row["date"] if name == "value" and row["date"] else row[name] for name in shown)
+    for row in texts:
+        cells = (row[name] for name in shown)
         _add(found, *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells))
     _print(found)
 

@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rangebound.release.result import Release, sha256
+from rangebound.release.part import date
+from rangebound.release.result import Release, readable, sha256
 from rangebound.release.words import explain
 
 _STYLE = """
@@ -47,6 +48,7 @@ def _shown(value: Any) -> str:
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     if not rows:
         return "<p>No group was selected.</p>"
+    rows = [readable(row) for row in rows]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
     body = "".join(
         "<tr>"
@@ -83,9 +85,10 @@ def _picture(name: str, rows: Sequence[dict[str, Any]]) -> str:
             f'<circle cx="{at(row["value"])}" cy="{y}" r="4" fill="#0b6"/>'
         )
     height = len(own) * _ROW + 16
+    first, last = (date(x).isoformat() if own[0]["date"] else f"{x:.5g}" for x in (left, right))
     scale = (
-        f'<text x="{at(left)}" y="{height - 2}" font-size="11">{left:.5g}</text>'
-        f'<text x="{at(right)}" y="{height - 2}" font-size="11" text-anchor="end">{right:.5g}</text>'
+        f'<text x="{at(left)}" y="{height - 2}" font-size="11">{first}</text>'
+        f'<text x="{at(right)}" y="{height - 2}" font-size="11" text-anchor="end">{last}</text>'
     )
     kind = html.escape(f"{name}: {own[0]['kind']}")
     return f'<h3>{kind}</h3><svg viewBox="0 0 {_WIDTH} {height}" role="img">{"".join(marks)}{scale}</svg>'

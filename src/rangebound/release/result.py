@@ -7,7 +7,7 @@ import datetime
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -127,6 +127,15 @@ class Release:
 
 _UNDATED = ("sum", "variance", "standard deviation", "histogram")
 _NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+
+
+def readable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as people read it: days as dates in place of numbers, and no column that only repeats them."""
+    days = ("value", "lower", "upper") if row["date"] else ()
+    found = {name: date(value).isoformat() if name in days else value for name, value in row.items()}
+    return {name: value for name, value in found.items() if name != "date"}
+
+
 _COLUMNS = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
 
 
