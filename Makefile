@@ -6,7 +6,7 @@ JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
-SOURCES := $(wildcard src tests examples benchmarks papers)
+SOURCES := $(wildcard src tests examples benchmarks papers docs/images)
 
 # A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
 DEMO_STAMP := $(VENV)/.installed-demo

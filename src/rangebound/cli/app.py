@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from rangebound.cli import ledger
+from rangebound.cli import ledger, plot
 from rangebound.errors import RangeboundError
 
 # Plain help: Rich would take longer to load than everything else.
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(plot.app, name="plot")
 
 _UsageError = typer.BadParameter.__mro__[2]  # the base of all errors in a command line; Typer has no public name for it
 
