@@ -19,7 +19,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-long bench lint format clean
+.PHONY: help demo test test-long bench papers lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -42,6 +42,9 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/ledger.py
 	@$(BIN)/python benchmarks/sampling.py
+
+papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
+	@$(BIN)/python -m papers --jobs $(JOBS)
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers
 	@echo "style"

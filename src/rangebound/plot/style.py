@@ -65,10 +65,10 @@ def ticks(axis: Axis, base: float, subs: tuple[float, ...] = (1.0,)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def legend(ax: Axes) -> None:
+def legend(ax: Axes, *, columns: int = 1) -> None:
     """What each line means, where lines have names."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85)
+        ax.legend(fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85, ncols=columns)
 
 
 def labelled(mechanisms: Sequence[Mechanism], labels: Sequence[str] | None) -> list[tuple[Mechanism, str]]:
