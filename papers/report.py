@@ -26,6 +26,7 @@ class Verdict(enum.Enum):
     REPRODUCED = "reproduced"  # the same number, to the digits printed
     TRUE = "true"  # a statement in words that our numbers confirm
     LOOSE = "true, but loose"  # it holds, and more is lost than need be
+    SCOPE = "true, and no further"  # it holds where it is stated, and fails beyond
     FALSE = "false"  # our numbers refute it
     DIFFERENT = "different"  # a number that we do not get
 
