@@ -6,7 +6,7 @@ JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
-SOURCES := $(wildcard src tests examples benchmarks papers)
+SOURCES := $(wildcard src tests examples benchmarks papers docs/images)
 
 # A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
 DEMO_STAMP := $(VENV)/.installed-demo
@@ -19,7 +19,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-long bench lint format clean
+.PHONY: help demo test test-long bench papers lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -44,6 +44,9 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@$(BIN)/python benchmarks/sampling.py
 	@$(BIN)/python benchmarks/accounting.py
 	@$(BIN)/python benchmarks/release.py
+
+papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
+	@$(BIN)/python -m papers --jobs $(JOBS)
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in out/site)
 	@echo "style"

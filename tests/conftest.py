@@ -1,11 +1,14 @@
 """What every test shares: hypothesis without chance or clocks, and a guard against calls that never return."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+os.environ["MPLBACKEND"] = "Agg"  # pictures are drawn, never shown
 
 settings.register_profile(
     "rangebound",

@@ -217,16 +217,15 @@ class Mechanism:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mechanism:
         """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors."""
-        families = {name: kind for kind, name in _NAMES.items()}
         match data:
             case {
                 "noise": {"family": str(name), **parameters},
                 "query": {"range": answers, "sensitivity": sensitivity},
                 "support": support,
                 "bounding": str(bound),
-            } if name in families and bound in (each.value for each in Bounding):
+            } if name in NOISES and bound in (each.value for each in Bounding):
                 values = {str(key): value for key, value in parameters.items()}
-                family: Any = families[name]
+                family: Any = NOISES[name]
                 if {each.name for each in fields(family)} == set(values):
                     return cls(
                         noise=family(**values),
@@ -237,7 +236,8 @@ class Mechanism:
         raise ArgumentError(f"data={arguments.shown(data)}: must be what Mechanism.to_dict writes")
 
 
-_NAMES: dict[type[Noise], str] = {Laplace: "laplace", Gaussian: "gaussian", TruncatedLaplacian: "truncated_laplacian"}
+NOISES: dict[str, type[Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "truncated_laplacian": TruncatedLaplacian}
+_NAMES = {kind: name for name, kind in NOISES.items()}
 
 
 def _check_reach(noise: Noise, query: Query, shape: Shape) -> None:

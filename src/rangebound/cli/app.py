@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from rangebound.cli import account, ledger, plan, release
+from rangebound.cli import account, ledger, plan, plot, release
 from rangebound.errors import RangeboundError
 
 # Plain help: Rich would take longer to load than everything else.
@@ -24,6 +24,7 @@ app.add_typer(plan.app, name="plan")
 app.command()(release.release)
 app.command()(release.verify)
 app.command()(release.demo)
+app.add_typer(plot.app, name="plot")
 
 _UsageError = typer.BadParameter.__mro__[2]  # the base of all errors in a command line; Typer has no public name for it
 

@@ -1,0 +1,139 @@
+"""Run the scripts of the papers and write docs/papers.md: `python -m papers [KEY or KEY/NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+from papers.report import Row, Verdict
+
+ROOT = Path(__file__).resolve().parents[1]
+PAPERS, PAGE, PICTURES = ROOT / "papers", ROOT / "docs" / "papers.md", ROOT / "docs" / "images" / "papers"
+ENTRY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),(?P<body>.*?)^\}", re.DOTALL | re.MULTILINE)
+
+INTRO = """# The papers, reproduced
+
+The library builds on five papers. Their figures, their tables and those of their statements that can be computed are
+computed here with the library as it is, by the scripts in the folder `papers`; `make papers` runs them again and writes
+this page. Statements that turn out false or loose are discussed in the [errata](errata.md).
+"""
+
+
+def scripts(names: list[str] | None = None) -> list[Path]:
+    """The scripts, all of them or those named."""
+    found = sorted(path for path in PAPERS.glob("*/*.py") if not path.name.startswith("_"))
+    if not names:
+        return found
+    chosen = [path for path in found if path.parent.name in names or f"{path.parent.name}/{path.stem}" in names]
+    if not chosen:
+        sys.exit(
+            f"error: {' '.join(names)}: no such paper; there are {', '.join(sorted({p.parent.name for p in found}))}"
+        )
+    return chosen
+
+
+def load(path: Path) -> ModuleType:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(f"papers.{path.parent.name}.{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(path: Path) -> float:
+    """Run one script, keep its rows beside it, and return how long it took."""
+    os.environ["MPLBACKEND"] = "Agg"
+    name, start = f"{path.parent.name}/{path.stem}", time.monotonic()
+
+    def progress(text: str) -> None:
+        print(f"{name}: {text} ({time.monotonic() - start:.0f} s)", flush=True)
+
+    rows = load(path).run(progress)
+    kept = [{**vars(row), "verdict": row.verdict.value} for row in rows]
+    path.with_suffix(".json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return time.monotonic() - start
+
+
+def rows_of(path: Path) -> list[Row]:
+    """The rows that a script found when it last ran."""
+    kept = path.with_suffix(".json")
+    if not kept.exists():
+        return []
+    return [Row(**{**row, "verdict": Verdict(row["verdict"])}) for row in json.loads(kept.read_text(encoding="utf-8"))]
+
+
+def titles() -> dict[str, str]:
+    """Authors' words for each paper, from the bibliography."""
+    found = {}
+    for match in ENTRY.finditer((ROOT / "references.bib").read_text(encoding="utf-8")):
+        title = re.search(r"^\s*title\s*=\s*\{(.*)\},$", match["body"], re.MULTILINE)
+        if title:
+            found[match["key"]] = re.sub(r"[{}]", "", title[1])
+    return found
+
+
+def page() -> str:
+    """The page, from the rows and pictures as they are."""
+    parts, names, last = [INTRO], titles(), ""
+    for path in scripts():
+        key, module = path.parent.name, load(path)
+        if key != last:
+            parts.append(f"## {key}: {names.get(key, key)}\n")
+            last = key
+        title, _, text = (module.__doc__ or "").strip().partition("\n")
+        parts.append(f"### {title.rstrip('.')}\n")
+        if text.strip():
+            parts.append(re.sub(r"[ \t]*\n[ \t]*(?=\S)", " ", text.strip()).replace("\n ", "\n\n") + "\n")
+        cells = [(row.where, row.published, row.ours, row.verdict.value) for row in rows_of(path)]
+        table = ["| where | published | ours | verdict |", "| --- | --- | --- | --- |"]
+        table += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
+        parts.append("\n".join(table) + "\n")
+        for picture, caption in module.FIGURES.items():
+            parts.append(f"![{caption}](images/papers/{key}/{picture})\n\n*{caption}*\n")
+    return "\n".join(parts)
+
+
+def publish() -> None:
+    """Write the page and put the pictures beside it."""
+    for path in scripts():
+        folder = PICTURES / path.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        for picture in load(path).FIGURES:
+            if (path.parent / picture).exists():
+                shutil.copyfile(path.parent / picture, folder / picture)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="papers or scripts to run; all if none")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    asked = parser.parse_args()
+    chosen, start = scripts(asked.names), time.monotonic()
+    print(f"{len(chosen)} scripts, {asked.jobs} at a time", flush=True)
+    with concurrent.futures.ProcessPoolExecutor(asked.jobs) as pool:
+        waiting = {pool.submit(run, path): path for path in chosen}
+        for done, future in enumerate(concurrent.futures.as_completed(waiting), 1):
+            path, seconds = waiting[future], future.result()
+            verdicts = [row.verdict for row in rows_of(path)]
+            counts = ", ".join(f"{verdicts.count(each)} {each.value}" for each in Verdict if each in verdicts)
+            print(f"[{done}/{len(chosen)}] {path.parent.name}/{path.stem}: {counts} in {seconds:.0f} s", flush=True)
+    publish()
+    print(f"{PAGE.relative_to(ROOT)} written after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What mechanisms give away: the privacy profile, the Renyi curve, and the Fisher information."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.mechanism import Mechanism
+from rangebound.plot import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LEAST_DELTA = 1e-9  # as far down as a profile is drawn
+_FLOOR = 1e-300  # stands for zero on a logarithmic axis: far below the picture
+_REACH = 4.0  # scales beyond the finite ends, where a range has no other end
+
+
+def profile(
+    *mechanisms: Mechanism,
+    epsilons: npt.ArrayLike | None = None,
+    ax: Axes | None = None,
+    labels: Sequence[str] | None = None,
+) -> Axes:
+    """Draw delta against epsilon, over all neighbouring databases; a mark on the axis is a pure epsilon.
+
+    Guarantee: every point is that of `Mechanism.delta`, never understated.
+    Edge cases: without `epsilons` the picture reaches to where the last curve ends or falls below 1e-9.
+
+    >>> import rangebound as rb
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+    >>> ax = profile(m, epsilons=[0.0, 0.25, 0.5])
+    >>> ax.get_xlabel(), ax.get_yscale()
+    ('epsilon', 'log')
+    """
+    rows = style.labelled(mechanisms, labels)
+    pure = [each.epsilon() for each in mechanisms]
+    ends = [
+        end if math.isfinite(end) else each.epsilon(_LEAST_DELTA) for (each, _), end in zip(rows, pure, strict=True)
+    ]
+    last = max((end for end in ends if math.isfinite(end)), default=1.0)
+    given = None if epsilons is None else arguments.reals("epsilons", epsilons)
+    ax = style.axes(ax, title="Privacy profile", x="epsilon", y="delta")
+    least = 1.0
+    for i, ((each, name), look, end) in enumerate(zip(rows, style.lines(), pure, strict=False)):
+        places = _towards(end, last) if given is None else given
+        deltas = np.asarray([each.delta(float(epsilon)) for epsilon in places])
+        least = min([least, *deltas[deltas > 0.0]])
+        ax.semilogy(places, np.maximum(deltas, _FLOOR), label=name, **look)
+        if math.isfinite(end):
+            ax.plot(
+                [end], [0.0], "^", transform=ax.get_xaxis_transform(), clip_on=False, **style.mark(i, look["color"])
+            )
+    ax.set_ylim(max(_LEAST_DELTA, 0.3 * least), 1.0)
+    style.legend(ax)
+    return ax
+
+
+def renyi_curve(
+    *mechanisms: Mechanism,
+    orders: npt.ArrayLike | None = None,
+    ax: Axes | None = None,
+    labels: Sequence[str] | None = None,
+) -> Axes:
+    """Draw the Renyi divergence against its order, over all neighbouring databases.
+
+    A pure epsilon, where there is one, is the limit of the curve: a mark at the right-hand edge of the picture.
+
+    Guarantee: every point is that of `Mechanism.rdp`, never understated.
+
+    >>> import rangebound as rb
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+    >>> renyi_curve(m, orders=[2.0, 4.0, 8.0]).get_xlabel()
+    'order alpha'
+    """
+    rows = style.labelled(mechanisms, labels)
+    places = np.geomspace(1.25, 128.0, 21) if orders is None else arguments.reals("orders", orders)
+    ax = style.axes(ax, title="Renyi divergence of the worst pair", x="order alpha", y="divergence")
+    ax.set_xscale("log")
+    style.ticks(ax.xaxis, 2.0)
+    for i, ((each, name), look) in enumerate(zip(rows, style.lines(), strict=False)):
+        values = each.rdp(places)
+        ax.plot(places, np.where(np.isfinite(values), values, np.nan), label=name, **look)
+        if math.isfinite(end := each.epsilon()):
+            ax.plot(
+                [1.0], [end], "<", transform=ax.get_yaxis_transform(), clip_on=False, **style.mark(i, look["color"])
+            )
+    ax.set_ylim(0.0, None)
+    style.legend(ax)
+    return ax
+
+
+def fisher(
+    *mechanisms: Mechanism,
+    answers: npt.ArrayLike | None = None,
+    ax: Axes | None = None,
+    labels: Sequence[str] | None = None,
+) -> Axes:
+    """Draw the Fisher information of the published number about the true answer, against the true answer.
+
+    Guarantee: each point is rounded up; it describes one true answer, which is itself private, and promises nothing to
+    others.
+    Edge cases: an unbounded range is drawn up to four scales beyond its finite ends; an infinite value is left out.
+
+    >>> import rangebound as rb
+    >>> m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+    >>> fisher(m, answers=[0.0, 5.0, 10.0]).get_ylabel()
+    'Fisher information'
+    """
+    rows = style.labelled(mechanisms, labels)
+    ax = style.axes(ax, title="What the published number tells", x="true answer", y="Fisher information")
+    for (each, name), look in zip(rows, style.lines(), strict=False):
+        places = sweep(each) if answers is None else arguments.reals("answers", answers)
+        values = each.fisher(places)
+        ax.plot(places, np.where(np.isfinite(values), values, np.nan), label=name, **look)
+    ax.set_ylim(0.0, None)
+    style.legend(ax)
+    return ax
+
+
+def sweep(mechanism: Mechanism, count: int = 161) -> npt.NDArray[np.float64]:
+    """True answers to draw over: the hull of the query's range, or the part of it within sight of a finite end."""
+    hull = mechanism.query.range.hull
+    ends = [x for x in (hull.lower, hull.upper, *mechanism.shape.ends) if math.isfinite(x)] or [0.0]
+    reach = _REACH * mechanism.noise.scale
+    low = hull.lower if math.isfinite(hull.lower) else min(ends) - reach
+    high = hull.upper if math.isfinite(hull.upper) else max(ends) + reach
+    return np.linspace(low, high, count)
+
+
+def _towards(end: float, last: float) -> npt.NDArray[np.float64]:
+    """Epsilons from 0 to `last`, denser before the pure epsilon `end`, where a profile falls to zero."""
+    places = np.linspace(0.0, last, 33)
+    if not end <= last:
+        return places
+    return np.unique([*places[places < end], *(end * (1.0 - np.geomspace(0.03, 1e-5, 8))), end])

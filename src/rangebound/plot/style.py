@@ -1,0 +1,99 @@
+"""How all pictures look: one size, one order of colours and dashes, quiet axes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, MissingExtra
+from rangebound.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+# The colours of Okabe and Ito that are dark enough for thin lines on white paper; their greys differ as well.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#56B4E9")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (8, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "h")
+GREY = "#6E6E6E"
+SIZE = (6.4, 3.6)  # inches
+RESOLUTION = 120  # dots an inch, which keeps a saved picture small
+
+
+def axes(ax: Axes | None, *, title: str, x: str, y: str) -> Axes:
+    """The axes to draw on, labelled: those given, or those of a new figure.
+
+    Edge cases: without matplotlib the error names the extra to install.
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise MissingExtra("matplotlib: is not installed; pip install 'rangebound[plot]'") from None
+    if ax is None:
+        _, ax = plt.subplots(figsize=SIZE, dpi=RESOLUTION, layout="constrained")
+    ax.set_title(title, fontsize=11)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def lines() -> Iterator[dict[str, Any]]:
+    """The looks of the lines of one picture, in order, over and over."""
+    for colour, dashes in itertools.cycle(zip(COLOURS, DASHES, strict=True)):
+        yield {"color": colour, "linestyle": dashes, "linewidth": 1.7}
+
+
+def mark(i: int, colour: str) -> dict[str, Any]:
+    """The look of the i-th mark: hollow, and smaller than the one before, so that marks at one place are all seen."""
+    size = max(11.0 - 2.5 * i, 3.5)
+    return {"color": colour, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5, "zorder": 6}
+
+
+def ticks(axis: Axis, base: float, subs: tuple[float, ...] = (1.0,)) -> None:
+    """Plain numbers on a logarithmic axis."""
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+    axis.set_major_locator(LogLocator(base=base, subs=subs))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def legend(ax: Axes, *, columns: int = 1) -> None:
+    """What each line means, where lines have names."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85, ncols=columns)
+
+
+def labelled(mechanisms: Sequence[Mechanism], labels: Sequence[str] | None) -> list[tuple[Mechanism, str]]:
+    """Mechanisms with the words for them: the given ones, or noise, bounding and scale."""
+    if not mechanisms:
+        raise ArgumentError("mechanisms=(): give at least one Mechanism")
+    for each in mechanisms:
+        arguments.instance("mechanism", each, Mechanism, "a Mechanism")
+    return list(zip(mechanisms, named(labels, [describe(each) for each in mechanisms]), strict=True))
+
+
+def describe(mechanism: Mechanism) -> str:
+    """A mechanism in a few words.
+
+    >>> import rangebound as rb
+    >>> describe(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0)))
+    'truncate Laplace, scale 2'
+    """
+    return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
+
+
+def named(labels: Sequence[str] | None, default: list[str]) -> list[str]:
+    """The labels given, one for each line, or the default ones."""
+    if labels is None:
+        return default
+    if isinstance(labels, str) or len(labels) != len(default):
+        raise ArgumentError(f"labels={arguments.shown(labels)}: must be {len(default)} strings, one for each line")
+    return [str(each) for each in labels]
