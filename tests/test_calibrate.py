@@ -176,7 +176,6 @@ def test_limited_noise_that_just_reaches_a_union_is_not_taken_without_a_proof():
     assert Oracle(small, support, found.bounding, 40).stick(6.787561770766464, 6.077561770766464, 2.8) > 9e-5
 
 
-
 def test_the_metric_notion_knows_no_delta():
     with pytest.raises(ArgumentError, match=r"delta=0\.1"):
         rb.calibrate(noise=rb.Laplace, query=COUNT, epsilon=1.0, delta=0.1, notion="metric")
