@@ -223,3 +223,13 @@ def test_worst_epsilon_at_delta_zero_is_the_loss() -> None:
     m = mechanism(rb.Laplace(scale=1.0))
     assert worst_epsilon(m.setting, 0.0) == worst_loss(m.setting)
     assert isinstance(worst_epsilon(m.setting, 0.01), Worst)
+
+
+def test_locations_a_million_scales_from_a_union_are_no_obstacle() -> None:
+    """There the kept mass has no digits left at the first precision; the answer is still an epsilon that holds."""
+    support, answers = rb.Union((1577, 2164), (2589, 4917)), rb.Interval(0, 9714)
+    m = mechanism(rb.Gaussian(scale=0.00156), support, answers, sensitivity=26.8)
+    found, exactly = m.epsilon(1e-6), oracle(m)
+    pairs = [(2376.5, 2349.75), (2363.1, 2389.8), (9714.0, 9687.25), (0.0, 26.75)]
+    assert all(exactly.stick(*pair, found) <= 1e-6 for each in pairs for pair in (each, each[::-1]))
+    assert max(exactly.stick(*pair, 0.9 * found) for each in pairs for pair in (each, each[::-1])) > 1e-6

@@ -34,8 +34,8 @@ class Restricted:
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
         zp, zq = self.kept(p), self.kept(p + d)
-        if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything
-            return {0: arb.nan()}
+        if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything, or a place too far out
+            return dict.fromkeys(only or (0,), arb.nan())
         change = self.change(p, d)
         level = epsilon - change
         if is_taylor(level) and not p[0].is_exact():

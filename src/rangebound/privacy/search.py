@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up
+from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up, value_of
 from rangebound.privacy.positions import Line
 
 CELLS, DECIDING = 8_000, 1_000
@@ -149,7 +149,7 @@ def _by_taylor(
     at(middle)
 
     def edge(name: int, position: float) -> Ball:
-        return objective.branches(taylor(ball(position), 1), d, [name])[name][0]
+        return value_of(objective.branches(taylor(ball(position), 1), d, [name])[name])
 
     return max(
         _of_branch(wide[name], near.get(name), start, end, partial(edge, name), lambda position, value: None)
