@@ -36,7 +36,9 @@ class Restricted:
         zp, zq = self.kept(p), self.kept(p + d)
         if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything, or a place too far out
             return dict.fromkeys(only or (0,), arb.nan())
-        change = self.change(p, d)
+        change = self._close_change(p, d)
+        if change is None:
+            change = zq.log() - zp.log()
         level = epsilon - change
         if is_taylor(level) and not p[0].is_exact():
             level = tightened(level, lambda at: epsilon - self.change(at, d), p[0])
@@ -83,15 +85,19 @@ class Restricted:
         return below / zp - self._mass(event, p + d) * epsilon.exp() / zq
 
     def change(self, p: Any, d: Ball) -> Any:
-        """log Z(p+d) - log Z(p); of a pair much closer than the cell is wide, by the mean value theorem.
+        """log Z(p+d) - log Z(p)."""
+        change = self._close_change(p, d)
+        return self.kept(p + d).log() - self.kept(p).log() if change is None else change
+
+    def _close_change(self, p: Any, d: Ball) -> Any:
+        """The same for a pair much closer than the cell is wide, by the mean value theorem; else None.
 
         The coefficients of its series are integrals over s in [0, d] of those of the score of Z about p + s.
         """
-        if near_pair(p, d):
-            total, first, _ = self._scores(p + up_to(d))
-            if value_of(total) > 0:
-                return d * first / total
-        return self.kept(p + d).log() - self.kept(p).log()
+        if not near_pair(p, d):
+            return None
+        total, first, _ = self._scores(p + up_to(d))
+        return d * first / total if value_of(total) > 0 else None
 
     def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
         """Whether the loss passes epsilon between two positions, where it is monotone."""
