@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from rangebound.cli import account, ledger, plan, plot, release
+from rangebound.cli import account, audit, ledger, plan, plot, release
 from rangebound.errors import RangeboundError
 
 # Plain help: Rich would take longer to load than everything else.
@@ -25,6 +25,7 @@ app.command()(release.release)
 app.command()(release.verify)
 app.command()(release.demo)
 app.add_typer(plot.app, name="plot")
+app.add_typer(audit.app, name="audit")
 
 _UsageError = typer.BadParameter.__mro__[2]  # the base of all errors in a command line; Typer has no public name for it
 
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code: 0 if all is well, 2 after an error, 1 if nobody reads on."""
+    """Run one command; return 0 if all is well, 1 if nobody reads on or a claim fell, 2 after an error."""
     try:
         code = app(arguments, prog_name="rangebound", standalone_mode=False)
         sys.stdout.flush()

@@ -1,0 +1,145 @@
+"""The attack: draw outputs of two neighbours, find the event that tells them apart, and test it on other outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.audit.bound import EmpiricalBound, lower_bound
+from rangebound.audit.events import best
+from rangebound.audit.features import FEATURES, Classifier, Histogram, classified, seen_only
+from rangebound.errors import ArgumentError
+from rangebound.mechanism import Mechanism
+from rangebound.privacy import worst_delta, worst_loss
+from rangebound.privacy.worst import finite_pair
+
+Floats = npt.NDArray[np.float64]
+Draw = Callable[[float, int], npt.ArrayLike]
+Progress = Callable[[int, int], None]
+
+_CHUNK = 50_000
+_FEWEST = 1000
+_STRICTER = 1e-3
+
+
+def attack(
+    mechanism: Draw | Mechanism,
+    *,
+    pair: tuple[float, float] | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    draws: int = 1_000_000,
+    confidence: float = 0.999,
+    classifier: Classifier | None = None,
+    progress: Progress | None = None,
+) -> EmpiricalBound:
+    """Find out what a mechanism gives away at least, from `draws` outputs of each of two neighbouring answers.
+
+    `mechanism` is a function of an answer and a count that returns so many independent outputs (the functions in
+    `rangebound.audit.adapters` make one from other libraries' mechanisms), or a Mechanism, whose worst pair and
+    guarantee are then taken by default. On one half of the outputs events are sought: thresholds, the fineness of a
+    number, its last bits, numbers that only one answer has, and the score of a classifier (a histogram, or any of
+    scikit-learn's). The best one alone is tested on the other half, so that no search has to be paid for.
+
+    Guarantee: with probability `confidence` the true epsilon of the pair at `delta` is at least the bound.
+    Assumes: the outputs are independent, and the answers of the pair are neighbours.
+    Edge cases: the bound is 0 where nothing was seen, which proves nothing; so does a claim that was not refuted.
+
+    >>> def coin(answer, count):  # tells the truth three times out of four: epsilon is ln 3 = 1.0986
+    ...     return np.resize([answer, answer, answer, 1.0 - answer], count)
+    >>> print(attack(coin, pair=(0.0, 1.0), epsilon=1.0, draws=100_000))
+    this mechanism claims (1, 0); at 99.9 % confidence it leaks at least 1.06
+    (value <= 0: 37500 of 50000 times at 0, 12500 at 1)
+    """
+    level, share = arguments.probability("confidence", confidence), arguments.probability("delta", delta)
+    count = check_draws(draws)
+    claimed = None if epsilon is None else arguments.nonnegative("epsilon", epsilon)
+    if isinstance(mechanism, Mechanism):
+        claimed = mechanism.epsilon(share) if claimed is None else claimed
+        pair = worst_pair(mechanism, claimed, share) if pair is None else pair
+        draw: Draw = _release(mechanism)
+    elif callable(mechanism):
+        draw = mechanism
+    else:
+        raise ArgumentError(
+            f"mechanism={arguments.shown(mechanism)}: must be a Mechanism or a function (answer, count)"
+        )
+    a, b = check_pair(pair)
+    first, second = _outputs(draw, a, b, count, progress)
+    half, quarter = count // 2, count // 4
+    learned = [
+        seen_only(first[:quarter], second[:quarter]),
+        classified(classifier or Histogram(), first[:quarter], second[:quarter]),
+    ]
+    # What was learned from some outputs is judged on others, or it would look better than it is.
+    # The best of many events is partly lucky, the more so the rarer it is: a stricter level does not fall for it.
+    strict = 1.0 - _STRICTER * (1.0 - level)
+    choices = [best(each, first[:half], second[:half], share, strict) for each in FEATURES]
+    choices += [best(each, first[quarter:half], second[quarter:half], share, strict) for each in learned]
+    held_out = count - half
+    chosen = max((each for each in choices if each is not None), key=lambda each: each.score, default=None)
+    facts = {"delta": share, "confidence": level, "held_out": held_out, "claimed": claimed}
+    if chosen is None:
+        return EmpiricalBound(epsilon=0.0, event="no event stood out", pair=(a, b), hits=(0, 0), **facts)  # type: ignore[arg-type]
+    ordered = ((a, first), (b, second))[:: -1 if chosen.swapped else 1]
+    hits = chosen.event.count(ordered[0][1][half:]), chosen.event.count(ordered[1][1][half:])
+    return EmpiricalBound(
+        epsilon=lower_bound(hits, held_out, delta=share, confidence=level),
+        event=chosen.event.name,
+        pair=(ordered[0][0], ordered[1][0]),
+        hits=hits,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def worst_pair(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> tuple[float, float]:
+    """The neighbouring answers that give away most at (epsilon, delta), from the certified search.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> worst_pair(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query), 0.8)
+    (0.0, 1.0)
+    """
+    arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
+    worst = worst_delta(mechanism.setting, epsilon) if delta else worst_loss(mechanism.setting)
+    return finite_pair(mechanism.setting, worst.pair, epsilon)
+
+
+def _release(mechanism: Mechanism) -> Draw:
+    return lambda answer, count: mechanism.release(np.full(count, answer), progress=False)
+
+
+def check_pair(pair: object) -> tuple[float, float]:
+    """`pair` as two different finite answers."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ArgumentError(f"pair={arguments.shown(pair)}: must be two neighbouring answers, such as (0.0, 1.0)")
+    a, b = arguments.finite("pair", pair[0]), arguments.finite("pair", pair[1])
+    if a == b:
+        raise ArgumentError(f"pair={arguments.shown(pair)}: must be two different answers")
+    return a, b
+
+
+def check_draws(draws: object) -> int:
+    """`draws` as a whole number that is large enough to prove something."""
+    number = arguments.positive("draws", draws)
+    if number != int(number) or number < _FEWEST:
+        raise ArgumentError(f"draws={arguments.shown(draws)}: must be a whole number of at least {_FEWEST}")
+    return int(number)
+
+
+def _outputs(draw: Draw, a: float, b: float, count: int, progress: Progress | None) -> tuple[Floats, Floats]:
+    """Outputs of both answers, drawn in turns, so that a drift of the machine is no difference between them."""
+    samples: tuple[Floats, Floats] = (np.empty(count), np.empty(count))
+    for start in range(0, count, _CHUNK):
+        size = min(_CHUNK, count - start)
+        for answer, sample in zip((a, b), samples, strict=True):
+            outputs = arguments.reals("output", draw(answer, size), infinite=True)
+            if outputs.shape != (size,):
+                raise ArgumentError(f"output of shape {outputs.shape}: must be {size} numbers, one for each draw")
+            sample[start : start + size] = outputs
+        if progress is not None:
+            progress(start + size, count)
+    return samples

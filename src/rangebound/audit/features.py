@@ -1,0 +1,123 @@
+"""What is looked at in an output: its value, how fine it is, its last bits, whether it was seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_ZERO = -2000.0  # how fine zero is: coarser than every other double
+_LAST = 8  # patterns of the last three bits
+_BINS, _GRAINS = 64, 8
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One number for each output, and words for it."""
+
+    name: str
+    compute: Callable[[Floats], Floats]
+
+
+class Classifier(Protocol):
+    """What tells two kinds of rows apart; every classifier of scikit-learn does."""
+
+    def fit(self, rows: Floats, kinds: npt.NDArray[np.int64]) -> object:
+        """Learn from rows of the kinds 0 and 1."""
+
+    def predict_proba(self, rows: Floats) -> Floats:
+        """The probability of each kind, in two columns."""
+
+
+def grain(outputs: Floats) -> Floats:
+    """The k for which the output is an odd multiple of 2^-k; float noise on a small answer is finer than on a big one.
+
+    >>> grain(np.asarray([1.0, 0.75, 6.0, 0.0])).tolist()
+    [0.0, 2.0, -1.0, -2000.0]
+    """
+    digits, exponent = _digits(outputs)
+    last = np.log2((digits & -digits).astype(np.float64), where=digits != 0, out=np.zeros(outputs.shape))
+    return np.where(digits == 0, _ZERO, 53.0 - exponent - last)
+
+
+def last_bits(outputs: Floats) -> Floats:
+    """The last three bits of the 53 that a double holds.
+
+    >>> last_bits(np.asarray([1.0, np.nextafter(1.0, 2.0)])).tolist()
+    [0.0, 1.0]
+    """
+    return (_digits(outputs)[0] % _LAST).astype(np.float64)
+
+
+FEATURES = (
+    Feature("value", lambda outputs: outputs),
+    Feature("bits behind the point", grain),
+    Feature("last three bits", last_bits),
+)
+
+
+def _digits(outputs: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    finite = np.where(np.isfinite(outputs), outputs, 0.0)
+    mantissa, exponent = np.frexp(finite)
+    return np.abs(np.ldexp(mantissa, 53)).astype(np.int64), exponent
+
+
+def seen_only(first: Floats, second: Floats) -> Feature:
+    """1 for a number that only the first sample holds, -1 for one that only the second does, else 0."""
+    one, other = np.unique(first), np.unique(second)
+    only_first, only_second = (np.setdiff1d(a, b, assume_unique=True) for a, b in ((one, other), (other, one)))
+    return Feature(
+        "numbers seen only with one answer",
+        lambda outputs: np.isin(outputs, only_first).astype(np.float64) - np.isin(outputs, only_second),
+    )
+
+
+def classified(classifier: Classifier, first: Floats, second: Floats) -> Feature:
+    """The probability of the first answer, learned from two samples by value, fineness and last bits."""
+    rows = np.concatenate([table(first), table(second)])
+    kinds = np.concatenate([np.ones(len(first), dtype=np.int64), np.zeros(len(second), dtype=np.int64)])
+    classifier.fit(rows, kinds)
+    return Feature(
+        f"score of {type(classifier).__name__}",
+        lambda outputs: np.asarray(classifier.predict_proba(table(outputs)), dtype=np.float64)[:, 1],
+    )
+
+
+def table(outputs: Floats) -> Floats:
+    """The rows that a classifier sees: value, fineness, last bits."""
+    return np.stack([np.where(np.isfinite(outputs), outputs, 0.0), grain(outputs), last_bits(outputs)], axis=1)
+
+
+class Histogram:
+    """A plain classifier: the share of each kind in the cells of a grid over value and fineness.
+
+    >>> rows = np.asarray([[0.0, 1.0, 0.0], [0.1, 1.0, 0.0], [5.0, 1.0, 0.0], [5.1, 1.0, 0.0]])
+    >>> found = Histogram()
+    >>> found.fit(rows, np.asarray([1, 1, 0, 0]))
+    >>> (found.predict_proba(rows)[:, 1] > 0.5).tolist()
+    [True, True, False, False]
+    """
+
+    def fit(self, rows: Floats, kinds: npt.NDArray[np.int64]) -> None:
+        """Cut both features at quantiles and count."""
+        self._cuts = [
+            np.unique(np.quantile(rows[:, k], np.linspace(0.0, 1.0, bins + 1)[1:-1]))
+            for k, bins in ((0, _BINS), (1, _GRAINS))
+        ]
+        size = (len(self._cuts[0]) + 1) * (len(self._cuts[1]) + 1)
+        ones, zeros = (np.bincount(self._cells(rows[kinds == kind]), minlength=size) for kind in (1, 0))
+        self._share = (ones + 1.0) / (ones + zeros + 2.0)
+
+    def predict_proba(self, rows: Floats) -> Floats:
+        """The share of each kind in the cell of each row."""
+        share = self._share[self._cells(rows)]
+        return np.stack([1.0 - share, share], axis=1)
+
+    def _cells(self, rows: Floats) -> npt.NDArray[np.int64]:
+        across, along = (np.searchsorted(cuts, rows[:, k], side="right") for k, cuts in enumerate(self._cuts))
+        return across * (len(self._cuts[1]) + 1) + along

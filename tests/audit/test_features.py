@@ -1,0 +1,48 @@
+"""What is looked at in outputs, against exact arithmetic on the doubles themselves."""
+
+import math
+import struct
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.audit.features import Histogram, grain, last_bits, seen_only, table
+
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+
+
+@given(DOUBLES)
+def test_the_grain_is_that_of_the_exact_fraction(x):
+    found = grain(np.asarray([x]))[0]
+    if x == 0.0:
+        assert found == -2000.0
+        return
+    exact = Fraction(x) * Fraction(2) ** int(found)
+    assert exact.denominator == 1
+    assert exact.numerator % 2 == 1
+
+
+@given(DOUBLES.filter(lambda x: abs(x) > 1e-300))
+def test_the_last_bits_are_those_of_the_double(x):
+    (bits,) = struct.unpack("<q", struct.pack("<d", abs(x)))
+    assert last_bits(np.asarray([x]))[0] == bits % 8
+
+
+def test_infinities_are_numbers_like_others_to_a_classifier():
+    assert np.isfinite(table(np.asarray([math.inf, -math.inf, 1.0]))).all()
+
+
+def test_numbers_of_one_sample_only():
+    feature = seen_only(np.asarray([1.0, 2.0, 2.0]), np.asarray([2.0, 3.0]))
+    assert feature.compute(np.asarray([1.0, 2.0, 3.0, 4.0])).tolist() == [1.0, 0.0, -1.0, 0.0]
+
+
+def test_the_histogram_learns_what_is_not_a_threshold():
+    draw = np.random.default_rng(1)
+    inside, outside = draw.uniform(-1, 1, 40_000), draw.uniform(1, 2, 40_000) * draw.choice([-1.0, 1.0], 40_000)
+    found = Histogram()
+    found.fit(table(np.concatenate([inside, outside])), np.repeat([1, 0], 40_000))
+    assert (found.predict_proba(table(np.asarray([0.0, 0.5])))[:, 1] > 0.9).all()
+    assert (found.predict_proba(table(np.asarray([-1.5, 1.5])))[:, 1] < 0.1).all()

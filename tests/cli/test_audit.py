@@ -1,0 +1,68 @@
+"""`rangebound audit` from the outside: what it prints, and how it ends."""
+
+import json
+import sys
+
+import pytest
+
+from rangebound.cli.app import run
+
+COUNT = ("--range", "0:10", "--sensitivity", "1", "--draws", "100000")
+MODULE = """
+import numpy as np
+
+draw = np.random.default_rng(1)
+word = "no function"
+
+def many(answer, count):
+    return answer + draw.laplace(size=count)
+
+def one(answer):
+    return answer + draw.laplace()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _module(tmp_path, monkeypatch):
+    (tmp_path / "audited_noise.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "audited_noise", raising=False)
+
+
+def test_a_mechanism_that_keeps_its_word_passes(capsys):
+    assert run(["audit", "ours", *COUNT, "--epsilon", "1", "--bounding", "truncate", "--bounding", "rectify"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(
+        line.startswith("this mechanism claims (1, 0); at 99.9 % confidence it leaks at least 0.") for line in lines
+    )
+
+
+def test_a_false_claim_ends_with_one(capsys):
+    assert run(["audit", "ours", *COUNT, "--scale", "1", "--claim", "1"]) == 1
+    assert "it leaks at least 1." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("extra", [("audited_noise:many",), ("audited_noise:one", "--one-by-one")])
+def test_any_function_can_be_audited(extra, capsys):
+    assert run(["audit", "call", *extra, "--pair", "0", "1", "--claim", "1", "--draws", "10000", "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["refutes"] is True
+    assert found["event"].startswith("bits behind the point")
+    assert found["pair"] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("audited_noise", "MODULE:FUNCTION"),
+        ("audited_noise:nothing", "cannot be imported"),
+        ("no_such_module:f", "cannot be imported"),
+        ("audited_noise:word", "must be a function, not str"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_line(function, words, capsys):
+    assert run(["audit", "call", function, "--pair", "0", "1"]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
