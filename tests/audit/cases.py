@@ -39,7 +39,7 @@ def mechanism(name: str) -> tuple[rb.Mechanism, float, float]:
     return made, epsilon, delta
 
 
-def cut(made: rb.Mechanism) -> rb.Mechanism:
-    """The same with a tenth less noise."""
-    lengths = {name: 0.9 * value for name, value in vars(made.noise).items()}
+def cut(made: rb.Mechanism, share: float = 0.9) -> rb.Mechanism:
+    """The same with less noise, by default a tenth less."""
+    lengths = {name: share * value for name, value in vars(made.noise).items()}
     return replace(made, noise=replace(made.noise, **lengths))

@@ -15,10 +15,12 @@ LIGHT, FULL = 200_000, 1_000_000
 PLAIN = [
     "clamped Laplace",
     "unbounded Laplace",
-    "Laplace on a grid",
-    "truncated Gaussian",
+    "rounded Laplace",
+    "truncated Laplace, wider support",
+    "clamped truncated Laplacian",
     "rounded truncated Laplacian",
 ]
+GAUSSIAN = [name for name in CASES if "Gaussian" in name]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -34,6 +36,12 @@ def test_every_mechanism_keeps_its_word(name):
 def test_a_tenth_less_noise_is_caught(name):
     made, epsilon, delta = mechanism(name)
     assert attack(cut(made), epsilon=epsilon, delta=delta, draws=LIGHT).refutes
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_a_third_less_gaussian_noise_is_caught(name):
+    made, epsilon, delta = mechanism(name)
+    assert attack(cut(made, 0.67), epsilon=epsilon, delta=delta, draws=LIGHT).refutes
 
 
 @pytest.mark.long
@@ -170,6 +178,14 @@ def test_nothing_is_drawn_before_the_arguments_are_checked():
     with pytest.raises(rb.ArgumentError):
         attack(lambda answer, count: drawn.append(count), pair=(0.0, 1.0), draws=1000, confidence=2.0)
     assert drawn == []
+
+
+def test_a_mechanism_without_any_epsilon_claims_nothing():
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    found = attack(rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, bounding=rb.UNBOUNDED), draws=20_000)
+    assert found.claimed is None
+    assert str(found).startswith("at 99.9 % confidence it leaks at least ")
+    assert found.epsilon > 1.0
 
 
 def test_progress_is_told():

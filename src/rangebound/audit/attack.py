@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -60,6 +61,7 @@ def attack(
     if isinstance(mechanism, Mechanism):
         claimed = mechanism.epsilon(share) if claimed is None else claimed
         pair = worst_pair(mechanism, claimed, share) if pair is None else pair
+        claimed = claimed if math.isfinite(claimed) else None  # no epsilon at all is no claim
         draw: Draw = _release(mechanism)
     elif callable(mechanism):
         draw = mechanism
