@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,7 +87,6 @@ def demo(
     json: Json = False,
 ) -> None:
     """Release a made-up table of clinic visits, with a fresh ledger; writes an HTML report."""
-    import secrets
 
     from rangebound.accounting.ledger import Ledger
     from rangebound.cli import show
@@ -94,7 +94,7 @@ def demo(
     from rangebound.release import demo as clinic
     from rangebound.release.engine.duckdb import DuckDB
 
-    place = folder / secrets.token_hex(4)
+    place = folder / os.urandom(4).hex()
     place.mkdir(parents=True)
     (place / "visits.csv").write_text(clinic.table(), encoding="utf-8")
     (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
