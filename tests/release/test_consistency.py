@@ -1,14 +1,16 @@
 """Fitted numbers add up, stay where they belong, and are the nearest that do."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from rangebound.release import explain, make_plan, release
 from rangebound.release.answer import Cell
-from rangebound.release.consistency import consistent, fit_counts, fit_order, fit_total
-from rangebound.release.reading import make_plan
+from rangebound.release.consistency import consistent, fit_counts, fit_order, fit_total, notes, obstacles
+from rangebound.release.report import report
 
 PARTS = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
 
@@ -46,8 +48,8 @@ def test_order_keeps_the_numbers(values):
     assert fit_order(values) == sorted(values)
 
 
-def cell(question, value, key=(), part=""):
-    return Cell(question=question, key=key, part=part, value=value, lower=0, upper=1, epsilon=1, delta=0)
+def cell(question, value, key=(), part="", lower=0.0, upper=100.0):
+    return Cell(question=question, key=key, part=part, value=value, lower=lower, upper=upper, epsilon=1, delta=0)
 
 
 def test_a_whole_release_is_made_consistent_and_supports_are_kept():
@@ -55,6 +57,7 @@ def test_a_whole_release_is_made_consistent_and_supports_are_kept():
     plan = make_plan(
         {
             "budget": {"epsilon": 1.0},
+            "consistent": True,
             "keys": {"g": ["a", "b"]},
             "query": [
                 {"name": "all", "kind": "count"},
@@ -75,7 +78,74 @@ def test_a_whole_release_is_made_consistent_and_supports_are_kept():
         cell(2, 4.0, part="0.9"),
     ]
     cells += [cell(3, 0.2), cell(4, 0.4), cell(5, 0.3), cell(6, 0.2)]
-    fitted = [each.value for each in consistent(plan, cells)]
+    result = consistent(plan, cells)
+    fitted = [each.value for each in result]
     assert fitted[:5] == [10.0, 8.0, 2.0, 4.0, 5.0]
     assert fitted[5:7] == pytest.approx([0.4, 0.6])
     assert fitted[7:] == [0.3, 0.2]  # 0.55 and 0.45 would leave the support
+    assert notes(plan, result) == (
+        "shares of partition 'r' were left as drawn: fitted numbers would leave their support, step or interval",
+    )
+
+
+def counts(unit=None, **parts):
+    return make_plan(
+        {
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "unit": unit or {},
+            "consistent": True,
+            "keys": {"g": ["a", "b"]},
+            "query": [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"]}],
+            **parts,
+        }
+    )
+
+
+def test_no_number_is_pushed_out_of_its_interval_and_it_is_said():
+    wide = [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]
+    assert [each.value for each in consistent(counts(), wide)] == [10.0, 10.0, 0.0]
+    assert notes(counts(), consistent(counts(), wide)) == ()
+    narrow = [wide[0], cell(1, 30.0, ("a",), lower=25.0, upper=35.0), wide[2]]
+    assert consistent(counts(), narrow) == narrow
+    (note,) = notes(counts(), narrow)
+    assert note.startswith("counts 'by' were left as drawn: ")
+
+
+def test_counts_of_units_with_many_rows_are_not_forced_to_a_total_of_other_rows():
+    plan = counts({"column": "person", "rows": 2, "groups": 3})
+    cells = [cell(0, 10.0), cell(1, 7.0, ("a",)), cell(1, 1.0, ("b",))]
+    assert consistent(plan, cells) == cells
+    reason = (
+        "counts 'by' are not fitted to 'all': "
+        "an owner counts with 2 rows at most in the total, but with 2 in each of 3 groups"
+    )
+    assert notes(plan, cells) == obstacles(plan) == (reason,)
+    assert reason in explain(plan)
+    made = release(plan, pa.table({"person": [1, 2, 2], "g": ["a", "b", "a"]}), ledger=None)
+    assert made.notes == (reason,)
+    assert "an owner counts with 2 rows" in report(made)
+
+
+def test_counts_by_private_keys_and_shares_of_different_rows_are_not_fitted():
+    assert "not all there are" in obstacles(counts(keys={}))[0]
+    of = [{"column": "x", "is": ">", "value": 1}]
+    shares = [
+        {"name": "s", "kind": "share", "of": of, "partition": "p"},
+        {"name": "t", "kind": "share", "of": of, "partition": "p", "where": of},
+    ]
+    plan = counts(query=shares, keys={})
+    cells = [cell(0, 0.2), cell(1, 0.3)]
+    assert consistent(plan, cells) == cells
+    assert notes(plan, cells) == ("shares of partition 'p' are not fitted: they are about different rows",)
+
+
+def test_numbers_on_a_step_stay_on_it():
+    queries = [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"], "step": 5.0}]
+    plan = counts(query=queries)
+    cells = [cell(0, 12.0), cell(1, 5.0, ("a",)), cell(1, 5.0, ("b",))]
+    assert consistent(plan, cells) == cells
+    assert len(notes(plan, cells)) == 1
+
+
+def test_numbers_that_are_not_asked_to_fit_are_not_noted():
+    assert notes(counts(consistent=False), [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]) == ()

@@ -70,13 +70,13 @@ def test_every_number_is_in_its_support_over_1000_tiny_tables_at_epsilon_0_01():
     plan = make_plan(
         {**plan_data(["clinic"], SUPPORTED, unit=unit, keys={"clinic": clinics}), "budget": {"epsilon": 0.01}}
     )
-    found = release(plan, data)
+    found = release(plan, data, ledger=None)
     assert len({cell.key for cell in found.cells}) == 1000
     in_support(found)
 
 
 def test_control_a_number_outside_is_noticed():
-    found = release(make_plan(plan_data([], KINDS[:1])), table(3))
+    found = release(make_plan(plan_data([], KINDS[:1])), table(3), ledger=None)
     cell = found.cells[0]
     with pytest.raises(AssertionError):
         in_support(Release(plan=found.plan, cells=(type(cell)(**{**vars(cell), "value": -1.0}),), mechanisms=("",)))
@@ -96,7 +96,7 @@ def test_numbers_are_near_the_truth_and_intervals_hold_it():
     }
     hits = 0
     for _ in range(20):
-        for row in release(plan, data).rows():
+        for row in release(plan, data, ledger=None).rows():
             if row["kind"] == "median":
                 assert abs(row["value"] - 50) <= 10
             else:
@@ -109,7 +109,7 @@ def test_privately_selected_keys_are_those_with_many_owners():
     people = list(range(4000))
     data = pa.table({"person": people, "clinic": ["big" if each % 2 else f"lone {each}" for each in people]})
     plan = make_plan(plan_data(["clinic"], KINDS[:2], unit={"column": "person"}))
-    found = release(plan, data)
+    found = release(plan, data, ledger=None)
     assert {cell.key for cell in found.cells} == {("big",)}
 
 
@@ -120,7 +120,7 @@ def test_all_neighbours_look_the_same_from_outside(caplog, capsys):
         full = table(60, seed)
         steps = []
         for data in (full, full.filter(pa.compute.not_equal(full["person"], full["person"][0]))):
-            found = release(plan, data, progress=steps.append)
+            found = release(plan, data, ledger=None, progress=steps.append)
             shape = [
                 (cell.question, cell.key, cell.part, cell.epsilon, cell.delta, cell.rank_error) for cell in found.cells
             ]
@@ -181,6 +181,17 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
 
+def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
+    plan, data = make_plan(CHARGED), table(5)
+    with pytest.raises(TypeError, match="ledger"):
+        release(plan, data)
+    with pytest.raises(TypeError, match="must be a Ledger; or None"):
+        release(plan, data, ledger="l.ledger", request="one")
+    with pytest.raises(ArgumentError, match="request='one': means nothing without a ledger"):
+        release(plan, data, ledger=None, request="one")
+    assert '"ledger":null' in release(plan, data, ledger=None).certificate.replace(" ", "")
+
+
 UNITS = [{}, PEOPLE, {**PEOPLE, "neighbours": "replace", "size": 30}]
 
 
@@ -203,11 +214,11 @@ def test_what_is_allocated_is_within_the_budget_and_mechanisms_keep_it(unit, key
 
 def test_a_certificate_holds_for_its_release_and_for_no_other():
     plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=CLINICS))
-    found = release(plan, table(50))
+    found = release(plan, table(50), ledger=None)
     checked = check_certificate(found.certificate, found.to_bytes())
     assert (checked.epsilon, checked.numbers, checked.entry) == (1.0, len(found.cells), None)
     data = json.loads(found.certificate)
-    other = release(plan, table(50))
+    other = release(plan, table(50), ledger=None)
     with pytest.raises(CertificateInvalid, match="published"):
         check_certificate(found.certificate, other.to_bytes())
     for change in (
@@ -231,7 +242,7 @@ def test_a_certificate_holds_for_its_release_and_for_no_other():
 def test_the_table_comes_in_all_forms(tmp_path):
     keys = {"clinic": ["=cmd()", "<b>", "a"]}
     plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=keys, title="<script>"))
-    found = release(plan, table(50))
+    found = release(plan, table(50), ledger=None)
     again = Release.from_bytes(found.to_bytes())
     assert again.rows() == found.rows()
     assert found.to_arrow().num_rows == len(found.to_pandas()) == found.to_polars().height == len(found.cells)
@@ -260,7 +271,7 @@ def test_a_plan_with_dates_survives_its_bytes():
             "day": ["2025-01-07"],
         }
     )
-    found = release(plan, data)
+    found = release(plan, data, ledger=None)
     assert Release.from_bytes(found.to_bytes()).plan == plan
     day = next(row for row in found.rows() if row["kind"] == "median")
     assert datetime.date.fromisoformat(day["date"]).weekday() < 5

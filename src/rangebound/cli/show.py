@@ -69,14 +69,15 @@ def table(release: Release, *, as_json: bool) -> None:
 
     rows = release.rows()
     if as_json:
-        return _print_json({"rows": rows, "certificate": json.loads(release.certificate)})
+        notes = {"notes": list(release.notes)} if release.notes else {}
+        return _print_json({"rows": rows, **notes, "certificate": json.loads(release.certificate)})
     texts = [readable(row) for row in rows]
     shown = [name for name in (texts[0] if texts else ()) if name not in ("mechanism", "delta", "rank_error")]
     found = _table(*shown)
     for row in texts:
         cells = (row[name] for name in shown)
         _add(found, *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells))
-    _print(found)
+    _print(found, *(f"note: {_plain(each)}" for each in release.notes))
 
 
 def findings(found: tuple[str, ...]) -> None:

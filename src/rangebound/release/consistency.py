@@ -3,63 +3,148 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rangebound.release.answer import Cell
+from rangebound.release.estimate import nearest
 from rangebound.release.plan import Plan
 from rangebound.release.question import Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """Numbers that ought to fit together, by their places among the cells, and the nearest ones that do."""
+
+    what: str
+    places: list[int]
+    values: list[float]
 
 
 def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
     """Cells that fit together: quantiles that rise, counts that add up to their total, shares that add up to 1.
 
     Counts by public key are fitted to the count without groups of the same rows, if the plan asks for one; shares are
-    fitted if they name the same `partition`.
+    fitted if they name the same `partition`. What cannot be fitted, by the plan, is in `obstacles`.
 
-    Guarantee: made of published numbers alone, so it costs nothing. Every number stays in its support; a set of numbers
-    that could not is left as it was.
+    Guarantee: made of published numbers alone, so it costs nothing. Every number stays in its support, on its step and
+    in its interval; a set of numbers that could not is left as it was drawn, and `notes` says so.
     Assumes: the custodian knows that the public keys are all there are, and that the shares are those of a partition.
     """
     found = list(cells)
-    for index, question in enumerate(plan.query):
-        own = [at for at, cell in enumerate(found) if cell.question == index]
-        if question.kind == "quantiles":
-            for key in dict.fromkeys(found[at].key for at in own):
-                _refit(plan, found, [at for at in own if found[at].key == key], fit_order)
-        elif question.kind == "count" and question.by and not plan.private(question.by):
-            total = _total_of(plan, found, index)
-            if total is not None:
-                _refit(plan, found, own, _to(fit_counts, total))
-    shares = [(at, plan.query[cell.question], cell.key) for at, cell in enumerate(found)]
-    sets: dict[tuple[object, ...], list[int]] = {}
-    for at, question, key in shares:
-        if isinstance(question, Share) and question.partition is not None:
-            sets.setdefault((question.partition, question.by, key), []).append(at)
-    for places in sets.values():
-        _refit(plan, found, places, _to(fit_total, 1.0))
+    for fit in _fits(plan, cells):
+        if all(_allowed(plan, cells[at], value) for at, value in zip(fit.places, fit.values, strict=True)):
+            for at, value in zip(fit.places, fit.values, strict=True):
+                found[at] = replace(found[at], value=value)
     return found
 
 
-def _to(fit: Callable[[Sequence[float], float], list[float]], total: float) -> Callable[[Sequence[float]], list[float]]:
-    return lambda values: fit(values, total)
+def notes(plan: Plan, cells: Sequence[Cell]) -> tuple[str, ...]:
+    """What a consistent plan could not make consistent, and why; made of the plan and published numbers alone."""
+    if not plan.consistent:
+        return ()
+    left = [
+        f"{fit.what} were left as drawn: fitted numbers would leave their support, step or interval"
+        for fit in _fits(plan, cells)
+        if any(abs(cells[at].value - value) > 1e-9 for at, value in zip(fit.places, fit.values, strict=True))
+    ]
+    return (*obstacles(plan), *dict.fromkeys(left))
 
 
-def _total_of(plan: Plan, cells: list[Cell], index: int) -> float | None:
-    """The published count without groups of the same rows, if the plan asks for one."""
-    for other, each in enumerate(plan.query):
-        if each.kind == "count" and not each.by and each.where == plan.query[index].where:
-            return next(cell.value for cell in cells if cell.question == other)
-    return None
+def obstacles(plan: Plan) -> tuple[str, ...]:
+    """Which numbers of a consistent plan are not about the same rows, so that they need not fit together, and why.
+
+    Edge cases: an owner of many rows counts with `rows` of them in a total but with `rows` in each of `groups` groups;
+    counts by group then rightly add up to more than the total, and are not forced to it.
+    """
+    if not plan.consistent:
+        return ()
+    found = []
+    for index, total in _totals(plan):
+        reason = _different(plan, index)
+        if reason:
+            found.append(f"counts {plan.query[index].name!r} are not fitted to {plan.query[total].name!r}: {reason}")
+    found += [
+        f"shares of partition {name!r} are not fitted: they are about different rows"
+        for name, members in _partitions(plan).items()
+        if _mixed(members)
+    ]
+    return tuple(found)
 
 
-def _refit(plan: Plan, cells: list[Cell], places: list[int], fit: Callable[[Sequence[float]], list[float]]) -> None:
-    fitted = fit([cells[at].value for at in places])
-    for at, value in zip(places, fitted, strict=True):
-        if not any(lower <= value <= upper for lower, upper in plan.query[cells[at].question].allowed.spans):
-            return
-    for at, value in zip(places, fitted, strict=True):
-        cells[at] = replace(cells[at], value=value)
+def _different(plan: Plan, index: int) -> str:
+    """Why counts by group need not add up to their total; empty if they do."""
+    if plan.private(plan.query[index].by):
+        return "keys that are selected privately are not all there are"
+    if plan.unit.column is not None:
+        rows, groups = plan.unit.rows, plan.unit.groups
+        return f"an owner counts with {rows} rows at most in the total, but with {rows} in each of {groups} groups"
+    return ""
+
+
+def _totals(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Counts by group, each with the count without groups of the same rows, where the plan asks for both."""
+    for index, each in enumerate(plan.query):
+        if each.kind == "count" and each.by:
+            same = (
+                at
+                for at, other in enumerate(plan.query)
+                if other.kind == "count" and not other.by and other.where == each.where
+            )
+            total = next(same, None)
+            if total is not None:
+                yield index, total
+
+
+def _partitions(plan: Plan) -> dict[str, list[Share]]:
+    found: dict[str, list[Share]] = {}
+    for each in plan.query:
+        if isinstance(each, Share) and each.partition is not None:
+            found.setdefault(each.partition, []).append(each)
+    return found
+
+
+def _mixed(shares: Sequence[Share]) -> bool:
+    return any((each.where, each.by) != (shares[0].where, shares[0].by) for each in shares)
+
+
+def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
+    def fit(what: str, places: list[int], how: Callable[[Sequence[float]], list[float]]) -> _Fit:
+        return _Fit(what=what, places=places, values=how([cells[at].value for at in places]))
+
+    own: dict[int, list[int]] = {}
+    for at, cell in enumerate(cells):
+        own.setdefault(cell.question, []).append(at)
+    for index, places in own.items():
+        if plan.query[index].kind == "quantiles":
+            for each in _by_key(cells, places).values():
+                yield fit(f"quantiles {plan.query[index].name!r}", each, fit_order)
+    for index, total in _totals(plan):
+        if not _different(plan, index):
+            sum_ = cells[own[total][0]].value
+            what = f"counts {plan.query[index].name!r}"
+            yield fit(what, own[index], lambda values, sum_=sum_: fit_counts(values, sum_))  # type: ignore[misc]
+    for name, members in _partitions(plan).items():
+        if not _mixed(members):
+            places = [at for at, cell in enumerate(cells) if plan.query[cell.question] in members]
+            for each in _by_key(cells, places).values():
+                yield fit(f"shares of partition {name!r}", each, lambda values: fit_total(values, 1.0))
+
+
+def _by_key(cells: Sequence[Cell], places: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
+    found: dict[tuple[str, ...], list[int]] = {}
+    for at in places:
+        found.setdefault(cells[at].key, []).append(at)
+    return found
+
+
+def _allowed(plan: Plan, cell: Cell, value: float) -> bool:
+    """Whether a cell may have another value: in its support, on its step, in its interval."""
+    question = plan.query[cell.question]
+    if question.kind == "quantiles":  # only their order changes: every number was drawn from the question's own grid
+        return cell.lower <= value <= cell.upper
+    step = 1.0 if question.kind == "count" and question.step is None else question.step
+    return cell.lower <= value <= cell.upper and nearest(value, question.allowed, step) == value
 
 
 def fit_total(parts: Sequence[float], total: float, *, floor: float = 0.0) -> list[float]:

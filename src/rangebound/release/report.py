@@ -30,10 +30,12 @@ def report(release: Release) -> str:
     title = html.escape(plan.title or "Private release")
     spent = f"epsilon {plan.budget.epsilon:g}" + (f", delta {plan.budget.delta:g}" if plan.budget.delta else "")
     pictures = "".join(_picture(question.name, rows) for question in plan.query)
+    noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1><p>Spent: {spent}. Error bars are {plan.level:.0%} confidence intervals for the noise; "
-        f"they say nothing about how the data were gathered.</p><h2>Numbers</h2>{pictures}<h2>Table</h2>{_table(rows)}"
+        f"they say nothing about how the data were gathered.</p><h2>Numbers</h2>{pictures}"
+        f"<h2>Table</h2>{_table(rows)}{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
         f"<p>Published bytes: SHA-256 <code>{sha256(release.to_bytes())}</code></p></html>\n"
     )

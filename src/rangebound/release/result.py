@@ -15,6 +15,7 @@ from typing import Any, Self
 from rangebound import arguments
 from rangebound.errors import ArgumentError, MissingExtra, PlanError
 from rangebound.release.answer import Cell
+from rangebound.release.consistency import notes
 from rangebound.release.part import date
 from rangebound.release.plan import Plan
 from rangebound.release.reading import make_plan
@@ -35,6 +36,11 @@ class Release:
     def grouped_by(self) -> tuple[str, ...]:
         """All grouping columns of the plan, each once."""
         return tuple(dict.fromkeys(column for each in self.plan.query for column in each.by))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be made consistent, and why, where the plan asks for consistent numbers."""
+        return notes(self.plan, self.cells)
 
     def rows(self) -> list[dict[str, Any]]:
         """The table, one mapping a row; a grouping column that a query does not use is None."""

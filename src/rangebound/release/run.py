@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rangebound import arguments
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.release.aggregate import Aggregate, aggregate
 from rangebound.release.allocation import Allocation, allocate
 from rangebound.release.answer import answers, bits
@@ -28,27 +29,34 @@ def release(
     plan: Plan,
     data: Any,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | None,
     request: str | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Publish the table of a plan, charged to the ledger before any data are read.
 
-    `data` is an engine (`DuckDB`, `Spark`) or a table in memory. With a ledger the charge goes to the plan's account
-    under the id `request`; the same request again gives the same table and costs nothing more. Without a ledger
-    nothing keeps count of what is spent: that is for trials on data that need no protection.
+    `data` is an engine (`DuckDB`, `Spark`) or a table in memory. The charge goes to the plan's account of the ledger,
+    under the id `request`; the same request again gives the same table and costs nothing more. `ledger=None` charges
+    nothing and keeps no count: for trials with made-up data.
 
     Guarantee: (epsilon, delta)-private as the plan says, for all neighbouring tables; every number in its support. No
     error that comes after the charge, and no number of rows published, depends on the data, but for privately selected
     keys.
-    Edge cases: a release that is interrupted stays charged; run it again with the same request.
+    Edge cases: a release that is interrupted stays charged; run it again with the same request. There is no default
+    ledger: that nothing is charged must be said.
 
     >>> import pyarrow
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> release(plan, pyarrow.table({"age": [41, 27]})).rows()[0]["value"] >= 0
+    >>> release(plan, pyarrow.table({"age": [41, 27]}), ledger=None).rows()[0]["value"] >= 0
     True
     """
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise ArgumentTypeError(
+            f"ledger={arguments.shown(ledger)}: must be a Ledger; or None, which charges nothing, for made-up data"
+        )
+    if ledger is None and request is not None:
+        raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
     engine = data if hasattr(data, "dialect") else _duckdb(data)
     tell = progress or _quiet
     tell("checking the plan")

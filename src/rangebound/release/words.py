@@ -9,6 +9,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, allocate
 from rangebound.release.condition import Condition
+from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
@@ -41,7 +42,7 @@ def explain(plan: Plan) -> str:
         )
     for index, noise in noises.items():
         lines += ["", *describe(plan, index, allocation, noise)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"\nNote: {each}." for each in obstacles(plan))])
 
 
 def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None) -> list[str]:
