@@ -19,14 +19,18 @@ except ImportError:
 
 from rangebound.learn.torch.clip import Elementwise, Euclidean
 from rangebound.learn.torch.engine import PrivacyEngine
+from rangebound.learn.torch.fisher import FisherWatcher
+from rangebound.learn.torch.instance import RenyiWatcher
 from rangebound.learn.torch.noise import InsecureTorchNoise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer
 
 __all__ = [
     "Elementwise",
     "Euclidean",
+    "FisherWatcher",
     "InsecureTorchNoise",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "RenyiWatcher",
     "SecureNoise",
 ]

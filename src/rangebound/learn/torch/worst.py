@@ -31,7 +31,9 @@ from rangebound.query import Query
 from rangebound.support import Interval
 
 _BITS = 128
-_MOST = 10**9
+_AROUND = (0.7, 1.0, 1.3, 2.0)
+_HIGHEST = 1e6
+_POINTS = 16  # the exact curve of a finer grid is dear, and hardly below that of the line
 _ORDERS = (*range(2, 65), *(round(64 * 1.05**k) for k in range(1, 57)))
 
 
@@ -76,10 +78,8 @@ def epsilon(history: History, delta: float) -> float:
     if not any(step.mechanism.bounding is TRUNCATE for step in taken):
         whole = Batch(events=tuple(_free(step, times) for step, times in taken.items()))
         found.append(best.epsilon(whole, delta).upper)
-    if all(step.rate >= 1.0 for step in taken):
-        parts = [_whole(step, times) for step, times in taken.items()]
-        if sum(each.times for each in parts) <= _MOST:
-            found.append(renyi.epsilon(Batch(events=tuple(parts)), delta))
+    if all(step.rate >= 1.0 and len(step.mechanism.shape.points) <= _POINTS for step in taken):
+        found.append(_by_coordinates(taken, delta))
     if delta > 0.0 and any(step.mechanism.bounding is TRUNCATE for step in taken):
         found.append(_by_ceilings(taken, delta))
     return min(found)
@@ -110,9 +110,32 @@ def _free(step: Step, times: int) -> Release | Sampled:
     return Sampled(mechanism=step.ceiling, rate=step.rate, times=times)
 
 
-def _whole(step: Step, times: int) -> Release:
-    """All coordinates of all steps as single releases, each at its own worst location."""
-    return Release(mechanism=step.mechanism, times=times if step.together else min(times * step.coordinates, _MOST))
+def _by_coordinates(taken: History, delta: float) -> float:
+    """All coordinates of all steps, each at its own worst location, by their exact curves.
+
+    These are dear, so the order is looked for where the Gaussian ceiling has its best one, and a little around it.
+    """
+
+    def total(order: float) -> float:
+        with precision(_BITS):
+            parts = [
+                times * (1 if step.together else step.coordinates) * ball(float(step.mechanism.rdp(order)))
+                for step, times in taken.items()
+            ]
+            return up(sum(parts, ball(0.0))) if all(each.is_finite() for each in parts) else math.inf
+
+    pure = total(math.inf)
+    if delta == 0.0 or pure == 0.0:
+        return pure
+    slope = sum(times * 0.5 * _square(step) for step, times in taken.items())
+    guess = 1.0 + math.sqrt(-math.log(delta) / slope)  # the best order where the curve is slope * order
+    orders = [1.0 + (guess - 1.0) * factor for factor in _AROUND]
+    return min(pure, *(renyi.epsilon_at(order, total(order), delta) for order in orders if order < _HIGHEST))
+
+
+def _square(step: Step) -> float:
+    ceiling = step.ceiling
+    return float((ceiling.query.sensitivity / ceiling.noise.scale) ** 2)
 
 
 def _by_ceilings(taken: History, delta: float) -> float:
