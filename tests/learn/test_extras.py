@@ -27,6 +27,6 @@ def test_the_package_imports_no_extra() -> None:
     assert run(code).strip() == "[]"
 
 
-@pytest.mark.parametrize(("name", "module"), [("torch", "torch")])
+@pytest.mark.parametrize(("name", "module"), [("torch", "torch"), ("sklearn", "sklearn")])
 def test_a_missing_extra_is_named(name: str, module: str) -> None:
     assert f"rangebound[{module}]" in run(MISSING.format(name=name, module=module))
