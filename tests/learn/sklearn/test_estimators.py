@@ -43,7 +43,7 @@ def test_scikit_learn_accepts_the_estimators(estimator: Any, check: Any) -> None
 
 
 def test_sparse_data_is_refused() -> None:
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         StandardScaler(**PRECISE).fit(scipy.sparse.eye(4).tocsr())
 
 

@@ -43,10 +43,11 @@ from rangebound.support import Interval
 Floats = npt.NDArray[np.float64]
 
 _PER_SCALE = 256  # bins to the scale
-_DENSE = 1 << 20  # so many bins are counted in a plain array
+_DENSE = 1 << 14  # so many bins are tabulated without gaps
 _CHUNK = 1 << 16  # pairs and orders at a time
 _ROUNDING = 2.0**-49
 _LARGEST = 600.0  # e to this still fits into a double, with room
+_NUDGE = 2.0**-30  # keeps places off the very edges, where an infinite value times 0 would be no number
 
 
 class LossTable:
@@ -74,46 +75,63 @@ class LossTable:
         self._ceiling = 0.5 * self.orders * (self.orders - 1.0) * (self._shift / self._scale) ** 2 * (1.0 + 1e-12)
         self._wide = bool(self.orders.max() * self._shift > 0.25 * self._scale)
         self._bins: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)  # the bins that are known, sorted
-        self._edges = np.empty((4, len(self.orders), 0))  # (a-1) D at their edges: forward left, right, backward ...
-        self._tops = np.empty((2, len(self.orders), 0))  # and of the wider pairs
+        self._known = np.empty((6, len(self.orders), 0))  # of each: G at its edges, forward and backward; wider pairs
+        self._on: dict[torch.device, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
 
     def divergence(self, location: torch.Tensor) -> Floats:
         """For each order the summed divergence: the larger of forward and backward, each with the worse shift.
 
         Guarantee: forward covers D(q || q +- c) and backward D(q +- c || q), for every shift of at most c.
         """
-        bins, counts, places = self._histogram(location)
-        self._learn(bins)
-        at = np.searchsorted(self._bins, bins)
+        if not location.numel():
+            return np.zeros(len(self.orders))
+        values, counts, places = self._histogram(location)
+        slack = self._constants(location.device)[1]
         totals = []
-        for left, right, top in ((0, 1, 0), (2, 3, 1)):
-            lower, upper = self._edges[left][:, at], self._edges[right][:, at]
-            bound = np.minimum(self._tops[top][:, at], self._ceiling[:, None])
-            high = np.maximum(lower, upper)  # where e to this does not fit into a double, there is no chord
-            lower, upper = np.minimum(lower, _LARGEST), np.minimum(upper, _LARGEST)
-            chord = np.expm1(lower) * (1.0 - places) + np.expm1(upper) * places + self._slack[:, None]
-            chord = np.where(high < _LARGEST, chord, math.inf)
-            totals.append(np.minimum(np.log1p(chord), bound) @ counts)
-        worse: Floats = np.maximum(*totals) / (self.orders - 1.0) * (1.0 + 1e-12)
+        for left, right, top in ((0, 1, 4), (2, 3, 5)):
+            chord = (values[left] * (1.0 - places) + values[right] * places) * (1.0 + 4.0 * _NUDGE) + slack
+            totals.append(torch.minimum(torch.log1p(chord), values[top]) @ counts)
+        worse: Floats = torch.maximum(*totals).cpu().numpy() / (self.orders - 1.0) * (1.0 + 1e-12)
         return worse
 
-    def _histogram(self, location: torch.Tensor) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-        """The occupied bins, how many coordinates each has, and their mean place in it from 0 to 1."""
+    def _histogram(self, location: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What is known of some bins, how many coordinates each has, and their mean place in it from 0 to 1."""
         hull = self.mechanism.query.range.hull
-        steps = location.detach().to(torch.float64).reshape(-1).clamp(hull.lower, hull.upper) / self.width
-        steps = steps.abs() if self._folded else steps
+        steps = location.detach().reshape(-1).to(torch.float64)
+        if hull.bounded:
+            steps = steps.clamp(hull.lower, hull.upper)
+        steps = (steps.abs() if self._folded else steps) * (1.0 / self.width)
         whole = steps.floor()
-        first, last = (int(each) for each in (whole.min(), whole.max())) if len(steps) else (0, 0)
+        first, last = (int(each) for each in torch.stack(torch.aminmax(whole)).tolist())
         if last - first < _DENSE:
             index = whole.to(torch.int64) - first
-            counts = torch.bincount(index).cpu().numpy().astype(np.float64)
-            places = torch.bincount(index, weights=steps - whole).cpu().numpy()
-            found = np.flatnonzero(counts)
-            return found + first, counts[found], np.clip(places[found] / counts[found], 0.0, 1.0)
-        distinct, index = torch.unique(whole, return_inverse=True)
-        counts = torch.bincount(index).cpu().numpy().astype(np.float64)
-        places = torch.bincount(index, weights=steps - whole).cpu().numpy() / counts
-        return distinct.cpu().numpy().astype(np.int64), counts, np.clip(places, 0.0, 1.0)
+            self._learn(np.arange(first, last + 1))
+            values = self._values(location.device, first, last)
+        else:  # outliers: only the bins that are occupied
+            distinct, index = torch.unique(whole, return_inverse=True)
+            bins = distinct.cpu().numpy().astype(np.int64)
+            self._learn(bins)
+            known = self._known[:, :, np.searchsorted(self._bins, bins)]
+            values = torch.from_numpy(known).to(location.device)
+        size = values.shape[-1]
+        counts = torch.bincount(index, minlength=size).to(torch.float64)
+        places = torch.bincount(index, weights=steps - whole, minlength=size) / counts.clamp(min=1.0)
+        return values, counts, places.clamp(_NUDGE, 1.0 - _NUDGE)
+
+    def _constants(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The bins, the slack and all that is known, on a device."""
+        if device not in self._on:
+            self._on[device] = (
+                torch.from_numpy(self._bins).to(device),
+                torch.from_numpy(self._slack[:, None]).to(device),
+                torch.from_numpy(self._known).to(device),
+            )
+        return self._on[device]
+
+    def _values(self, device: torch.device, first: int, last: int) -> torch.Tensor:
+        """What is known of a row of bins without gaps."""
+        start = int(np.searchsorted(self._bins, first))
+        return self._constants(device)[2][:, :, start : start + last - first + 1]
 
     def _learn(self, bins: npt.NDArray[np.int64]) -> None:
         new = np.setdiff1d(bins, self._bins)
@@ -122,14 +140,17 @@ class LossTable:
         nodes = np.unique(np.concatenate([new, new + 1]))
         values = self._evaluated(nodes * self.width, self._shift)
         left, right = (values[:, :, np.searchsorted(nodes, new + k)] for k in (0, 1))
-        edges = np.stack([left[0], right[0], left[1], right[1]])
+        edges = np.expm1(np.minimum(np.stack([left[0], right[0], left[1], right[1]]), _LARGEST))
         tops = np.broadcast_to(self._ceiling[None, :, None], (2, len(self.orders), len(new)))
         if self._wide:
-            tops = self._spread(np.asarray(new * self.width), np.asarray((new + 1) * self.width))
+            tops = np.minimum(tops, self._spread(np.asarray(new * self.width), np.asarray((new + 1) * self.width)))
+        # Where e to the divergence does not fit into a double there is no chord, and the wider pair remains.
+        high = np.maximum(values[:, :, np.searchsorted(nodes, new)], values[:, :, np.searchsorted(nodes, new + 1)])
+        edges = np.where(np.repeat(high, 2, axis=0) < _LARGEST, edges, math.inf)
         order = np.argsort(joined := np.concatenate([self._bins, new]), kind="stable")
         self._bins = joined[order]
-        self._edges = np.concatenate([self._edges, edges], axis=2)[:, :, order]
-        self._tops = np.concatenate([self._tops, tops], axis=2)[:, :, order]
+        self._known = np.concatenate([self._known, np.concatenate([edges, tops])], axis=2)[:, :, order]
+        self._on.clear()
 
     def _evaluated(self, at: npt.NDArray[Any], shift: float) -> Floats:
         """(a-1) D forward and backward at each location, the worse of both shifts, rounded up."""
