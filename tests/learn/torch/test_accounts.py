@@ -233,7 +233,11 @@ def canary_epsilon(mechanism: rb.Mechanism, account: rb.Mechanism, delta: float,
         scores.append(np.asarray(mechanism.release(location)).sum(axis=1))
     half = runs // 2
     grid = np.quantile(np.concatenate([each[:half] for each in scores]), np.linspace(0.01, 0.99, 99))
-    gains = [np.mean(scores[1][:half] > t) / max(np.mean(scores[0][:half] > t), 1.0 / half) for t in grid]
+    gains = []
+    for t in grid:
+        hit, alarm = (float(np.mean(each[:half] > t)) for each in (scores[1], scores[0]))
+        wide = [5.0 * math.sqrt(max(rate, 1.0 / half) / half) for rate in (hit, alarm)]
+        gains.append((hit - wide[0] - delta) / (alarm + wide[1]))
     cut = grid[int(np.argmax(gains))]
     hits, alarms = (int((each[half:] > cut).sum()) for each in (scores[1], scores[0]))
     low = stats.beta.ppf(1e-6, hits, half - hits + 1) if hits else 0.0
@@ -254,6 +258,6 @@ def test_canaries_stay_within_the_claim_and_half_the_noise_is_caught(bounding: A
     honest = step_mechanism(**options, noise_multiplier=multiplier, support=support)
     broken = step_mechanism(**options, noise_multiplier=0.5 * multiplier, support=support)
     found, claimed = canary_epsilon(honest, honest, 1e-2, 200_000)
-    assert 0.2 * claimed < found <= claimed
+    assert 0.1 * claimed < found <= claimed
     caught, _ = canary_epsilon(broken, honest, 1e-2, 200_000)
     assert caught > claimed
