@@ -91,5 +91,5 @@ $(DEMO_STAMP): $(NEEDS)
 	@touch $@
 
 $(FULL_STAMP): $(NEEDS)
-	$(call prepare,rangebound and its test tools,.[dev$(comma)docs$(comma)plot$(comma)spark$(comma)torch])
+	$(call prepare,rangebound and its test tools,.[dev$(comma)docs$(comma)plot$(comma)sklearn$(comma)spark$(comma)torch])
 	@touch $(DEMO_STAMP) $@

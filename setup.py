@@ -1,14 +1,15 @@
-"""The compiled kernel of the draw. It is optional: without a compiler the package installs and draws in NumPy."""
+"""The compiled kernels. They are optional: without a compiler the package installs and works in NumPy and PyTorch."""
 
 from setuptools import Extension, setup
 
 setup(
     ext_modules=[
         Extension(
-            "rangebound.sampling._kernel",
-            ["src/rangebound/sampling/_kernel.c"],
+            f"rangebound.{room}._kernel",
+            [f"src/rangebound/{room}/_kernel.c"],
             extra_compile_args=["-O3", "-fno-trapping-math", "-fno-math-errno"],
             optional=True,
         )
+        for room in ("sampling", "learn")
     ]
 )

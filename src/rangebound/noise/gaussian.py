@@ -58,6 +58,8 @@ class Gaussian:
         gap = log_ndtr(a) - xp.where(gone, xp.zeros_like(top), top)
         wide = top + ldexpm1(xp.minimum(gap, xp.zeros_like(top)))
         narrow = (width < 1.0) & (abs(a) * width < 4.0)
+        if not bool(xp.any(narrow)):
+            return wide
         middle = 0.5 * (xp.where(narrow, a, xp.zeros_like(top)) + xp.where(narrow, b, xp.zeros_like(top)))
         half = xp.where(narrow, 0.5 * width, 1.0 + xp.zeros_like(top))
         nodes, weights = xp.asarray(_NODES, dtype=top.dtype), xp.asarray(_WEIGHTS, dtype=top.dtype)

@@ -1,0 +1,99 @@
+/* Sums of clamped outer products, in whole numbers: for each (o, i) the sum over b of round(clamp(g[b,o] * a[b,i])).
+
+   The gradients of a linear layer are such products, one for each example; here none of them is ever stored. Whole
+   numbers make the sum exact, so it does not depend on the order of the examples, on blocks, threads or processes. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Several versions, of which the loader takes the best that the processor knows. */
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#define TUNED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TUNED
+#endif
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
+enum { WIDE = 64, ROWS = 512 };
+
+/* Adding this rounds a float below 2^22 in size to a whole number, which then stands in the low bits of its pattern. */
+#define SHIFT 12582912.0f
+#define SHIFT_BITS 0x4B400000u
+
+INLINE void add_row(uint32_t *sums, const float *row, float factor, float limit) {
+    float low = -limit, high = limit;
+    for (int i = 0; i < WIDE; i++) {
+        float x = factor * row[i];
+        x = x > low ? x : low; /* what is not a number becomes the lower limit, so that the bound always holds */
+        x = x < high ? x : high;
+        x += SHIFT;
+        uint32_t bits;
+        memcpy(&bits, &x, 4);
+        sums[i] += bits;
+    }
+}
+
+TUNED static void tile(const float *a, const float *g, double *out, int64_t rows, int64_t columns, int64_t outputs,
+                       int64_t wide, float limit) {
+    for (int64_t o = 0; o < outputs; o++) {
+        uint32_t sums[WIDE];
+        memset(sums, 0, sizeof sums);
+        if (wide == WIDE) {
+            for (int64_t b = 0; b < rows; b++) add_row(sums, a + b * columns, g[b * outputs + o], limit);
+        } else {
+            float padded[WIDE];
+            memset(padded, 0, sizeof padded);
+            for (int64_t b = 0; b < rows; b++) {
+                memcpy(padded, a + b * columns, (size_t)wide * 4);
+                add_row(sums, padded, g[b * outputs + o], limit);
+            }
+        }
+        for (int64_t i = 0; i < wide; i++)
+            out[o * columns + i] += (double)(int32_t)(sums[i] - (uint32_t)rows * SHIFT_BITS);
+    }
+}
+
+/* clamped(a, g, out, rows, columns, outputs, limit, first, last): columns first to last of out, which they add to. */
+static PyObject *clamped(PyObject *self, PyObject *args) {
+    Py_buffer a, g, out;
+    long long rows, columns, outputs, first, last;
+    float limit;
+    if (!PyArg_ParseTuple(args, "y*y*w*LLLfLL", &a, &g, &out, &rows, &columns, &outputs, &limit, &first, &last)) return NULL;
+    int good = rows >= 0 && columns >= 0 && outputs >= 0 && a.len == 4 * rows * columns && g.len == 4 * rows * outputs &&
+               out.len == 8 * outputs * columns && 0 <= first && first <= last && last <= columns && limit > 0.0f &&
+               limit < 4194304.0f;
+    if (good) {
+        const float *av = a.buf, *gv = g.buf;
+        double *ov = out.buf;
+        Py_BEGIN_ALLOW_THREADS
+        for (int64_t i = first; i < last; i += WIDE) {
+            int64_t wide = last - i < WIDE ? last - i : WIDE;
+            for (int64_t b = 0; b < rows; b += ROWS) {
+                int64_t many = rows - b < ROWS ? rows - b : ROWS;
+                tile(av + b * columns + i, gv + b * outputs, ov + i, many, columns, outputs, wide, limit);
+            }
+        }
+        Py_END_ALLOW_THREADS
+    } else {
+        PyErr_SetString(PyExc_ValueError, "kernel: arrays and sizes do not fit together");
+    }
+    PyBuffer_Release(&a);
+    PyBuffer_Release(&g);
+    PyBuffer_Release(&out);
+    if (!good) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"clamped", clamped, METH_VARARGS, "clamped(a, g, out, rows, columns, outputs, limit, first, last): add to out."},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "Sums of clamped outer products.", -1, methods,
+                                    NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__kernel(void) { return PyModule_Create(&module); }

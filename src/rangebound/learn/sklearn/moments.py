@@ -1,0 +1,167 @@
+"""Means and scales of features: `MeanEstimator` and `StandardScaler`."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rangebound import arguments
+from rangebound.bounding import TRUNCATE, Bounding
+from rangebound.learn.sklearn import statistics
+from rangebound.learn.sklearn.budget import LedgerBudget, check_shape, spend
+from rangebound.noise import Laplace, Noise
+
+Floats = npt.NDArray[np.float64]
+
+REFUSED = (
+    "partial_fit: would release numbers about the same people again with every call, at the full price each time; "
+    "collect the data and call fit once"
+)
+
+
+class MeanEstimator(BaseEstimator):  # type: ignore[misc]
+    """The mean of each feature, released inside the feature's range.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, all features together; `mean_` lies within
+    `bounds`.
+    Assumes: the bounds are public, and so is `smallest_count`: with fewer rows the mean is drawn to the middle.
+    Edge cases: values outside the bounds are clipped; Gaussian noise needs a delta unless the range bounds it.
+
+    >>> import numpy as np
+    >>> X = np.tile([[2.0, 30.0]], (1000, 1))
+    >>> fitted = MeanEstimator(epsilon=10.0, bounds=([0, 0], [10, 100]), smallest_count=500).fit(X)
+    >>> bool(((fitted.mean_ >= 0.0) & (fitted.mean_ <= [10.0, 100.0])).all())
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        smallest_count: int = 30,
+        noise: type[Noise] = Laplace,
+        bounding: Bounding | str = TRUNCATE.value,
+        budget: LedgerBudget | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.smallest_count = smallest_count
+        self.noise = noise
+        self.bounding = bounding
+        self.budget = budget
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the means."""
+        x = validate_data(self, X, dtype=np.float64)
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        least = statistics.smallest(self.smallest_count)
+        share = arguments.positive("epsilon", self.epsilon) / x.shape[1]
+        part = arguments.probability("delta", self.delta) / x.shape[1]
+        mechanism = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
+        inside = statistics.scaled(x, lower, upper)
+        found = spend(
+            self.budget, self.epsilon, self.delta, "mean of each feature",
+            lambda: {"mean": mechanism.release(statistics.means(inside, least))},
+        )  # fmt: skip
+        self.mean_: Floats = np.clip(lower + check_shape(found, "mean", lower.shape) * (upper - lower), lower, upper)
+        return self
+
+    @property
+    def partial_fit(self) -> NoReturn:
+        """Refused: see the error."""
+        raise AttributeError(REFUSED)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Features brought to mean 0 and variance 1 by a private mean and a private variance that cannot be zero.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row; `scale_` is at least the root of
+    `smallest_variance` times the width of the range.
+    Assumes: as for `MeanEstimator`; `smallest_variance` is public, in units of the squared width of the range.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 1.0, 2000)[:, None]
+    >>> fitted = StandardScaler(epsilon=10.0, bounds=(0, 1), smallest_count=1000).fit(X)
+    >>> bool(0.2 < fitted.scale_[0] < 0.4)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        smallest_count: int = 30,
+        smallest_variance: float = 1e-6,
+        noise: type[Noise] = Laplace,
+        bounding: Bounding | str = TRUNCATE.value,
+        budget: LedgerBudget | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.smallest_count = smallest_count
+        self.smallest_variance = smallest_variance
+        self.noise = noise
+        self.bounding = bounding
+        self.budget = budget
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the means and the variances, half of the budget each."""
+        x = validate_data(self, X, dtype=np.float64)
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        least = statistics.smallest(self.smallest_count)
+        share = arguments.positive("epsilon", self.epsilon) / (2 * x.shape[1])
+        part = arguments.probability("delta", self.delta) / (2 * x.shape[1])
+        first = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
+        second = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
+        inside = statistics.scaled(x, lower, upper)
+        found = spend(
+            self.budget, self.epsilon, self.delta, "mean and variance of each feature",
+            lambda: {
+                "mean": first.release(statistics.means(inside, least)),
+                "variance": second.release(statistics.variances(inside, least)),
+            },
+        )  # fmt: skip
+        width = upper - lower
+        self.mean_: Floats = np.clip(lower + check_shape(found, "mean", lower.shape) * width, lower, upper)
+        self.var_: Floats = check_shape(found, "variance", lower.shape) * width**2
+        self.scale_: Floats = np.sqrt(self.var_)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """(X - mean_)/scale_."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        result: Floats = (x - self.mean_) / self.scale_
+        return result
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """X * scale_ + mean_."""
+        check_is_fitted(self)
+        x = np.asarray(X, dtype=np.float64)
+        result: Floats = x * self.scale_ + self.mean_
+        return result
+
+    @property
+    def partial_fit(self) -> NoReturn:
+        """Refused: see the error."""
+        raise AttributeError(REFUSED)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags

@@ -1,0 +1,129 @@
+"""Private means and variances of columns whose range is known, as numbers that stay in their range.
+
+Values are clipped to the range and scaled to [0, 1]. With n rows and a public number m >= 1, the smallest count that is
+taken at its word,
+
+    mean = 1/2 + sum(x - 1/2)/max(n, m)         adding a row moves it by at most 1/(m + 1)
+    variance = sum((x - mean x)^2)/max(n, m)    adding a row moves it by at most max(m/(m + 1)^2, (m - 1)/m^2)
+
+for every n. Proof, n >= m: the new mean differs by (x - mean)/(n + 1). The sum of squares grows by n d^2/(n + 1) with d
+the distance to the old mean, so the variance changes by n d^2/(n + 1)^2 - v/(n + 1), which lies between -1/(4(n + 1))
+and n/(n + 1)^2. For n < m the divisor does not change, and the numerators grow by at most 1/2 and n/(n + 1).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.bounding import RECTIFY, TRUNCATE, Bounding
+from rangebound.calibrate import calibrate
+from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian, Laplace
+from rangebound.query import Query
+from rangebound.support import Interval
+
+Floats = npt.NDArray[np.float64]
+
+_LEAST = 1e-300
+
+
+def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
+    """The lower and upper end of each feature: a pair of numbers, or of arrays with one number for each feature."""
+    if bounds is None:
+        raise ArgumentError(
+            "bounds=None: the range of the features must be given, from knowledge that is public; a range taken from "
+            "the data gives away its extremes"
+        )
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise ArgumentTypeError(f"bounds={arguments.shown(bounds)}: must be a pair (lower, upper)")
+    lower, upper = (arguments.reals("bounds", each) for each in bounds)
+    if any(each.ndim > 1 or (each.ndim and each.shape != (features,)) for each in (lower, upper)):
+        raise ArgumentError(
+            f"bounds: must be two numbers, or two arrays with one number for each of {features} features"
+        )
+    lower, upper = np.broadcast_to(lower, (features,)), np.broadcast_to(upper, (features,))
+    if not (lower < upper).all() or not np.isfinite(upper - lower).all():
+        raise ArgumentError(f"bounds={arguments.shown(bounds)}: each lower end must be below its upper end")
+    return lower, upper
+
+
+def scaled(x: Floats, lower: Floats, upper: Floats) -> Floats:
+    """The values clipped to their range and scaled to [0, 1]."""
+    inside: Floats = np.clip((np.clip(x, lower, upper) - lower) / (upper - lower), 0.0, 1.0)
+    return inside
+
+
+def smallest(count: object) -> int:
+    """The smallest count that is taken at its word."""
+    if isinstance(count, (bool, np.bool_)) or not isinstance(count, (int, np.integer)):
+        raise ArgumentTypeError(f"smallest_count={arguments.shown(count)}: must be an integer")
+    if not 1 <= count <= 10**9:
+        raise ArgumentError(f"smallest_count={count}: must lie between 1 and 10^9")
+    return int(count)
+
+
+def means(x: Floats, least: int) -> Floats:
+    """The mean of each column of scaled values."""
+    result: Floats = 0.5 + np.sum(x - 0.5, axis=0) / max(len(x), least)
+    return np.clip(result, 0.0, 1.0)
+
+
+def variances(x: Floats, least: int) -> Floats:
+    """The variance of each column of scaled values."""
+    if not len(x):
+        return np.zeros(x.shape[1])
+    result: Floats = np.sum((x - x.mean(axis=0)) ** 2, axis=0) / max(len(x), least)
+    return np.clip(result, 0.0, 0.25)
+
+
+def mean_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta: float) -> Mechanism:
+    """The calibrated mechanism for one mean of scaled values."""
+    return _mechanism(
+        noise, bounding, Interval(0.0, 1.0), Interval(0.0, 1.0), _up(Fraction(1, least + 1)), epsilon, delta
+    )
+
+
+def variance_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta: float, floor: float) -> Mechanism:
+    """The calibrated mechanism for one variance of scaled values; never below the floor, which is public."""
+    number = arguments.positive("smallest_variance", floor, why="a variance of zero is what must not happen")
+    if not _LEAST < number < 0.25:
+        raise ArgumentError(f"smallest_variance={number}: must be below 1/4, the largest variance of scaled values")
+    change = _up(max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2)))
+    return _mechanism(noise, bounding, Interval(0.0, 0.25), Interval(number, 0.25), change, epsilon, delta)
+
+
+def count_mechanism(epsilon: float) -> Mechanism:
+    """The calibrated mechanism for a count: truncated Laplace noise, never negative."""
+    return _calibrated(Laplace, TRUNCATE, Interval(0.0, math.inf), Interval(0.0, math.inf), 1.0, epsilon, 0.0)
+
+
+def _mechanism(
+    noise: Any, bounding: Any, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
+) -> Mechanism:
+    if noise not in (Laplace, Gaussian):
+        raise ArgumentTypeError(f"noise={arguments.shown(noise)}: must be the class rb.Laplace or rb.Gaussian")
+    known = {each: each for each in (TRUNCATE, RECTIFY)} | {each.value: each for each in (TRUNCATE, RECTIFY)}
+    if not isinstance(bounding, (str, Bounding)) or bounding not in known:
+        raise ArgumentError(f"bounding={arguments.shown(bounding)}: must be rb.TRUNCATE or rb.RECTIFY, or its name")
+    return _calibrated(noise, known[bounding], answers, support, change, epsilon, delta if noise is Gaussian else 0.0)
+
+
+@lru_cache(maxsize=256)
+def _calibrated(
+    noise: Any, bounding: Bounding, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
+) -> Mechanism:
+    query = Query(range=answers, sensitivity=change)
+    return calibrate(noise=noise, query=query, support=support, bounding=bounding, epsilon=epsilon, delta=delta)
+
+
+def _up(exact: Fraction) -> float:
+    """The double at or above, and a little more for the rounding of the statistic itself."""
+    return math.nextafter(float(exact), math.inf) * (1.0 + 1e-9)

@@ -1,0 +1,36 @@
+"""Private training with PyTorch: elementwise clipping, one bounded release for each coordinate, honest accounts.
+
+engine = PrivacyEngine()
+model, optimizer, loader = engine.make_private(module=..., optimizer=..., data_loader=..., criterion=..., ...)
+for x, y in loader:
+    optimizer.backward(x, y)
+    optimizer.step()
+engine.epsilon(delta=1e-6)
+"""
+
+from __future__ import annotations
+
+from rangebound.errors import MissingExtra
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise MissingExtra("torch: is not installed; pip install 'rangebound[torch]'") from None
+
+from rangebound.learn.torch.clip import Elementwise, Euclidean
+from rangebound.learn.torch.engine import PrivacyEngine
+from rangebound.learn.torch.fisher import FisherWatcher
+from rangebound.learn.torch.instance import RenyiWatcher
+from rangebound.learn.torch.noise import InsecureTorchNoise, SecureNoise
+from rangebound.learn.torch.optimizer import PrivateOptimizer
+
+__all__ = [
+    "Elementwise",
+    "Euclidean",
+    "FisherWatcher",
+    "InsecureTorchNoise",
+    "PrivacyEngine",
+    "PrivateOptimizer",
+    "RenyiWatcher",
+    "SecureNoise",
+]

@@ -1,0 +1,232 @@
+"""The privacy engine: makes a model, an optimizer and a loader private, and keeps the account of what they release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+from rangebound import arguments
+from rangebound.bounding import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
+from rangebound.errors import ArgumentError
+from rangebound.learn.torch import worst
+from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.gradients import Criterion, check_module
+from rangebound.learn.torch.loader import PrivateLoader
+from rangebound.learn.torch.noise import InsecureTorchNoise, NoiseSource, SecureNoise
+from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian
+from rangebound.query import Query
+from rangebound.support import Grid, Interval, Support
+
+_REACH = 4.0  # scales beyond its support up to which a truncated law follows the sum of the gradients
+_MEMORY = 256 * 2**20
+
+
+def step_mechanism(
+    *, clipping: Clipping, noise_multiplier: float, bounding: Bounding = UNBOUNDED, support: Support | None = None
+) -> Mechanism:
+    """The mechanism that releases one coordinate of the summed gradient: Gaussian noise of clip times multiplier.
+
+    Edge cases: bounded noise with Euclidean clipping is refused. A truncated law follows the sum up to 4 scales beyond
+    its support; a sum farther out is clipped to there, which the account knows.
+
+    >>> import rangebound as rb
+    >>> m = step_mechanism(
+    ...     clipping=Elementwise(clip=0.5),
+    ...     noise_multiplier=4.0,
+    ...     bounding=rb.TRUNCATE,
+    ...     support=rb.Interval(-8, 8),
+    ... )
+    >>> m.noise.scale, m.query.sensitivity, m.query.range
+    (2.0, 0.5, Interval(lower=-16.0, upper=16.0))
+    """
+    arguments.instance("clipping", clipping, (Elementwise, Euclidean), "Elementwise(clip=...) or Euclidean(clip=...)")
+    arguments.instance("bounding", bounding, Bounding, "one of rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED")
+    if isinstance(clipping, Euclidean) and bounding is not UNBOUNDED:
+        raise ArgumentError(
+            f"bounding={bounding!r} with Euclidean clipping: one example may spend its whole length on any one "
+            "coordinate, so no account by coordinates holds; use Elementwise(clip=...)"
+        )
+    scale = arguments.positive("noise_multiplier", noise_multiplier, why="without noise nothing is protected")
+    scale *= clipping.clip
+    kind = {QUANTIZE: Grid}.get(bounding, Interval)
+    if bounding is UNBOUNDED:
+        if support is not None:
+            raise ArgumentError("support: must be left out, because the noise is UNBOUNDED; or choose a bounding")
+    elif not isinstance(support, kind) or not support.bounded:
+        raise ArgumentError(f"support={arguments.shown(support)}: must be a bounded {kind.__name__} for {bounding!r}")
+    answers = Interval(-math.inf, math.inf)
+    if bounding is TRUNCATE and support is not None:
+        hull = support.hull
+        answers = Interval(hull.lower - _REACH * scale, hull.upper + _REACH * scale)
+    query = Query(range=answers, sensitivity=clipping.bound)
+    return Mechanism(noise=Gaussian(scale=scale), query=query, support=support, bounding=bounding)
+
+
+class PrivacyEngine:
+    """Makes training private and answers what it has given away.
+
+    >>> import torch
+    >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
+    >>> model = torch.nn.Linear(3, 2)
+    >>> engine = PrivacyEngine()
+    >>> model, optimizer, loader = engine.make_private(
+    ...     module=model,
+    ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
+    ...     criterion=torch.nn.functional.cross_entropy,
+    ...     clipping=Elementwise(clip=0.5),
+    ...     noise_multiplier=20.0,
+    ... )
+    >>> for x, y in loader:
+    ...     losses = optimizer.backward(x, y)
+    ...     optimizer.step()
+    >>> engine.steps, round(engine.epsilon(delta=1e-6), 3)
+    (1, 0.575)
+    """
+
+    def __init__(self, *watchers: Any) -> None:
+        self._watchers = watchers
+        self._history: dict[worst.Step, int] = {}
+        self._step: worst.Step | None = None
+        self._optimizer: PrivateOptimizer | None = None
+        self._insecure = 0  # steps whose noise guarantees nothing
+        self._secure = True
+
+    def make_private(
+        self,
+        *,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader[Any],
+        criterion: Criterion,
+        clipping: Clipping,
+        noise_multiplier: float,
+        bounding: Bounding = UNBOUNDED,
+        support: Support | None = None,
+        noise: NoiseSource | None = None,
+        memory: int = _MEMORY,
+    ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
+        """The module as it is, an optimizer that releases its gradients, and a loader that samples as accounted.
+
+        The noise has the scale noise_multiplier * clip. The support is that of the *summed* gradient. Each example is
+        in a batch with probability batch_size/len(dataset), all of them if the batch size is the dataset's. The
+        criterion takes outputs and targets with a first axis for the examples; it is called with one example.
+
+        Edge cases: modules that mix examples are refused; an engine makes one model private.
+        """
+        if self._optimizer is not None:
+            raise ArgumentError("make_private: was called before; each model needs an engine of its own")
+        check_module(module)
+        arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
+        if not callable(criterion):
+            raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
+        together = dist.is_available() and dist.is_initialized()
+        rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+        mechanism = step_mechanism(
+            clipping=clipping, noise_multiplier=noise_multiplier, bounding=bounding, support=support
+        )
+        loader = PrivateLoader(data_loader, rank=rank, processes=processes)
+        if together:
+            for each in module.state_dict().values():
+                dist.broadcast(each, 0)
+        self._optimizer = PrivateOptimizer(
+            optimizer,
+            module=module,
+            criterion=criterion,
+            clipping=clipping,
+            mechanism=mechanism,
+            noise=SecureNoise() if noise is None else noise,
+            loader=loader,
+            memory=memory,
+            seen=self._saw,
+            keep_batches=any(each.needs_batches for each in self._watchers),
+        )
+        self._step = worst.Step(
+            mechanism=mechanism,
+            coordinates=self._optimizer.coordinates,
+            rate=loader.rate,
+            together=isinstance(clipping, Euclidean),
+        )
+        self._secure = not isinstance(noise, InsecureTorchNoise)
+        for each in self._watchers:
+            each.start(module, criterion, self._optimizer, loader)
+        return module, self._optimizer, loader
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken."""
+        return sum(self._history.values())
+
+    def epsilon(self, delta: float) -> float:
+        """The worst-case epsilon at delta of all steps so far, for adding or removing one example: valid to publish.
+
+        Edge cases: refused after steps with insecure noise, which guarantees nothing.
+        """
+        self._refuse_insecure()
+        return worst.epsilon(self._history, delta)
+
+    def epsilons(self, delta: float, steps: Iterable[int]) -> list[float]:
+        """The worst-case epsilon after each of these numbers of steps like the present one: past or planned."""
+        self._refuse_insecure()
+        if self._step is None:
+            raise ArgumentError("make_private: must be called first")
+        return worst.epsilons({self._step: 1}, delta, steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The account (and those of the watchers, which are private), to be saved with the model and the optimizer."""
+        return {
+            "history": [
+                {
+                    "mechanism": step.mechanism.to_dict(),
+                    "coordinates": step.coordinates,
+                    "rate": step.rate,
+                    "together": step.together,
+                    "times": times,
+                }
+                for step, times in self._history.items()
+            ],
+            "insecure": self._insecure,
+            "watchers": [each.state_dict() for each in self._watchers],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with a saved account: its steps count on top of none so far.
+
+        Edge cases: the watchers must be those of the saved engine.
+        """
+        if self._history:
+            raise ArgumentError("state: an account that has steps already cannot be replaced")
+        if len(state["watchers"]) != len(self._watchers):
+            raise ArgumentError(f"state: has {len(state['watchers'])} watchers, this engine {len(self._watchers)}")
+        for entry in state["history"]:
+            step = worst.Step(
+                mechanism=Mechanism.from_dict(entry["mechanism"]),
+                coordinates=entry["coordinates"],
+                rate=entry["rate"],
+                together=entry["together"],
+            )
+            self._history[step] = entry["times"]
+        self._insecure = state["insecure"]
+        for watcher, saved in zip(self._watchers, state["watchers"], strict=True):
+            watcher.load_state_dict(saved)
+
+    def _saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
+        """Charged before the draw: a step that fails afterwards has been paid for."""
+        assert self._step is not None
+        self._history[self._step] = self._history.get(self._step, 0) + 1
+        self._insecure += not self._secure
+        for each in self._watchers:
+            each.saw(location, batches)
+
+    def _refuse_insecure(self) -> None:
+        if self._insecure:
+            raise ArgumentError(
+                "noise=InsecureTorchNoise: guarantees nothing, so there is no epsilon; train with SecureNoise()"
+            )

@@ -1,0 +1,161 @@
+"""The quick route for chains of common layers: one ordinary backward pass, and sums from what each layer saw.
+
+Only an `nn.Sequential` (nested ones too) of the layers in the tables below qualifies: these treat each example by
+itself, so one pass over the batch gives each example's own gradients. The gradient of a layer's weights for one example
+is a product of its input and of the gradient of its output; for a linear layer the clamped sum of these products is
+taken without storing one of them. Every other module takes the route of `torch.func`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import vmap
+
+from rangebound.learn.torch.clamped import clamped_products, clamped_rows
+from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
+
+Chain = list[tuple[str, nn.Module]]
+Criterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+_FREE = (
+    nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Identity,
+    nn.Dropout, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
+)  # fmt: skip
+
+
+def chain(module: nn.Module) -> Chain | None:
+    """The layers of a chain in their order, with the names of their parameters' prefixes; None if it is none."""
+    found: Chain = []
+
+    def walk(name: str, part: nn.Module) -> bool:
+        if _is_touched(part):
+            return False
+        if type(part) is nn.Sequential:
+            return all(walk(f"{name}{inner}.", each) for inner, each in zip(part._modules, part, strict=True))
+        found.append((name, part))
+        if type(part) is nn.Conv2d:
+            return part.groups == 1 and part.padding_mode == "zeros" and not isinstance(part.padding, str)
+        return type(part) in (*_FREE, nn.Linear) or (type(part) is nn.Flatten and part.start_dim == 1)
+
+    if not walk("", module):
+        return None
+    owned = [each for _, part in found for each in part.parameters()]
+    unshared = len({id(part) for _, part in found}) == len(found) and len({id(each) for each in owned}) == len(owned)
+    return found if unshared else None
+
+
+def block(layers: Chain, x: torch.Tensor, memory: int) -> int:
+    """How many examples at a time keep within the memory: convolutions store gradients and patches of each."""
+    largest = 8 * x[:1].numel()
+    for _, part in layers:
+        if isinstance(part, nn.Conv2d):
+            patch = part.weight[0].numel()
+            largest = max(largest, 8 * (part.weight.numel() + patch * x.shape[-1] * x.shape[-2]))
+    return max(1, memory // max(largest, 1))
+
+
+def sums(
+    layers: Chain, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Clipping
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """The sum of the clipped gradients of a block of examples, by the parameters' names, and the losses."""
+    seen: list[tuple[str, nn.Module, torch.Tensor]] = []
+    outputs: list[torch.Tensor] = []
+    value = x
+    for name, part in layers:
+        trained = any(each.requires_grad for each in part.parameters())
+        if trained:
+            seen.append((name, part, value.detach()))
+        value = part(value)
+        if trained:
+            outputs.append(value)
+    losses = example_losses(criterion, value, y)
+    slopes = torch.autograd.grad(losses.sum(), outputs)
+    with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        totals = {}
+        if isinstance(clip, Elementwise):
+            for (name, part, inner), slope in zip(seen, slopes, strict=True):
+                totals.update(_clamped(name, part, inner, slope, clip))
+        else:
+            rows = [_factors(part, inner, slope) for (_, part, inner), slope in zip(seen, slopes, strict=True)]
+            squares = sum(_square(each, part) for each, (_, part, _) in zip(rows, seen, strict=True))
+            weights = shrink(torch.as_tensor(squares), clip)
+            for (name, part, _), each in zip(seen, rows, strict=True):
+                totals.update(_weighted(name, part, each, weights))
+    return totals, losses.detach()
+
+
+def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The criterion of each example by itself, whatever its reduction."""
+    return vmap(lambda o, t: criterion(o[None], t[None]).sum(), randomness="different")(output, y)
+
+
+def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
+    """The factor for each example that brings a gradient of this squared length within the clip."""
+    return (clip.target / squares.sqrt()).clamp(max=1.0)
+
+
+def _clamped(
+    name: str, part: Any, inner: torch.Tensor, slope: torch.Tensor, clip: Elementwise
+) -> dict[str, torch.Tensor]:
+    a, g = _rows(part, inner, slope)
+    found = {}
+    if part.weight.requires_grad:
+        found[f"{name}weight"] = clamped_products(a, g, clip) if g is not None else clamped_rows(a, clip)
+    if part.bias is not None and part.bias.requires_grad:
+        found[f"{name}bias"] = clamped_rows(_bias(part, slope), clip)
+    return found
+
+
+def _rows(part: Any, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Two factors of each example's gradient, or (with None) the gradients themselves as rows."""
+    wide = torch.float64 if torch.float64 in (inner.dtype, slope.dtype) else torch.float32
+    inner, slope = inner.to(wide), slope.to(wide)
+    if isinstance(part, nn.Conv2d):
+        patches = nn.functional.unfold(inner, part.kernel_size, part.dilation, part.padding, part.stride)  # type: ignore[arg-type]
+        return torch.bmm(slope.flatten(2), patches.transpose(1, 2)).flatten(1), None
+    if inner.dim() == 2:
+        return inner, slope
+    inner, slope = inner.flatten(1, -2), slope.flatten(1, -2)
+    return torch.bmm(slope.transpose(1, 2), inner).flatten(1), None
+
+
+def _bias(part: Any, slope: torch.Tensor) -> torch.Tensor:
+    if isinstance(part, nn.Conv2d):
+        return slope.float().flatten(2).sum(-1) if slope.dtype != torch.float64 else slope.flatten(2).sum(-1)
+    wide = slope if slope.dtype == torch.float64 else slope.float()
+    return wide if wide.dim() == 2 else wide.flatten(1, -2).sum(1)
+
+
+def _factors(
+    part: Any, inner: torch.Tensor, slope: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+    a, g = _rows(part, inner, slope)
+    return a.double(), None if g is None else g.double(), _bias(part, slope).double()
+
+
+def _square(rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], part: Any) -> torch.Tensor:
+    a, g, bias = rows
+    total = a.square().sum(1) * (1.0 if g is None else g.square().sum(1)) * float(part.weight.requires_grad)
+    return total + (bias.square().sum(1) if part.bias is not None and part.bias.requires_grad else 0.0)
+
+
+def _weighted(
+    name: str, part: Any, rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], weights: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    a, g, bias = rows
+    found = {}
+    if part.weight.requires_grad:
+        found[f"{name}weight"] = weights @ a if g is None else (g * weights[:, None]).T @ a
+    if part.bias is not None and part.bias.requires_grad:
+        found[f"{name}bias"] = weights @ bias
+    return found
+
+
+def _is_touched(part: nn.Module) -> bool:
+    """Whether hooks change what the module computes."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(part, each, None) for each in hooks)

@@ -1,0 +1,72 @@
+"""Logical batches: a Poisson sample of the examples for each step, or all of them, with secure coins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError
+from rangebound.sampling.entropy import SECURE
+
+
+class PrivateLoader:
+    """Batches in which each example takes part with probability `rate`, independently; all of them at rate 1.
+
+    An epoch has about 1/rate batches. A batch of a sample may be empty; it is a step all the same. `members` are the
+    numbers of the examples in the last batch, which are private.
+
+    Assumes: nobody but the trainer sees who is in a batch.
+    Edge cases: with several processes, process r of w has the examples r, r + w, r + 2w, ...
+    """
+
+    def __init__(self, source: Any, *, rank: int = 0, processes: int = 1) -> None:
+        given: Any = arguments.instance("data_loader", source, DataLoader, "a torch DataLoader")
+        self.dataset: Any = given.dataset
+        try:
+            self.examples: int = len(self.dataset)
+        except TypeError:
+            raise ArgumentError("data_loader: its dataset must have a length, which is public") from None
+        if given.batch_size is None or self.examples < 1:
+            raise ArgumentError("data_loader: must have a batch_size and at least one example")
+        self.rate: float = min(given.batch_size / self.examples, 1.0)
+        self._collate = given.collate_fn
+        self._own = np.arange(rank, self.examples, processes)
+        self.members: npt.NDArray[np.int64] = self._own[:0]
+        self.drawn = 0
+
+    @property
+    def expected(self) -> float:
+        """The expected size of a batch over all processes: a public number."""
+        return self.rate * self.examples
+
+    def __len__(self) -> int:
+        return max(1, round(1.0 / self.rate))
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(len(self)):
+            self.members = self._own if self.rate >= 1.0 else self._own[self._coins()]
+            self.drawn += 1
+            yield self._batch(self.members)
+
+    def _coins(self) -> npt.NDArray[np.bool_]:
+        words = np.empty(len(self._own), dtype=np.uint64)
+        SECURE.fill(words)
+        below: npt.NDArray[np.bool_] = words < np.uint64(math.floor(self.rate * 2.0**64))
+        return below
+
+    def _batch(self, members: npt.NDArray[np.int64]) -> Any:
+        if isinstance(self.dataset, TensorDataset):
+            if len(members) == self.examples:
+                return list(self.dataset.tensors)
+            index = torch.from_numpy(members)
+            return [each[index] for each in self.dataset.tensors]
+        if len(members):
+            return self._collate([self.dataset[int(i)] for i in members])
+        return [each[:0] for each in self._collate([self.dataset[0]])]

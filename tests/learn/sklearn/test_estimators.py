@@ -1,0 +1,187 @@
+"""Private estimators: their privacy, their ranges, scikit-learn's own checks, and budgets from a ledger."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+sklearn = pytest.importorskip("sklearn")
+
+from sklearn.base import clone  # noqa: E402
+from sklearn.datasets import load_iris  # noqa: E402
+from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+
+import rangebound as rb  # noqa: E402
+from rangebound.accounting.ledger import Ledger  # noqa: E402
+from rangebound.learn.sklearn import GaussianNB, LedgerBudget, MeanEstimator, StandardScaler, statistics  # noqa: E402
+
+PRECISE: dict[str, Any] = {"epsilon": 1e5, "bounds": (-20.0, 20.0), "smallest_count": 1}
+FRESH = "each fit is a fresh draw, so two fits never agree exactly"
+NAME = "the check takes the name StandardScaler for scikit-learn's own, and sets a parameter of that one"
+SKIPPED = {
+    (StandardScaler, "check_fit_idempotent"): FRESH,
+    (GaussianNB, "check_fit_idempotent"): FRESH,
+    (GaussianNB, "check_supervised_y_2d"): FRESH,
+    (StandardScaler, "check_estimator_sparse_array"): NAME,
+    (StandardScaler, "check_estimator_sparse_matrix"): NAME,
+}
+
+
+@parametrize_with_checks([MeanEstimator(**PRECISE), StandardScaler(**PRECISE), GaussianNB(**PRECISE)])
+def test_scikit_learn_accepts_the_estimators(estimator: Any, check: Any) -> None:
+    """All of scikit-learn's checks but those above. Ranges must be given, so the estimators come with wide ones."""
+    why = SKIPPED.get((type(estimator), check.func.__name__))
+    if why:
+        pytest.skip(why)
+    check(estimator)
+
+
+def test_sparse_data_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        StandardScaler(**PRECISE).fit(scipy.sparse.eye(4).tocsr())
+
+
+@pytest.mark.parametrize("kind", [MeanEstimator, StandardScaler, GaussianNB])
+class TestRefusals:
+    def test_ranges_are_never_guessed(self, kind: Any) -> None:
+        with pytest.raises(rb.errors.ArgumentError, match="bounds=None"):
+            kind().fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+    def test_partial_fit_says_why_not(self, kind: Any) -> None:
+        assert not hasattr(kind(), "partial_fit")
+        with pytest.raises(AttributeError, match="release numbers about the same people again"):
+            kind().partial_fit([[0.0]], [0])
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"bounds": (1.0, 1.0)}, {"bounds": (0.0, math.inf)}, {"bounds": 3.0}, {"bounds": ([0.0], [1.0])},
+            {"epsilon": 0.0}, {"epsilon": math.nan}, {"epsilon": "1"}, {"delta": 1.0}, {"smallest_count": 0},
+            {"smallest_count": 1.5}, {"noise": rb.TruncatedLaplacian}, {"bounding": rb.UNBOUNDED},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_bad_settings(self, kind: Any, wrong: dict[str, Any]) -> None:
+        with pytest.raises(rb.errors.RangeboundError):
+            kind(**{"bounds": (0.0, 1.0), **wrong}).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY], ids=str)
+@pytest.mark.parametrize("noise", [rb.Laplace, rb.Gaussian])
+def test_everything_published_is_in_range(noise: Any, bounding: Any) -> None:
+    x, y = load_iris(return_X_y=True)
+    options: dict[str, Any] = {
+        "bounds": (0.0, 8.0),
+        "noise": noise,
+        "bounding": bounding,
+        "epsilon": 0.5,
+        "delta": 1e-5,
+    }
+    for _ in range(5):
+        mean = MeanEstimator(**options).fit(x)
+        scaler = StandardScaler(**options).fit(x)
+        bayes = GaussianNB(**options).fit(x, y)
+        for each in (mean.mean_, scaler.mean_, bayes.theta_):
+            assert ((each >= 0.0) & (each <= 8.0)).all()
+        for each in (scaler.var_, bayes.var_):
+            assert ((each >= 64e-6 * (1 - 1e-12)) & (each <= 16.0)).all()
+        assert np.isfinite(bayes.predict_log_proba(x)).all()
+        np.testing.assert_allclose(bayes.predict_proba(x).sum(axis=1), 1.0)
+        np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(x)), x)
+
+
+def exact_mean(values: list[Fraction], least: int) -> Fraction:
+    return Fraction(1, 2) + sum((v - Fraction(1, 2) for v in values), Fraction(0)) / max(len(values), least)
+
+
+def exact_variance(values: list[Fraction], least: int) -> Fraction:
+    if not values:
+        return Fraction(0)
+    middle = sum(values, Fraction(0)) / len(values)
+    return sum(((v - middle) ** 2 for v in values), Fraction(0)) / max(len(values), least)
+
+
+@pytest.mark.parametrize("least", [1, 2, 3, 5])
+def test_the_sensitivities_hold_for_all_small_datasets(least: int) -> None:
+    """Every dataset of up to six values on a grid, and every value added to it, in fractions."""
+    grid = [Fraction(0), Fraction(1, 3), Fraction(1)]
+    largest = [Fraction(0), Fraction(0)]
+    for n in range(7):
+        for values in itertools.combinations_with_replacement(grid, n):
+            before = exact_mean(list(values), least), exact_variance(list(values), least)
+            for more in grid:
+                after = exact_mean([*values, more], least), exact_variance([*values, more], least)
+                largest = [max(a, abs(b - c)) for a, b, c in zip(largest, before, after, strict=True)]
+    mean = statistics.mean_mechanism(least, rb.Laplace, rb.TRUNCATE, 1.0, 0.0)
+    variance = statistics.variance_mechanism(least, rb.Laplace, rb.TRUNCATE, 1.0, 0.0, 1e-6)
+    claimed = [Fraction(each.query.sensitivity) for each in (mean, variance)]
+    assert largest[0] <= claimed[0]
+    assert largest[1] <= claimed[1]
+    assert largest[0] >= claimed[0] * Fraction(9, 10)  # and they are no larger than they must be
+    assert largest[1] >= claimed[1] * Fraction(9, 10) * (1 if least > 1 else Fraction(1, 1))
+
+
+def test_the_statistics_in_floats_are_those_in_fractions() -> None:
+    x = np.random.default_rng(1).uniform(size=(7, 2))
+    values = [[Fraction(v) for v in x[:, k].tolist()] for k in range(2)]
+    for least in (1, 20):
+        np.testing.assert_allclose(statistics.means(x, least), [float(exact_mean(v, least)) for v in values])
+        np.testing.assert_allclose(statistics.variances(x, least), [float(exact_variance(v, least)) for v in values])
+
+
+def test_each_release_is_calibrated_to_its_share() -> None:
+    for bounding in (rb.TRUNCATE, rb.RECTIFY):
+        m = statistics.variance_mechanism(30, rb.Laplace, bounding, 0.25, 0.0, 1e-6)
+        assert 0.25 * (1 - 1e-6) <= m.epsilon() <= 0.25
+        m = statistics.mean_mechanism(30, rb.Gaussian, bounding, 0.25, 1e-6)
+        assert m.epsilon(1e-6) <= 0.25 * (1 + 1e-9)
+    assert statistics.count_mechanism(0.25).epsilon() <= 0.25
+
+
+def test_a_large_budget_finds_the_plain_estimates() -> None:
+    x, y = load_iris(return_X_y=True)
+    bounds = (x.min(axis=0) - 1.0, x.max(axis=0) + 1.0)
+    options: dict[str, Any] = {"bounds": bounds, "epsilon": 1e5}
+    np.testing.assert_allclose(MeanEstimator(**options).fit(x).mean_, x.mean(axis=0), atol=1e-2)
+    np.testing.assert_allclose(StandardScaler(**options).fit(x).var_, x.var(axis=0), atol=2e-2)
+    plain = sklearn.naive_bayes.GaussianNB().fit(x, y)
+    ours = GaussianNB(**options).fit(x, y)
+    np.testing.assert_allclose(ours.theta_, plain.theta_, atol=2e-2)
+    assert (ours.predict(x) == plain.predict(x)).mean() > 0.97
+    noisy = GaussianNB(bounds=bounds, epsilon=0.01).fit(x, y)  # the control: little budget, other numbers
+    assert np.abs(noisy.theta_ - plain.theta_).max() > 0.1
+
+
+def test_the_budget_comes_from_a_ledger(tmp_path: Any) -> None:
+    x, y = load_iris(return_X_y=True)
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=3, delta="1e-6")
+
+        def budget(request: str) -> LedgerBudget:
+            return LedgerBudget(ledger=ledger, account="iris", request=request)
+
+        first = GaussianNB(bounds=(0, 8), epsilon=1.0, budget=budget("bayes")).fit(x, y)
+        again = GaussianNB(bounds=(0, 8), epsilon=1.0, budget=budget("bayes")).fit(x, y)
+        assert (first.theta_ == again.theta_).all()  # the same request: the same numbers, nothing spent
+        assert float(ledger.account("iris").remaining.epsilon) == pytest.approx(2.0)
+        MeanEstimator(bounds=(0, 8), epsilon=1.5, budget=budget("mean")).fit(x)
+        with pytest.raises(rb.errors.BudgetExceeded):
+            StandardScaler(bounds=(0, 8), epsilon=1.0, budget=budget("scaler")).fit(x)
+        with pytest.raises(rb.errors.RequestConflict):
+            StandardScaler(bounds=(0, 8), epsilon=1.0, budget=budget("mean")).fit(x)
+        with pytest.raises(rb.errors.ArgumentError, match="another shape"):
+            GaussianNB(bounds=(0, 8), epsilon=1.0, budget=budget("bayes")).fit(x[:, :2], y)
+
+
+def test_labels_outside_the_classes_are_refused() -> None:
+    with pytest.raises(rb.errors.ArgumentError, match="every label"):
+        GaussianNB(bounds=(0, 1), classes=[0, 1]).fit([[0.0], [1.0], [0.5]], [0, 1, 2])
+    fitted = GaussianNB(bounds=(0, 1), classes=[0, 1, 2]).fit([[0.0], [1.0]], [0, 1])
+    assert fitted.classes_.tolist() == [0, 1, 2]
+    assert clone(fitted).get_params()["classes"] == [0, 1, 2]

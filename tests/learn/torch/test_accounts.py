@@ -1,0 +1,263 @@
+"""The accounts of training: worst case, per instance, Fisher; and an audit with canaries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import rangebound as rb  # noqa: E402
+from rangebound.accounting.instance import PerInstance  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, worst  # noqa: E402
+from rangebound.learn.torch.engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch.fisher import _clipped_gradient, frobenius_losses, spectral_losses  # noqa: E402
+from rangebound.learn.torch.table import exact_divergence  # noqa: E402
+from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
+
+UNIT = rb.Interval(-1.0, 1.0)
+
+
+def step(bounding: Any, support: Any, *, rate: float = 1.0, coordinates: int = 40) -> worst.Step:
+    mechanism = step_mechanism(
+        clipping=Elementwise(clip=0.125), noise_multiplier=8.0, bounding=bounding, support=support
+    )
+    return worst.Step(mechanism=mechanism, coordinates=coordinates, rate=rate, together=False)
+
+
+KINDS: list[tuple[Any, Any]] = [
+    (rb.UNBOUNDED, None),
+    (rb.RECTIFY, UNIT),
+    (rb.TRUNCATE, UNIT),
+    (rb.QUANTIZE, rb.Grid(step=2.0, within=UNIT)),
+]
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_full_batches_cost_at_most_the_gaussian(bounding: Any, support: Any) -> None:
+    ours = worst.epsilon({step(bounding, support): 10}, 1e-5)
+    free = worst.epsilon({step(rb.UNBOUNDED, None): 10}, 1e-5)
+    assert 0.0 < ours <= free * (1.0 + 1e-9)
+    if bounding is rb.QUANTIZE:
+        assert ours < 0.9 * free  # a sign gives away 2/pi of the information
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_full_batches_are_above_every_single_dataset(bounding: Any, support: Any) -> None:
+    """The worst case at one order is the supremum: above random locations, and reached by the worst one."""
+    one = step(bounding, support)
+    worst_curve = one.coordinates * one.mechanism.rdp(4.0)
+    generator = np.random.default_rng(5)
+    found = [float(exact_divergence(one.mechanism, generator.normal(size=40) * s, [4.0])[0]) for s in (0.1, 1.0, 3.0)]
+    same = [float(exact_divergence(one.mechanism, np.full(40, q), [4.0])[0]) for q in np.linspace(-2, 2, 81)]
+    assert max(found + same) <= worst_curve * (1.0 + 1e-9)
+    assert max(same) >= 0.999 * worst_curve
+
+
+def moments(p: np.ndarray, q: np.ndarray, order: int, rate: float) -> tuple[float, float]:
+    """Exact Renyi divergences of two discrete product laws on a sample, both ways."""
+    mixed = (1.0 - rate) * q + rate * p
+    forward = math.log(float(np.sum(mixed**order * q ** (1.0 - order)))) / (order - 1)
+    return forward, math.log(float(np.sum(q**order * mixed ** (1.0 - order)))) / (order - 1)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY, rb.UNBOUNDED], ids=str)
+def test_samples_cost_at_most_the_bound(bounding: Any, rate: float) -> None:
+    """Two coordinates on a fine grid of outcomes, summed directly, at the worst and at other locations."""
+    support = None if bounding is rb.UNBOUNDED else UNIT
+    one = step(bounding, support, rate=rate, coordinates=2)
+    c = one.mechanism.query.sensitivity
+    orders = (2, 3, 8)
+    claimed = worst.curve(one, orders)
+    edges = np.linspace(-1.0, 1.0, 401) if bounding is not rb.UNBOUNDED else np.linspace(-9.0, 9.0, 1201)
+    for at in (-1.5, 0.0, 0.4):
+        for shift in (c, -c):
+
+            def cells(q: float) -> np.ndarray:
+                cdf = np.asarray(one.mechanism.law(np.full(len(edges), q)).cdf(edges), dtype=float)
+                cdf[-1] = 1.0
+                mass = np.diff(np.concatenate([[0.0], cdf]))
+                mass = np.maximum(mass, 0.0)
+                return np.outer(mass, mass).reshape(-1)
+
+            p, q = cells(at + shift), cells(at)
+            keep = (p > 0.0) & (q > 0.0)
+            for order, bound in zip(orders, claimed, strict=True):
+                assert max(moments(p[keep], q[keep], order, rate)) <= bound * (1.0 + 1e-9)
+    whole = worst.curve(step(bounding, support, rate=1.0, coordinates=2), orders)
+    assert all(a < b for a, b in zip(claimed, whole, strict=True))
+    assert claimed[0] < 10 * rate**2 * whole[0]  # amplification, and not only the trivial bound
+
+
+def test_euclidean_clipping_is_the_gaussian_mechanism() -> None:
+    mechanism = step_mechanism(clipping=Euclidean(clip=2.0), noise_multiplier=3.0)
+    one = worst.Step(mechanism=mechanism, coordinates=10**6, rate=1.0, together=True)
+    assert worst.curve(one, [2, 10]) == pytest.approx([1.0 / 9.0, 5.0 / 9.0], rel=1e-12)
+    assert worst.epsilon({one: 1}, 1e-5) == pytest.approx(mechanism.epsilon(1e-5), rel=1e-2)
+
+
+def test_epsilon_over_steps() -> None:
+    x, y = data((6,), count=50)
+    engine, optimizer, loader = private(linear(), x, y, batch_size=5)
+    assert engine.epsilon(delta=1e-5) == 0.0
+    planned = engine.epsilons(1e-5, [1, 5, 10])
+    train(optimizer, loader, 5)
+    assert engine.epsilon(delta=1e-5) == planned[1]
+    assert planned[0] < planned[1] < planned[2]
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_the_instance_account_follows_the_sums(bounding: Any, support: Any) -> None:
+    x, y = data((6,))
+    seen: list[torch.Tensor] = []
+    watcher = RenyiWatcher(orders=(2.0, 8.0))
+    engine, optimizer, loader = private(
+        linear(), x, y, watchers=(watcher,), noise=NoNoise(seen=seen), bounding=bounding, support=support
+    )
+    train(optimizer, loader, 3)
+    exact = sum(exact_divergence(optimizer.mechanism, each.numpy(), [2.0])[0] for each in seen)
+    ours = watcher.divergence(2.0)
+    assert isinstance(ours, PerInstance)
+    assert exact <= ours.reveal() <= 1.01 * exact
+    assert ours.reveal() <= 1.01 * 3 * 21 * optimizer.mechanism.rdp(2.0)  # the worst case of three steps
+    assert engine.steps == 3
+    path = [each.reveal() for each in watcher.epsilons(1e-5)]
+    assert path == sorted(path)
+    assert path[-1] == watcher.epsilon(1e-5).reveal()
+
+
+def test_the_instance_account_needs_what_makes_it_sound() -> None:
+    x, y = data((6,))
+    with pytest.raises(rb.errors.ArgumentError, match="all examples"):
+        private(linear(), x, y, batch_size=3, watchers=(RenyiWatcher(),))
+    for watcher in (RenyiWatcher(), FisherWatcher()):
+        with pytest.raises(rb.errors.ArgumentError, match="Euclidean"):
+            private(linear(), x, y, clipping=Euclidean(clip=1.0), watchers=(watcher,))
+
+
+def dense_losses(
+    module: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: Elementwise, eta2: torch.Tensor
+) -> list[float]:
+    gradient = _clipped_gradient(module, CRITERION, clip)
+    found = []
+    for one, target in zip(x, y, strict=True):
+        jacobian = torch.func.jacfwd(lambda z, target=target: gradient(z, target))(one).flatten(1)
+        found.append(torch.linalg.matrix_norm(eta2.sqrt()[:, None] * jacobian, 2).item())
+    return found
+
+
+@pytest.mark.parametrize("clip", [0.05, 10.0])
+def test_fisher_losses_are_spectral_norms(clip: float) -> None:
+    torch.manual_seed(7)
+    module = chain().double()
+    x, y = data((6,), count=5)
+    x, rule = x.double(), Elementwise(clip=clip)
+    width = sum(each.numel() for each in module.parameters())
+    eta2 = torch.rand(width, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    dense = dense_losses(module, x, y, rule, eta2)
+    ours = spectral_losses(module, CRITERION, x, y, rule, eta2)
+    np.testing.assert_allclose(ours.numpy(), dense, rtol=1e-3)
+    assert (ours.numpy() <= np.asarray(dense) * (1.0 + 1e-9)).all()
+    bound = frobenius_losses(module, CRITERION, x, y, rule, eta2).numpy()
+    assert (bound >= np.asarray(dense) * (1.0 - 1e-12)).all()
+    published = [  # the control: the published line is the length of a vector, and no norm of the matrix
+        float(
+            (
+                eta2.sqrt() @ torch.func.jacfwd(lambda z, t=t: _clipped_gradient(module, CRITERION, rule)(z, t))(one)
+            ).norm()
+        )
+        for one, t in zip(x, y, strict=True)
+    ]
+    assert not np.allclose(published, dense, rtol=0.05)
+
+
+def test_fisher_adds_for_members_of_the_batch_only() -> None:
+    x, y = data((6,), count=30)
+    watcher = FisherWatcher(iterations=8)
+    engine, optimizer, loader = private(
+        linear(), x, y, watchers=(watcher,), batch_size=3, bounding=rb.RECTIFY, support=UNIT
+    )
+    members: list[int] = []
+    for a, b in loader:
+        members += loader.members.tolist()
+        optimizer.backward(a, b)
+        optimizer.step()
+        if engine.steps == 4:
+            break
+    losses = np.array([watcher.loss(i).reveal() for i in range(30)])
+    touched = set(np.flatnonzero(losses > 0.0).tolist())
+    assert touched <= set(members)  # one whose gradient is clipped throughout shows nothing
+    assert len(touched) >= len(set(members)) // 2
+    counts, edges = watcher.reveal_histogram(5)
+    assert counts.sum() == 30
+    assert len(edges) == 6
+    if members:
+        top = watcher.reveal_most_exposed(1)[0]
+        assert losses[top] == losses.max() == watcher.largest().reveal()
+    assert isinstance(watcher.median(), PerInstance)
+
+
+def test_watchers_are_saved_and_resumed() -> None:
+    x, y = data((6,))
+    runs = []
+    for _ in range(2):
+        watchers = (RenyiWatcher(orders=(2.0, 4.0)), FisherWatcher(iterations=5))
+        runs.append((*private(linear(), x, y, watchers=watchers), watchers))
+    (engine, optimizer, loader, first), (again, _, _, second) = runs
+    train(optimizer, loader, 2)
+    again.load_state_dict(engine.state_dict())
+    assert second[0].epsilon(1e-5).reveal() == first[0].epsilon(1e-5).reveal()
+    assert second[1].largest().reveal() == first[1].largest().reveal()
+    assert again.epsilon(delta=1e-5) == engine.epsilon(delta=1e-5)
+
+
+def canary_epsilon(mechanism: rb.Mechanism, account: rb.Mechanism, delta: float, runs: int) -> tuple[float, float]:
+    """A lower bound on epsilon from runs with and without a canary, and the claimed epsilon.
+
+    A model of 8 weights takes one full-batch step; the canary pushes every coordinate by the whole clip. The attacker
+    adds up the released coordinates, picks a threshold on the first half of the runs, and counts on the second half,
+    with exact binomial bounds at a false-alarm rate of 1e-6.
+    """
+    from scipy import stats
+
+    d = 8
+    scores = []
+    for present in (0.0, 1.0):
+        location = np.full((runs, d), -0.5 * mechanism.query.sensitivity + present * mechanism.query.sensitivity)
+        scores.append(np.asarray(mechanism.release(location)).sum(axis=1))
+    half = runs // 2
+    grid = np.quantile(np.concatenate([each[:half] for each in scores]), np.linspace(0.01, 0.99, 99))
+    gains = []
+    for t in grid:
+        hit, alarm = (float(np.mean(each[:half] > t)) for each in (scores[1], scores[0]))
+        wide = [5.0 * math.sqrt(max(rate, 1.0 / half) / half) for rate in (hit, alarm)]
+        gains.append((hit - wide[0] - delta) / (alarm + wide[1]))
+    cut = grid[int(np.argmax(gains))]
+    hits, alarms = (int((each[half:] > cut).sum()) for each in (scores[1], scores[0]))
+    low = stats.beta.ppf(1e-6, hits, half - hits + 1) if hits else 0.0
+    high = stats.beta.ppf(1.0 - 1e-6, alarms + 1, half - alarms)
+    found = math.log(max((low - delta) / high, 1e-300))
+    claimed = worst.epsilon({worst.Step(mechanism=account, coordinates=d, rate=1.0, together=False): 1}, delta)
+    return max(found, 0.0), claimed
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_canaries_stay_within_the_claim_and_half_the_noise_is_caught(bounding: Any, support: Any) -> None:
+    clip, multiplier = Elementwise(clip=1.0), 2.5
+    options: dict[str, Any] = {"clipping": clip, "bounding": bounding}
+    if bounding is rb.QUANTIZE:
+        support = rb.Grid(step=1.0, within=rb.Interval(-2.5, 2.5))
+    elif support is not None:
+        support = rb.Interval(-6.0, 6.0)
+    honest = step_mechanism(**options, noise_multiplier=multiplier, support=support)
+    broken = step_mechanism(**options, noise_multiplier=0.5 * multiplier, support=support)
+    found, claimed = canary_epsilon(honest, honest, 1e-2, 200_000)
+    assert 0.1 * claimed < found <= claimed
+    caught, _ = canary_epsilon(broken, honest, 1e-2, 200_000)
+    assert caught > claimed

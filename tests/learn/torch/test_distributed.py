@@ -1,0 +1,57 @@
+"""Two processes over gloo: one draw of the noise, and the same result as one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.learn.torch import two_processes  # noqa: E402
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: Any) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("gloo")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    script = str(Path(two_processes.__file__))
+    running = [
+        subprocess.Popen([sys.executable, script, str(rank), "2", str(folder)], env=environment, stderr=subprocess.PIPE)
+        for rank in range(2)
+    ]
+    for each in running:
+        _, errors = each.communicate(timeout=120)
+        assert each.returncode == 0, errors.decode()
+    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+
+
+@pytest.mark.parametrize("kind", ["images", "custom"])
+def test_two_processes_equal_one(both: list[dict[str, Any]], kind: str) -> None:
+    alone = two_processes.run(kind, True)
+    first, second = (each[f"{kind} True"] for each in both)
+    for ours, theirs in zip(alone["locations"], first["locations"], strict=True):  # type: ignore[call-overload]
+        assert (ours - theirs).abs().max() <= 13 * 1e-6  # other batches, other roundings inside the layers
+    assert second["locations"] == []  # the second process draws nothing
+    for name, value in alone["state"].items():  # type: ignore[attr-defined]
+        assert torch.equal(first["state"][name], second["state"][name])
+        torch.testing.assert_close(first["state"][name], value, rtol=1e-4, atol=1e-5)
+    assert first["steps"] == second["steps"] == alone["steps"] == 3
+    assert first["epsilon"] == second["epsilon"] == alone["epsilon"]
+
+
+@pytest.mark.parametrize("kind", ["images", "custom"])
+def test_the_noise_is_drawn_once(both: list[dict[str, Any]], kind: str) -> None:
+    first, second = (each[f"{kind} False"] for each in both)
+    assert len(first["locations"]) == 3
+    assert second["locations"] == []
+    for name, value in first["state"].items():
+        assert torch.equal(value, second["state"][name])
+    stand_in = both[0][f"{kind} True"]
+    assert any(not torch.equal(value, stand_in["state"][name]) for name, value in first["state"].items())

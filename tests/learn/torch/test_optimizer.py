@@ -1,0 +1,232 @@
+"""The private step: what it releases, what it refuses, and how it goes on after a checkpoint."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import rangebound as rb  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, InsecureTorchNoise, PrivacyEngine, SecureNoise  # noqa: E402
+from rangebound.learn.torch.engine import step_mechanism  # noqa: E402
+from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
+
+BOUNDINGS: list[tuple[Any, Any]] = [
+    (rb.UNBOUNDED, None),
+    (rb.TRUNCATE, rb.Interval(-1.0, 1.5)),
+    (rb.RECTIFY, rb.Interval(-1.0, 1.5)),
+    (rb.QUANTIZE, rb.Grid(step=2.0, within=rb.Interval(-1.0, 1.0))),
+    (rb.QUANTIZE, rb.Grid(step=0.5, within=rb.Interval(-1.0, 1.0))),
+]
+
+
+def p_value(mechanism: rb.Mechanism, location: float, drawn: np.ndarray) -> float:
+    """Chi-square of draws against the law: atoms by themselves, the rest in cells between quantiles."""
+    law = mechanism.law(location)
+    cuts = np.unique([float(law.quantile(u)) for u in np.linspace(0.05, 0.95, 19)])
+    edges = [-np.inf, *cuts, np.inf]
+    expected = np.diff([0.0, *(float(law.cdf(c)) for c in cuts), 1.0]) * len(drawn)
+    counted, _ = np.histogram(-drawn, bins=-np.asarray(edges)[::-1])  # cells are open on the left
+    counted = counted[::-1]
+    kept = expected > 5.0
+    return float(stats.chisquare(counted[kept], expected[kept] * counted[kept].sum() / expected[kept].sum()).pvalue)
+
+
+@pytest.mark.parametrize(("bounding", "support"), BOUNDINGS, ids=str)
+@pytest.mark.parametrize("source", ["secure", "insecure"])
+def test_the_released_coordinate_has_the_law(bounding: Any, support: Any, source: str) -> None:
+    """A coordinate of a step, drawn 20,000 times at once; a false alarm once in 10^5 runs, and a control."""
+    noise = SecureNoise() if source == "secure" else InsecureTorchNoise(generator=torch.Generator().manual_seed(5))
+    model = nn.Linear(20_000, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    x, y = torch.ones(1, 20_000), torch.zeros(1)
+    _, optimizer, loader = private(
+        model, x, y,
+        criterion=lambda output, target: -0.7 * output.sum(),
+        clipping=Elementwise(clip=0.5), noise_multiplier=1.6, bounding=bounding, support=support, noise=noise,
+    )  # fmt: skip
+    train(optimizer, loader, 1)
+    released = model.weight.grad.double().numpy().reshape(-1)
+    mechanism = optimizer.mechanism
+    if support is not None:
+        assert released.min() >= support.hull.lower - 1e-6
+        assert released.max() <= support.hull.upper + 1e-6
+    exact = mechanism.release(np.full(20_000, -0.5)) if source == "secure" else released
+    assert p_value(mechanism, -0.5, exact) > 1e-5
+    if bounding is not rb.QUANTIZE:  # single precision of the gradient keeps atoms, and moves the rest by 1e-7
+        assert p_value(mechanism, -0.5, released) > 1e-5
+    half = step_mechanism(clipping=Elementwise(clip=0.5), noise_multiplier=0.8, bounding=bounding, support=support)
+    assert p_value(mechanism, -0.5, half.release(np.full(20_000, -0.5))) < 1e-9  # the control: half the noise
+
+
+def test_parts_of_a_batch_add_up() -> None:
+    x, y = data((6,), count=10)
+    first, second = linear(), None
+    second = copy.deepcopy(first)
+    whole: list[torch.Tensor] = []
+    parts: list[torch.Tensor] = []
+    _, optimizer, loader = private(first, x, y, noise=NoNoise(seen=whole))
+    train(optimizer, loader, 1)
+    _, optimizer, loader = private(second, x, y, noise=NoNoise(seen=parts))
+    for a, b in loader:
+        for piece in range(0, 10, 3):
+            optimizer.backward(a[piece : piece + 3], b[piece : piece + 3])
+        optimizer.step()
+    assert (whole[0] - parts[0]).abs().max() < 1e-5
+    assert torch.allclose(first.weight, second.weight, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam],
+)
+def test_any_optimizer_takes_the_released_gradient(inner: Any) -> None:
+    x, y = data((6,))
+    ours = chain()
+    plain = copy.deepcopy(ours)
+    build = lambda parameters: inner(parameters, lr=0.01)  # noqa: E731
+    wide = Elementwise(clip=64.0)
+    _, optimizer, loader = private(ours, x, y, inner=build, noise=NoNoise(seen=[]), clipping=wide)
+    train(optimizer, loader, 3)
+    theirs = build(plain.parameters())
+    for _ in range(3):
+        theirs.zero_grad()
+        CRITERION(plain(x), y).backward()
+        theirs.step()
+    for a, b in zip(ours.parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=2e-3)  # without noise and clipping it is ordinary training
+
+
+def test_a_step_takes_one_batch_and_each_example_once() -> None:
+    x, y = data((6,), count=8)
+    engine, optimizer, loader = private(linear(), x, y)
+    with pytest.raises(rb.errors.ArgumentError, match="exactly one logical batch"):
+        optimizer.step()
+    batches = iter(loader)
+    a, b = next(batches)
+    optimizer.backward(a, b)
+    with pytest.raises(rb.errors.ArgumentError, match="counts once"):
+        optimizer.backward(a[:1], b[:1])
+    optimizer.step()
+    with pytest.raises(rb.errors.ArgumentError, match="exactly one logical batch"):
+        optimizer.step()
+    for _ in range(2):
+        next(iter(loader))
+    with pytest.raises(rb.errors.ArgumentError, match="exactly one logical batch"):
+        optimizer.backward(a, b)
+    assert engine.steps == 1
+
+
+def test_a_gradient_that_is_no_number_releases_nothing() -> None:
+    x, y = data((6,))
+    seen: list[torch.Tensor] = []
+    model = chain().double()
+    engine, optimizer, loader = private(model, x.double() * float("nan"), y, noise=NoNoise(seen=seen))
+    with pytest.raises(rb.errors.ArgumentError, match="not finite"):
+        train(optimizer, loader, 1)
+    assert not seen
+    assert engine.steps == 0
+
+
+def test_poisson_batches() -> None:
+    x, y = data((6,), count=400)
+    x[:, 0] = torch.arange(400)
+    engine, optimizer, loader = private(linear(), x, y, batch_size=4)
+    assert len(loader) == 100
+    sizes = []
+    for a, b in loader:
+        sizes.append(len(a))
+        assert a[:, 0].tolist() == loader.members.tolist()
+        optimizer.backward(a, b)
+        optimizer.step()
+    assert 0 in sizes or min(sizes) < 4
+    assert stats.binomtest(sum(sizes), 400 * 100, 0.01).pvalue > 1e-6
+    assert engine.steps == 100
+    step = next(iter(engine._history))
+    assert step.rate == 0.01
+
+
+def test_an_ordinary_dataset_is_sampled_too() -> None:
+    class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
+            return torch.full((6,), float(i)), i % 3
+
+    engine = PrivacyEngine()
+    model = linear()
+    _, optimizer, loader = engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(Pairs(), batch_size=1), criterion=CRITERION,
+        clipping=Euclidean(clip=1.0), noise_multiplier=1.0,
+    )  # fmt: skip
+    train(optimizer, loader, 12)
+    assert engine.steps == 12
+
+
+def test_bounded_noise_needs_elementwise_clipping() -> None:
+    with pytest.raises(rb.errors.ArgumentError, match="Elementwise"):
+        step_mechanism(
+            clipping=Euclidean(clip=1.0), noise_multiplier=1.0, bounding=rb.TRUNCATE, support=rb.Interval(-1, 1)
+        )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"support": rb.Interval(-1, 1)},
+        {"bounding": rb.RECTIFY},
+        {"bounding": rb.RECTIFY, "support": rb.Grid(step=1.0, within=rb.Interval(0, 1))},
+        {"bounding": rb.QUANTIZE, "support": rb.Interval(0, 1)},
+        {"bounding": rb.TRUNCATE, "support": rb.Interval(0, float("inf"))},
+        {"bounding": rb.TRUNCATE, "support": rb.Union((0, 1), (2, 3))},
+        {"noise_multiplier": 0.0},
+        {"noise_multiplier": float("nan")},
+        {"clipping": 1.0},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    x, y = data((6,))
+    with pytest.raises(rb.errors.RangeboundError):
+        private(linear(), x, y, **wrong)
+
+
+def test_insecure_noise_has_no_epsilon() -> None:
+    x, y = data((6,))
+    noise = InsecureTorchNoise(generator=torch.Generator().manual_seed(6))
+    engine, optimizer, loader = private(linear(), x, y, noise=noise)
+    train(optimizer, loader, 1)
+    with pytest.raises(rb.errors.ArgumentError, match="guarantees nothing"):
+        engine.epsilon(delta=1e-6)
+    resumed, _, _ = private(linear(), x, y)
+    resumed.load_state_dict(engine.state_dict())
+    with pytest.raises(rb.errors.ArgumentError, match="guarantees nothing"):
+        resumed.epsilon(delta=1e-6)
+
+
+def test_a_saved_and_resumed_run_accounts_the_same(tmp_path: Any) -> None:
+    x, y = data((6,), count=20)
+    options: dict[str, Any] = {"batch_size": 5, "bounding": rb.RECTIFY, "support": rb.Interval(-2, 2)}
+    engine, optimizer, loader = private(linear(), x, y, **options)
+    train(optimizer, loader, 7)
+    torch.save({"engine": engine.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "run.pt")
+    saved = torch.load(tmp_path / "run.pt")  # plain data only, so that loading runs no code
+    resumed, again, loader_again = private(linear(), x, y, **options)
+    resumed.load_state_dict(saved["engine"])
+    again.load_state_dict(saved["optimizer"])
+    assert resumed.epsilon(delta=1e-5) == engine.epsilon(delta=1e-5)
+    train(optimizer, loader, 3)
+    train(again, loader_again, 3)
+    assert resumed.steps == engine.steps == 10
+    assert resumed.epsilon(delta=1e-5) == engine.epsilon(delta=1e-5)
+    with pytest.raises(rb.errors.ArgumentError, match="cannot be replaced"):
+        engine.load_state_dict(saved["engine"])

@@ -1,0 +1,54 @@
+"""One of several processes that train together: run by test_distributed.py with its rank, their number, a port file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import rangebound as rb
+from rangebound.learn.torch import SecureNoise
+from tests.learn.torch.models import Custom, data, images, private, train
+
+
+class Counting:
+    """The secure draw, with a record of where it was asked for."""
+
+    def __init__(self, stand_in: bool) -> None:
+        self.locations: list[torch.Tensor] = []
+        self._stand_in = stand_in
+
+    def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
+        self.locations.append(location.clone())
+        if self._stand_in:  # the same "noise" in every run, so that whole runs can be compared
+            return location + torch.linspace(-1.0, 1.0, len(location), dtype=torch.float64)
+        return SecureNoise().release(mechanism, location)
+
+
+def run(kind: str, stand_in: bool) -> dict[str, object]:
+    torch.manual_seed(11)
+    model = {"images": images, "custom": Custom}[kind]()
+    shape = {"images": (2, 8, 8), "custom": (6,)}[kind]
+    x, y = data(shape, count=13)
+    noise = Counting(stand_in)
+    engine, optimizer, loader = private(model, x, y, noise=noise)
+    train(optimizer, loader, 3)
+    return {
+        "locations": noise.locations,
+        "state": model.state_dict(),
+        "steps": engine.steps,
+        "epsilon": engine.epsilon(delta=1e-5),
+    }
+
+
+if __name__ == "__main__":
+    rank, processes, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=processes)
+    if rank == 1:
+        torch.manual_seed(99)  # whatever a process starts with, the first one's parameters count
+    found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
+    torch.save(found, folder / f"{rank}.pt")
+    dist.destroy_process_group()
