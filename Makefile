@@ -44,6 +44,7 @@ bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out
 	@$(BIN)/python benchmarks/sampling.py
 	@$(BIN)/python benchmarks/accounting.py
 	@$(BIN)/python benchmarks/release.py
+	@$(BIN)/python benchmarks/learn.py
 
 papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
 	@$(BIN)/python -m papers --jobs $(JOBS)

@@ -3,7 +3,8 @@
     python benchmarks/learn.py [--threads N] [--device cuda] [--json FILE]
 
 One process; the steps that are compared alternate, so that all see the same machine, and the least of the runs counts.
-On a GPU all times include the end of the work there. Nothing here is a test.
+With one thread on the processor, seconds are those of the processor, which other programs disturb less. On a GPU times
+include the end of the work there. Nothing here is a test.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ CRITERION = nn.functional.cross_entropy
 ORDERS = np.geomspace(1.1, 64.0, 64).tolist()
 
 
+def clock(device: str) -> float:
+    return time.perf_counter() if device == "cuda" or torch.get_num_threads() > 1 else time.process_time()
+
+
 def settle(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
@@ -46,10 +51,10 @@ def together(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, floa
     for _ in range(REPEATS):
         for name, call in calls.items():
             settle(device)
-            start = time.perf_counter()
+            start = clock(device)
             call()
             settle(device)
-            found[name].append(time.perf_counter() - start)
+            found[name].append(clock(device) - start)
     return {name: min(times) for name, times in found.items()}
 
 
@@ -150,11 +155,11 @@ def accounting(device: str) -> list[dict[str, Any]]:
         location = torch.randn(count, generator=torch.Generator(device).manual_seed(1), device=device) * 2.0
         for bounding in (rb.TRUNCATE, rb.RECTIFY):
             m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, support=rb.Interval(-4, 4), bounding=bounding)
-            start = time.perf_counter()
+            start = clock(device)
             table = LossTable(m, ORDERS)
             table.divergence(location)
             settle(device)
-            first = time.perf_counter() - start
+            first = clock(device) - start
 
             def read(location: torch.Tensor = location) -> None:
                 for _ in ORDERS:

@@ -203,6 +203,20 @@ def test_fisher_adds_for_members_of_the_batch_only() -> None:
     assert isinstance(watcher.median(), PerInstance)
 
 
+def test_fisher_adds_what_other_processes_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = data((6,), count=4)
+    watcher = FisherWatcher(iterations=3)
+    private(linear(), x, y, watchers=(watcher,), bounding=rb.RECTIFY, support=UNIT)
+    batch = [(x[:2], y[:2], np.arange(2))]
+    watcher.saw(torch.zeros(21, dtype=torch.float64), batch)
+    alone = [watcher.loss(i).reveal() for i in range(4)]
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda found: found.add_(found.flip(0)))
+    watcher.saw(torch.zeros(21, dtype=torch.float64), batch)
+    both = [watcher.loss(i).reveal() ** 2 for i in range(4)]
+    assert both == pytest.approx([2 * alone[0] ** 2, 2 * alone[1] ** 2, alone[1] ** 2, alone[0] ** 2])
+
+
 def test_watchers_are_saved_and_resumed() -> None:
     x, y = data((6,))
     runs = []

@@ -114,6 +114,8 @@ def test_a_step_takes_one_batch_and_each_example_once() -> None:
     optimizer.backward(a, b)
     with pytest.raises(rb.errors.ArgumentError, match="counts once"):
         optimizer.backward(a[:1], b[:1])
+    optimizer.zero_grad()  # what was given is forgotten, and may be given again
+    optimizer.backward(a, b)
     optimizer.step()
     with pytest.raises(rb.errors.ArgumentError, match="exactly one logical batch"):
         optimizer.step()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.distributed as dist
 from torch.func import functional_call, grad, jvp, vjp, vmap
 
 from rangebound import arguments
@@ -52,7 +53,7 @@ def spectral_losses(
     for start in range(0, len(x), _BLOCK):
         a, b = x[start : start + _BLOCK], y[start : start + _BLOCK]
         generator = torch.Generator().manual_seed(0)  # a first guess, and no noise
-        v = torch.randn(a.shape, generator=generator, dtype=torch.float64).to(a.device, a.dtype)
+        v = torch.randn(a.shape[1:], generator=generator, dtype=torch.float64).to(a.device, a.dtype).expand(a.shape)
         value = torch.zeros(len(a), dtype=a.dtype, device=a.device)
         for _ in range(iterations):
             length = v.flatten(1).norm(dim=1)
@@ -125,12 +126,16 @@ class FisherWatcher:
         assert isinstance(clip, Elementwise)
         hull = mechanism.query.range.hull
         information = fisher_formula(mechanism.noise, mechanism.shape, location.clamp(hull.lower, hull.upper))
+        added = np.zeros(len(self._information))
         for x, y, members in batches:
             with torch.enable_grad():
                 norms = spectral_losses(
                     self._module, self._criterion, x, y, clip, information, iterations=self._iterations
                 )
-            self._information[members] += norms.detach().cpu().numpy() ** 2
+            added[members] += norms.detach().cpu().numpy() ** 2
+        if dist.is_available() and dist.is_initialized():  # the other processes have the other examples
+            dist.all_reduce(torch.from_numpy(added))
+        self._information = self._information + added
 
     def loss(self, example: int) -> PerInstance:
         """The loss of one example so far: 1/loss is the least standard deviation of an unbiased reconstruction."""

@@ -71,7 +71,7 @@ class PrivateOptimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""
         self.inner.zero_grad(set_to_none=set_to_none)
-        self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
+        self._forget()
 
     def backward(
         self, x: torch.Tensor, y: torch.Tensor, *, members: npt.NDArray[np.int64] | None = None
@@ -145,6 +145,9 @@ class PrivateOptimizer:
 
     def _clear(self) -> None:
         self._drawn = self._loader.drawn
+        self._forget()
+
+    def _forget(self) -> None:
         self._given = 0
         self._batches: list[Batch] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}

@@ -44,7 +44,7 @@ def clamped_on_gpu(a: torch.Tensor, g: torch.Tensor, levels: int) -> torch.Tenso
     """The sums for contiguous float32 tensors on a GPU; `g` is in quanta. Doubles add whole numbers in any order."""
     (rows, columns), outputs = a.shape, g.shape[1]
     out = torch.zeros((outputs, columns), dtype=torch.float64, device=a.device)
-    block = _ROWS if rows >= 64 * _ROWS else 128
+    block = _ROWS if rows >= 64 * _ROWS else 64
     grid = (triton.cdiv(outputs, _OUTPUTS), triton.cdiv(columns, _COLUMNS), triton.cdiv(rows, block))
     _tile[grid](a, g, out, rows, columns, outputs, float(levels), TALL=_OUTPUTS, WIDE=_COLUMNS, DEEP=block)
     return out
