@@ -175,15 +175,37 @@ def with_diffprivlib(kind: str, waits: list[float], turns: int) -> list[float]:
 
 
 def with_opendp(kind: str, waits: list[float], turns: int) -> list[float]:
-    """OpenDP's answers to the same question, where it has one for tables of unknown size."""
+    """OpenDP's answers to the same question; its variance takes the size of the table as public, the rest do not.
+
+    A mean of a table of unknown size is a sum over a count, with half of the budget each.
+    """
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    if kind not in ("count", "sum"):
-        return []
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-    then = dp.t.then_count() if kind == "count" else dp.t.then_clamp((0.0, 120.0)) >> dp.t.then_sum()
-    measure = dp.binary_search_chain(lambda scale: space >> then >> dp.m.then_laplace(scale), d_in=1, d_out=1.0)
+    clamped = dp.t.then_clamp((0.0, 120.0))
+    statistics_: dict[str, Any] = {
+        "count": dp.t.then_count(),
+        "sum": clamped >> dp.t.then_sum(),
+        "variance": clamped >> dp.t.then_resize(len(waits), constant=60.0) >> dp.t.then_variance(ddof=0),
+    }
+
+    def measured(name: str, epsilon: float) -> Any:
+        then = statistics_[name]
+        return dp.binary_search_chain(lambda scale: space >> then >> dp.m.then_laplace(scale), d_in=1, d_out=epsilon)
+
+    if kind == "mean":
+        total, count = measured("sum", 0.5), measured("count", 0.5)
+        return [float(total(waits)) / max(float(count(waits)), 1.0) for _ in range(turns)]
+    if kind == "median":
+        candidates = [120.0 * at / 1000 for at in range(1001)]
+        quantile = dp.binary_search_chain(
+            lambda scale: dp.m.make_private_quantile(*space, dp.max_divergence(), candidates, 0.5, scale),
+            d_in=1,
+            d_out=1.0,
+        )
+        return [float(quantile(waits)) for _ in range(turns)]
+    measure = measured(kind, 1.0)
     return [float(measure(waits)) for _ in range(turns)]
 
 

@@ -23,6 +23,22 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "histogram", **WAIT, "bins": 4},
 ]
 
+SUPPORTED: list[dict[str, Any]] = [
+    *KINDS,
+    {"kind": "count", "support": [[0, 5], [10, 20]]},
+    {
+        "kind": "sum",
+        "column": "wait",
+        "range": [0, 9.75],
+        "support": [0, 30],
+        "step": 0.5,
+        "mechanism": "truncate Laplace",
+    },
+    {"kind": "mean", "column": "wait", "range": [0, 100], "support": [[0, 30], [60, 70]], "step": 2.5},
+    {"kind": "median", "column": "wait", "range": [0, 100], "support": [[0, 30], [60, 70]], "step": 7.0},
+    {"kind": "histogram", "column": "wait", "range": [0, 100], "bins": 3, "support": [0, 10]},
+]
+
 
 def plan_data(by: list[str], kinds: list[dict[str, Any]] | None = None, **parts: Any) -> dict[str, Any]:
     """A plan that asks every kind of question, as plain data."""

@@ -20,12 +20,12 @@ def check(plan: File, json: Json = False) -> None:
     """Check a plan, and the columns of its table where it names one; read no data."""
     from rangebound.cli import show
     from rangebound.release import read_plan
-    from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.engine.opened import opened
     from rangebound.release.schema import check_schema
 
     found = read_plan(plan)
     if found.source is not None:
-        with DuckDB(found.source) as engine:
+        with opened(found.source) as engine:
             check_schema(found, engine.schema())
     show.fact({"ok": True, "queries": len(found.query)}, f"ok: {len(found.query)} queries", as_json=json)
 

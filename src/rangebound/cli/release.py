@@ -37,6 +37,12 @@ def release(
     memory: Annotated[
         str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", show_default=False)
     ] = None,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")
     ] = False,
@@ -45,13 +51,13 @@ def release(
     """Publish the table of a plan, charged to a ledger first."""
     from rangebound.cli import show
     from rangebound.release import explain, read_plan
-    from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.engine.opened import opened as open_source
     from rangebound.release.schema import check_schema
 
     found = read_plan(plan)
     if found.source is None:
         raise typer.BadParameter("the plan names no source", param_hint="PLAN")
-    with DuckDB(found.source, threads=threads, memory=memory) as engine:
+    with open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
         if dry_run:
             check_schema(found, engine.schema())
             text = explain(found)

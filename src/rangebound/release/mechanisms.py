@@ -98,6 +98,7 @@ def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
     )
 
 
+@lru_cache(maxsize=1024)
 def _whole(best: Mechanism, cell: Fraction, share: Share) -> Mechanism | Geometric:
     """Geometric noise, where it can be had and has the smaller error."""
     assert best.support is not None

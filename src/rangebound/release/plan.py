@@ -15,10 +15,24 @@ _MOST_GROUPS = 100_000
 
 
 class Source(Part):
-    """A file with the table: CSV, Parquet, or a DuckDB database and the name of a table in it."""
+    """Where the table is: a CSV or Parquet file, a table of a DuckDB file, or a table of a Spark Connect server.
 
-    path: Name
+    Edge cases: a plan is published with its table, so an address with a token is refused here; `--spark` takes it.
+    """
+
+    path: Name | None = None
     table: Name | None = None
+    spark: Annotated[Name, Field(pattern="^sc://[^/]")] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Source:
+        if (self.path is None) == (self.spark is None):
+            raise ValueError("needs a path, or the address of a Spark Connect server, and not both")
+        if self.spark is not None and self.table is None:
+            raise ValueError("spark goes with the name of a table")
+        if self.spark is not None and "token=" in self.spark.lower():
+            raise ValueError("spark: must hold no token, since plans are published; give the whole address by --spark")
+        return self
 
 
 class Unit(Part):

@@ -71,6 +71,8 @@ class DuckDB:
         if not isinstance(data, Source):
             self._connection.register(_VIEW, data)
             return
+        if data.path is None:
+            raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
         path = Path(data.path)
         if not path.exists():
             raise ArgumentError(f"source.path={data.path!r}: there is no such file")
