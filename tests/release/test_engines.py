@@ -310,3 +310,18 @@ def test_owners_may_be_whole_numbers_of_any_width(spark, name, kind, limit):
         expected = found(plan, engine)
     assert found(plan, Spark(frame)) == expected
     assert sum(count for (count,) in expected[0][1].values()) == len(set(owners) - {None})
+
+
+@pytest.mark.parametrize(("name", "kind", "limit"), WIDTHS[2:], ids=lambda each: str(each))
+def test_values_and_keys_may_be_whole_numbers_of_any_width(spark, name, kind, limit):
+    values = [1, 2, 7, limit - 1, limit - 2, -limit, -limit, 0, None]
+    asked = [{**each, "column": "value"} for each in KINDS if "column" in each and "where" not in each]
+    asked += [{"kind": "count", "where": [{"column": "value", "is": "<=", "value": limit - 2}]}]
+    asked += [{**each, "range": [-limit, limit - 1], "step": limit / 8} for each in asked if each["kind"] == "median"]
+    plan = make_plan(plan_data(["value"], asked, keys={"value": [1, limit - 1, -limit]}))
+    whole = make_plan(plan_data([], asked))
+    table = pa.table({"value": pa.array(values, kind)})
+    engines = DuckDB(table), Spark(spark.createDataFrame([(each,) for each in values], f"value {name}"))
+    assert found(plan, engines[0]) == found(plan, engines[1])
+    assert found(whole, engines[0]) == found(whole, engines[1])
+    assert found(plan, engines[0])[0][0][str(-limit),] != (0,)
