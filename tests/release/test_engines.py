@@ -293,3 +293,35 @@ def test_a_person_level_table_of_a_real_study_goes_through():
     assert count[()] == (len(frame),) == (20190,)
     upper, lower = mean[()]
     assert float(40 * lower / (lower + upper)) == pytest.approx(frame["mdvis"].clip(0, 40).mean(), rel=1e-7)
+
+
+WIDTHS = [("tinyint", pa.int8(), 2**7), ("smallint", pa.int16(), 2**15), ("int", pa.int32(), 2**31)]
+WIDTHS += [("bigint", pa.int64(), 2**63)]
+
+
+@pytest.mark.parametrize(("name", "kind", "limit"), WIDTHS, ids=lambda each: str(each))
+def test_owners_may_be_whole_numbers_of_any_width(spark, name, kind, limit):
+    owners = [1, 2, 2, limit - 1, limit - 2, -limit, -limit, 0, None]
+    clinics = [NASTY[at % 2] for at in range(len(owners))]
+    plan = make_plan(plan_data(["clinic; --"], KINDS[:2], unit={**UNIT, "groups": 1}, keys=CLINICS))
+    table = pa.table({"person": pa.array(owners, kind), "clinic; --": clinics})
+    frame = spark.createDataFrame(list(zip(owners, clinics, strict=True)), f"person {name}, `clinic; --` string")
+    with DuckDB(table) as engine:
+        expected = found(plan, engine)
+    assert found(plan, Spark(frame)) == expected
+    assert sum(count for (count,) in expected[0][1].values()) == len(set(owners) - {None})
+
+
+@pytest.mark.parametrize(("name", "kind", "limit"), WIDTHS[2:], ids=lambda each: str(each))
+def test_values_and_keys_may_be_whole_numbers_of_any_width(spark, name, kind, limit):
+    values = [1, 2, 7, limit - 1, limit - 2, -limit, -limit, 0, None]
+    asked = [{**each, "column": "value"} for each in KINDS if "column" in each and "where" not in each]
+    asked += [{"kind": "count", "where": [{"column": "value", "is": "<=", "value": limit - 2}]}]
+    asked += [{**each, "range": [-limit, limit - 1], "step": limit / 8} for each in asked if each["kind"] == "median"]
+    plan = make_plan(plan_data(["value"], asked, keys={"value": [1, limit - 1, -limit]}))
+    whole = make_plan(plan_data([], asked))
+    table = pa.table({"value": pa.array(values, kind)})
+    engines = DuckDB(table), Spark(spark.createDataFrame([(each,) for each in values], f"value {name}"))
+    assert found(plan, engines[0]) == found(plan, engines[1])
+    assert found(whole, engines[0]) == found(whole, engines[1])
+    assert found(plan, engines[0])[0][0][str(-limit),] != (0,)

@@ -54,9 +54,9 @@ _HEXADECIMAL: dict[str, Callable[[Tree], Tree]] = {
 
 def unit_number(unit: Tree, family: Family, salt: Salt, dialect: str) -> Tree:
     """A unit as a whole number between 0 and 2^32, the same in every engine."""
-    if family is Family.INTEGER:  # the remainder has the sign of the unit
+    if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
         remainder = exp.Mod(this=exp.Paren(this=unit), expression=integer(PRIME))
-        return exp.cast(exp.Add(this=remainder, expression=integer(PRIME)), "BIGINT")
+        return exp.Paren(this=exp.Add(this=exp.cast(remainder, "BIGINT"), expression=integer(PRIME)))
     return _HEXADECIMAL[dialect](exp.Left(this=digest(salt, unit), expression=integer(7)))
 
 
