@@ -20,6 +20,8 @@ BANNED_CALLS = {
     "default_rng",
     "RandomState",
 }
+# The one mode that is insecure, for comparisons of speed; a caller asks for it by its name, InsecureTorchNoise.
+BY_NAME = {"learn/torch/noise.py": {"torch.rand", "torch.randn"}}
 LIBRARIES = {"np", "numpy", "torch", "random"}
 
 
@@ -45,7 +47,8 @@ def offences(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: "/".join(path.parts[-2:]))
 def test_no_insecure_generator(path):
-    assert offences(path.read_text(encoding="utf-8")) == []
+    allowed = BY_NAME.get("/".join(path.parts[-3:]), set())
+    assert set(offences(path.read_text(encoding="utf-8"))) == allowed
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,9 @@ def spectral_losses(
     found = []
     for start in range(0, len(x), _BLOCK):
         a, b = x[start : start + _BLOCK], y[start : start + _BLOCK]
-        generator = torch.Generator().manual_seed(0)  # a first guess, and no noise
-        v = torch.randn(a.shape[1:], generator=generator, dtype=torch.float64).to(a.device, a.dtype).expand(a.shape)
+        # A first guess that no gradient is likely to be orthogonal to: multiples of the golden ratio, less whole parts.
+        guess = torch.arange(1, a[0].numel() + 1, dtype=torch.float64) * 0.6180339887498949 % 1.0 - 0.5
+        v = guess.reshape(a.shape[1:]).to(a.device, a.dtype).expand(a.shape)
         value = torch.zeros(len(a), dtype=a.dtype, device=a.device)
         for _ in range(iterations):
             length = v.flatten(1).norm(dim=1)
