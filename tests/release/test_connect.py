@@ -66,6 +66,18 @@ def test_an_address_becomes_a_session_of_its_own_that_is_closed(fake):
     ]
 
 
+def test_a_session_is_closed_where_the_table_cannot_be_had(fake):
+    from pyspark.errors import AnalysisException
+
+    def gone(_):
+        raise AnalysisException("gone")
+
+    fake.table = gone
+    with pytest.raises(EngineError, match="table='visits': the Spark server at sc://host cannot give this table"):
+        Spark.connect("sc://host", "visits")
+    assert fake.asked[-1] == ("stop",)
+
+
 def test_a_session_of_the_user_is_not_stopped(fake):
     with Spark(fake):
         pass
@@ -179,13 +191,15 @@ def test_a_real_server_gives_the_same_aggregates_as_duckdb(server):
         from pyspark.sql import SparkSession
 
         session = SparkSession.builder.remote(server).create()
-        frame = session.createDataFrame(ROWS, "person int, clinic string, wait double, age int")
-        frame.write.saveAsTable("visits")
-        with Spark.connect(server, "visits") as engine:
-            (found,) = aggregate(plan, engine, SALT)
-        with pytest.raises(EngineError, match="cannot give this table"):
-            Spark.connect(server, "gone")
-        session.stop()
+        try:
+            frame = session.createDataFrame(ROWS, "person int, clinic string, wait double, age int")
+            frame.write.saveAsTable("visits")
+            with Spark.connect(server, "visits") as engine:
+                (found,) = aggregate(plan, engine, SALT)
+            with pytest.raises(EngineError, match="cannot give this table"):
+                Spark.connect(server, "gone")
+        finally:
+            session.stop()
     with DuckDB(pa.table({name: [row[at] for row in ROWS] for at, name in enumerate(columns)})) as engine:
         (expected,) = aggregate(plan, engine, SALT)
     assert found.answers == expected.answers

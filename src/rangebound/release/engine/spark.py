@@ -61,9 +61,13 @@ class Spark:
 
         try:
             session = SparkSession.builder.remote(address).create()
+        except PySparkException:
+            raise EngineError(f"spark={plain}: the server there opens no session") from None
+        try:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             found = cls(session.table(table))
         except PySparkException:
+            session.stop()  # left open, it would hold up the end of the process
             raise EngineError(f"table={table!r}: the Spark server at {plain} cannot give this table") from None
         found._own = True
         return found
