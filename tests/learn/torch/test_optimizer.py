@@ -91,7 +91,9 @@ def test_any_optimizer_takes_the_released_gradient(inner: Any) -> None:
     x, y = data((6,))
     ours = chain()
     plain = copy.deepcopy(ours)
-    build = lambda parameters: inner(parameters, lr=0.01)  # noqa: E731
+    # With a large eps a coordinate whose gradient is as small as the quantum is not blown up to a full step.
+    tame = {} if inner is torch.optim.SGD else {"eps": 0.1}
+    build = lambda parameters: inner(parameters, lr=0.01, **tame)  # noqa: E731
     wide = Elementwise(clip=64.0)
     _, optimizer, loader = private(ours, x, y, inner=build, noise=NoNoise(seen=[]), clipping=wide)
     train(optimizer, loader, 3)
