@@ -127,13 +127,13 @@ def test_used_words_are_erased():
 
 def test_a_long_fill_changes_its_key(monkeypatch):
     keys = []
-    fresh = entropy._fresh_key
+    fresh = entropy.fresh
 
-    def watched():
-        keys.append(fresh())
+    def watched(size):
+        keys.append(fresh(size))
         return bytearray(keys[-1])
 
-    monkeypatch.setattr(entropy, "_fresh_key", watched)
+    monkeypatch.setattr(entropy, "fresh", watched)
     words = np.zeros(3 * 2**17 + 5, dtype=np.uint64)  # three megabytes and a little
     SECURE.fill(words)
     assert len(keys) == 4
@@ -146,7 +146,7 @@ def test_the_keystream_is_aes_256_in_counter_mode(monkeypatch):
     """The standard's own example (NIST SP 800-38A, F.5.5), by its key and counter."""
     key = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"
     counter = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
-    monkeypatch.setattr(entropy, "_fresh_key", lambda: bytearray.fromhex(key + counter))
+    monkeypatch.setattr(entropy, "fresh", lambda size: bytearray.fromhex(key + counter))
     words = np.empty(4, dtype=np.uint64)
     SECURE.fill(words)
     assert words.tobytes()[:16].hex() == "0bdf7df1591716335e9a8b15c860c502"

@@ -35,15 +35,15 @@ class Source(Protocol):
         """One random word of 64 bits."""
 
 
-def _fresh_key() -> bytearray:
-    """Key and first counter block from the operating system, which must answer."""
+def fresh(size: int) -> bytearray:
+    """So many bytes from the operating system, which must answer."""
     try:
-        seed = bytearray(os.urandom(_KEY + _COUNTER))
+        seed = bytearray(os.urandom(size))
     except (OSError, NotImplementedError) as error:
         raise EntropyUnavailable(
             f"entropy={error}: the operating system gives no random bytes; nothing was drawn"
         ) from (error)
-    if len(seed) != _KEY + _COUNTER or not any(seed):
+    if len(seed) != size or not any(seed):
         raise EntropyUnavailable("entropy=none: the operating system gives no random bytes; nothing was drawn")
     return seed
 
@@ -57,7 +57,7 @@ def keystream(into: memoryview) -> None:
     zeros = memoryview(_ZEROS)
     for start in range(0, len(into), _BLOCK):
         part = into[start : start + _BLOCK]
-        seed = _fresh_key()
+        seed = fresh(_KEY + _COUNTER)
         # The library wants room for one more block than CTR mode ever writes, so the last bytes go another way.
         stream = Cipher(AES256(seed[:_KEY]), CTR(bytes(seed[_KEY:]))).encryptor()
         direct = max(len(part) - _COUNTER, 0)

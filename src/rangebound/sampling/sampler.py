@@ -40,14 +40,15 @@ CHUNK = 1 << 15  # draws at a time: their words and numbers stay in the processo
 class Sampler:
     """Draws from the laws of one mechanism, rounded to one lattice.
 
-    `estimate` gives numbers in floats and says which of them are undecided; `settle` decides those. `compiled` is the
-    same as `estimate` in the kernel's terms, where the kernel knows how.
+    `estimate` gives numbers in floats and says which of them are undecided; `settle` decides those. `plan` is what
+    `estimate` goes by, where one plan says it all, and `compiled` the same in the kernel's terms, where it knows how.
     """
 
     query: Query
     estimate: Estimate
     settle: Settler
     compiled: tuple[int, Floats, Floats] | None
+    plan: Plan | None
     chunk: int
 
     @property
@@ -92,10 +93,11 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
     if not shape.spans:
         if step is not None:
             raise ArgumentError(f"step={step}: must be left out, because the support is a Grid, which has its own")
-        estimate, chunk = _on_points(noise, shape, query)
-        return Sampler(query=query, estimate=estimate, settle=Settler(noise, shape, None), compiled=None, chunk=chunk)
+        estimate, chunk, whole = _on_points(noise, shape, query)
+        settle = Settler(noise, shape, None)
+        return Sampler(query=query, estimate=estimate, settle=settle, compiled=None, plan=whole, chunk=chunk)
     lattice = default_lattice(noise, shape) if step is None else lattice_of(step)
-    compiled = None
+    compiled = whole = None
     distance = farthest(noise, shape, query.range) if shape.normalised else 0.0
     if len(shape.spans) == 1 and (not isinstance(noise, Gaussian) or distance <= NEAR):
         whole = plan(noise, shape, query.range, lattice)
@@ -108,9 +110,8 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
         estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
     else:
         estimate, chunk = _unknown, CHUNK
-    return Sampler(
-        query=query, estimate=estimate, settle=Settler(noise, shape, lattice), compiled=compiled, chunk=chunk
-    )
+    settle = Settler(noise, shape, lattice)
+    return Sampler(query=query, estimate=estimate, settle=settle, compiled=compiled, plan=whole, chunk=chunk)
 
 
 def _compiled(whole: Plan) -> tuple[int, Floats, Floats] | None:
@@ -138,14 +139,14 @@ def _unknown(words: Words, answers: Floats) -> tuple[Floats, Bools]:
     return answers, np.ones(len(words), dtype=bool)
 
 
-def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int]:
+def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int, Plan | None]:
     estimate: Any
     if shape.cells:
         whole = plan(noise, UNBOUNDED_SHAPE, query.range, Lattice(numerator=1, denominator=1))
-        return partial(points.quantized, whole, shape), CHUNK
+        return partial(points.quantized, whole, shape), CHUNK, whole
     if isinstance(noise, Laplace):
         estimate = partial(points.weighed_laplace, noise, points.laplace_sums(noise, shape))
-        return partial(_clipped, query, estimate), CHUNK
+        return partial(_clipped, query, estimate), CHUNK, None
     assert isinstance(noise, Gaussian)
     estimate = partial(points.weighed_gaussian, noise, shape)
-    return partial(_clipped, query, estimate), max((1 << 18) // points.window(noise, shape), 1)
+    return partial(_clipped, query, estimate), max((1 << 18) // points.window(noise, shape), 1), None

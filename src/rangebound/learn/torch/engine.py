@@ -63,10 +63,15 @@ def step_mechanism(
         raise ArgumentError(f"support={arguments.shown(support)}: must be a bounded {kind.__name__} for {bounding!r}")
     answers = Interval(-math.inf, math.inf)
     if bounding is TRUNCATE and support is not None:
-        hull = support.hull
-        answers = Interval(hull.lower - _REACH * scale, hull.upper + _REACH * scale)
+        answers = Interval(_beyond(support.hull.lower, -scale), _beyond(support.hull.upper, scale))
     query = Query(range=answers, sensitivity=clipping.bound)
     return Mechanism(noise=Gaussian(scale=scale), query=query, support=support, bounding=bounding)
+
+
+def _beyond(end: float, scale: float) -> float:
+    """The end moved on by _REACH scales, and not by a rounding more: up to there the draw has its quick form."""
+    place = end + _REACH * scale
+    return math.nextafter(place, end) if (place - end) / scale > _REACH else place
 
 
 class PrivacyEngine:

@@ -10,6 +10,7 @@ import torch
 
 from rangebound import arguments
 from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE
+from rangebound.learn.torch.draw import release_in_place
 from rangebound.mechanism import Mechanism
 
 
@@ -22,15 +23,20 @@ class NoiseSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SecureNoise:
-    """The draw of `Mechanism.release`: exact, from the operating system's entropy, on the processor.
+    """The draw of `Mechanism.release`: exact, from the operating system's entropy.
 
-    Locations on a GPU are sent to the processor and the numbers back, so that the same proved code draws them all.
+    On a GPU the numbers are drawn there, from the keystream of a cipher (`rangebound.learn.torch.draw`). Where that has
+    no form for the law, locations are sent to the processor and the numbers back.
     """
 
     threads: int = 1
 
     def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
         """Numbers distributed exactly as the laws."""
+        if location.device.type == "cuda":
+            there = release_in_place(mechanism, location.detach().to(torch.float64))
+            if there is not None:
+                return there
         answers = location.detach().to("cpu", torch.float64).numpy()
         drawn = np.empty(answers.shape)
         mechanism.release(answers, out=drawn, threads=self.threads, progress=False)
