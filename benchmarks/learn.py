@@ -25,8 +25,9 @@ import torch
 from torch import nn
 
 import rangebound as rb
-from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine
+from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
 from rangebound.learn.torch.clamped import blocked, clamped_products
+from rangebound.learn.torch.engine import step_mechanism
 from rangebound.learn.torch.table import LossTable
 
 REPEATS = 7
@@ -148,6 +149,28 @@ def steps(device: str) -> list[dict[str, Any]]:
     return rows
 
 
+def noise(device: str) -> list[dict[str, Any]]:
+    """Drawing the noise of a step: on the GPU, and on the processor with both transfers."""
+    rows = []
+    for kind, count in (("truncated", 10**6), ("truncated", 10**7), ("rectified", 10**7)) if device == "cuda" else ():
+        bounding = rb.TRUNCATE if kind == "truncated" else rb.RECTIFY
+        m = step_mechanism(
+            clipping=Elementwise(clip=0.01), noise_multiplier=10.0, bounding=bounding, support=rb.Interval(-1, 1)
+        )
+        location = torch.linspace(-2.0, 2.0, count, dtype=torch.float64, device=device)
+        routes: dict[str, Callable[[], Any]] = {
+            "sent to and fro": lambda m=m, x=location: SecureNoise().release(m, x.cpu()).to(x.device)
+        }
+        if device == "cuda":
+            routes = {"drawn there": lambda m=m, x=location: SecureNoise().release(m, x)} | routes
+        times = together(routes, device)
+        rows += [
+            {"what": f"{count:.0e} coordinates, {kind} noise", "step": step, "ms": 1e3 * t, "times plain": None}
+            for step, t in times.items()
+        ]
+    return rows
+
+
 def accounting(device: str) -> list[dict[str, Any]]:
     query = rb.Query(range=rb.Interval(-10.0, 10.0), sensitivity=1e-3)
     rows = []
@@ -205,7 +228,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(options.threads)
-    rows = [*steps(options.device), *accounting(options.device)]
+    rows = [*steps(options.device), *noise(options.device), *accounting(options.device)]
     if options.device == "cuda":
         rows.append(agreement())
     name = torch.cuda.get_device_name() if options.device == "cuda" else platform.processor() or platform.machine()

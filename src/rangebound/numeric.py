@@ -20,6 +20,12 @@ def namespace(*arrays: Array) -> Any:
     return array_api_compat.array_namespace(*found)
 
 
+def as_in(array: Array, values: Any) -> Array:
+    """Values as an array of the same library, kind and device."""
+    device = array_api_compat.device(array)
+    return namespace(array).asarray(values, dtype=array.dtype, device=device)
+
+
 def special(*arrays: Array) -> ModuleType:
     """The module with `log_ndtr` and its like for the arrays' library, imported when first asked for."""
     name = namespace(*arrays).__name__.rpartition(".")[2]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rangebound import arguments
-from rangebound.numeric import Array, ldexpm1, log_ndtr, log_sum, namespace, special
+from rangebound.numeric import Array, as_in, ldexpm1, log_ndtr, log_sum, namespace, special
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
 _FAR = 1e150
@@ -62,7 +62,7 @@ class Gaussian:
             return wide
         middle = 0.5 * (xp.where(narrow, a, xp.zeros_like(top)) + xp.where(narrow, b, xp.zeros_like(top)))
         half = xp.where(narrow, 0.5 * width, 1.0 + xp.zeros_like(top))
-        nodes, weights = xp.asarray(_NODES, dtype=top.dtype), xp.asarray(_WEIGHTS, dtype=top.dtype)
+        nodes, weights = as_in(top, _NODES), as_in(top, _WEIGHTS)
         h = half[..., None] * nodes
         inner = xp.sum(weights * xp.exp(-(middle[..., None] + 0.5 * h) * h), axis=-1)
         empty = half == 0.0

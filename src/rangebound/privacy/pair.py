@@ -19,7 +19,7 @@ from rangebound.ball import Ball, ball, refine, up
 from rangebound.errors import ArgumentError
 from rangebound.law import Law, Shape
 from rangebound.noise import Gaussian, Laplace, Noise
-from rangebound.numeric import Array, log_sum, namespace
+from rangebound.numeric import Array, as_in, log_sum, namespace
 from rangebound.privacy.exact import family, stick
 
 Floats = npt.NDArray[np.float64]
@@ -127,7 +127,7 @@ def renyi_formula(noise: Noise, shape: Shape, p: Array, q: Array, order: float |
         return _loss(noise, shape, p, q)
     logs = []
     if shape.spans:
-        lowers, uppers = _columns(xp, shape.spans, p)
+        lowers, uppers = _columns(shape.spans, p)
         logs.append(noise.log_blend(p[..., None], q[..., None], each, lowers, uppers))
     if shape.points:
         a, b = _log_atoms(noise, shape, p), _log_atoms(noise, shape, q)
@@ -168,7 +168,7 @@ def fisher_formula(noise: Gaussian, shape: Shape, at: Array) -> Array:
             (first, _), (second, _) = (_edge(noise, end, at, 0.5 * mass) for end in (lower, upper))
             total = total + xp.where(xp.isinf(mass), zero, first - second) ** 2
     elif shape.points:
-        z = (xp.asarray(shape.points, dtype=at.dtype) - at[..., None]) / noise.scale
+        z = (as_in(at, shape.points) - at[..., None]) / noise.scale
         weight = xp.exp(_log_atoms(noise, shape, at) - norm[..., None])
         tilt = xp.sum(weight * z, axis=-1)
         total = xp.sum(weight * z * z, axis=-1)
@@ -203,7 +203,7 @@ def _stick_below(noise: Noise, shape: Shape, p: Array, q: Array, epsilon: float)
         return xp.sum(_excess(a, b), axis=-1)
     far = xp.where(p < q, q, p + noise.scale)
     t = noise.crossing(p, far, epsilon + zp - zq)[..., None]
-    lowers, uppers = _columns(xp, shape.spans, p)
+    lowers, uppers = _columns(shape.spans, p)
     if shape.normalised:
         end = xp.clip(t, lowers, uppers)
         a = log_sum(noise.log_mass(lowers, end, p[..., None])) - zp
@@ -228,7 +228,7 @@ def _loss(noise: Noise, shape: Shape, p: Array, q: Array) -> Array:
     xp = namespace(p, q)
     pairs = zip(xp.reshape(p, (-1,)).tolist(), xp.reshape(q, (-1,)).tolist(), strict=True)
     values = [renyi(Law(noise, shape, np.asarray(a)), Law(noise, shape, np.asarray(b)), math.inf) for a, b in pairs]
-    return xp.reshape(xp.asarray(values, dtype=p.dtype), p.shape)
+    return xp.reshape(as_in(p, values), p.shape)
 
 
 def _log_norm(noise: Noise, shape: Shape, at: Array) -> Array:
@@ -237,20 +237,19 @@ def _log_norm(noise: Noise, shape: Shape, at: Array) -> Array:
         return xp.zeros_like(at)
     if shape.points:
         return log_sum(_log_atoms(noise, shape, at))
-    lowers, uppers = _columns(xp, shape.spans, at)
+    lowers, uppers = _columns(shape.spans, at)
     return log_sum(noise.log_mass(lowers, uppers, at[..., None]))
 
 
 def _log_atoms(noise: Noise, shape: Shape, at: Array) -> Array:
-    xp = namespace(at)
     if shape.cells:
-        lowers, uppers = _columns(xp, shape.cells, at)
+        lowers, uppers = _columns(shape.cells, at)
         return noise.log_mass(lowers, uppers, at[..., None])
-    return noise.log_pdf(xp.asarray(shape.points, dtype=at.dtype) - at[..., None])
+    return noise.log_pdf(as_in(at, shape.points) - at[..., None])
 
 
-def _columns(xp: Any, pairs: tuple[tuple[float, float], ...], like: Array) -> tuple[Array, Array]:
-    array = xp.asarray(pairs, dtype=like.dtype)
+def _columns(pairs: tuple[tuple[float, float], ...], like: Array) -> tuple[Array, Array]:
+    array = as_in(like, pairs)
     return array[:, 0], array[:, 1]
 
 

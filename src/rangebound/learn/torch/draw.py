@@ -19,6 +19,7 @@ import torch
 
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
+from rangebound.numeric import as_in
 from rangebound.sampling import Sampler, sampler_for
 from rangebound.sampling import tables as functions
 from rangebound.sampling.entropy import SECURE, fresh
@@ -56,9 +57,11 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor) -> torch.Tens
     value, undecided = draw_of(*constants, words, location)
     words.zero_()
     key.zero_()
-    for i in undecided.nonzero()[:, 0].tolist():
-        answer = mechanism.query.clip(float(location[i])).item()
-        value[i] = sampler.settle(word(secret, i), answer, float(value[i]), SECURE)
+    open_ = undecided.nonzero()[:, 0]
+    if len(open_):
+        answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
+        places = zip(open_.tolist(), answers, guesses, strict=True)
+        value[open_] = as_in(value, [sampler.settle(word(secret, i), q, x, SECURE) for i, q, x in places])
     secret[:] = bytes(_KEY)
     return value
 

@@ -135,7 +135,9 @@ class FisherWatcher:
                 )
             added[members] += norms.detach().cpu().numpy() ** 2
         if dist.is_available() and dist.is_initialized():  # the other processes have the other examples
-            dist.all_reduce(torch.from_numpy(added))
+            total = torch.from_numpy(added).to(location.device)
+            dist.all_reduce(total)
+            added = total.cpu().numpy()
         self._information = self._information + added
 
     def loss(self, example: int) -> PerInstance:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -12,18 +10,7 @@ _OUTPUTS, _COLUMNS, _ROWS = 16, 64, 2048  # 2048 rows of at most 2^18 each: sums
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _tile(
-    a: Any,
-    g: Any,
-    out: Any,
-    rows: Any,
-    columns: Any,
-    outputs: Any,
-    limit: Any,
-    TALL: tl.constexpr,
-    WIDE: tl.constexpr,
-    DEEP: tl.constexpr,
-) -> None:
+def _tile(a, g, out, rows, columns, outputs, limit, TALL: tl.constexpr, WIDE: tl.constexpr, DEEP: tl.constexpr):  # type: ignore[no-untyped-def]
     """One tile of outputs and columns over one block of rows; whole numbers are added to `out` in doubles."""
     o = tl.program_id(0) * TALL + tl.arange(0, TALL)
     i = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
