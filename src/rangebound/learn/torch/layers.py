@@ -115,12 +115,20 @@ def _rows(part: Any, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Te
     wide = torch.float64 if torch.float64 in (inner.dtype, slope.dtype) else torch.float32
     inner, slope = inner.to(wide), slope.to(wide)
     if isinstance(part, nn.Conv2d):
-        patches = nn.functional.unfold(inner, part.kernel_size, part.dilation, part.padding, part.stride)  # type: ignore[arg-type]
-        return torch.bmm(slope.flatten(2), patches.transpose(1, 2)).flatten(1), None
+        return torch.bmm(slope.flatten(2), _patches(part, inner)).flatten(1), None
     if inner.dim() == 2:
         return inner, slope
     inner, slope = inner.flatten(1, -2), slope.flatten(1, -2)
     return torch.bmm(slope.transpose(1, 2), inner).flatten(1), None
+
+
+def _patches(part: nn.Conv2d, inner: torch.Tensor) -> torch.Tensor:
+    """What each place of a convolution's output saw, a row for each place: a view of the input, copied once."""
+    padding: Any = part.padding
+    windows = nn.functional.pad(inner, (padding[1], padding[1], padding[0], padding[0]))
+    for axis, size, stride, step in zip((2, 3), part.kernel_size, part.stride, part.dilation, strict=True):
+        windows = windows.unfold(axis, step * (size - 1) + 1, stride)[..., ::step]
+    return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
 
 def _bias(part: Any, slope: torch.Tensor) -> torch.Tensor:

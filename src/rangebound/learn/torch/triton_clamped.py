@@ -22,7 +22,8 @@ def _tile(a, g, out, rows, columns, outputs, limit, TALL: tl.constexpr, WIDE: tl
         x = factor[:, None] * row[None, :]
         x = tl.minimum(tl.maximum(x, -limit), limit)
         x = x + 12582912.0  # rounds to a whole number, to nearest even
-        sums += x.to(tl.int32, bitcast=True) - 0x4B400000
+        sums += x.to(tl.int32, bitcast=True)
+    sums -= (tl.minimum(first + DEEP, rows) - first) * 0x4B400000  # of each the bits of 12582912; sums modulo 2^32
     place = o[:, None] * columns + i[None, :]
     tl.atomic_add(out + place, sums.to(tl.float64), mask=(o[:, None] < outputs) & (i[None, :] < columns))
 
