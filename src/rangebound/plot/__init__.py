@@ -1,4 +1,4 @@
-"""Pictures of laws, guarantees and errors; needs the extra `rangebound[plot]`, and loads matplotlib only to draw.
+"""Pictures of laws, guarantees, errors and trainings; needs `rangebound[plot]`, and loads matplotlib only to draw.
 
 Every function draws onto `ax`, or onto a new figure, and returns the axes. Lines differ in colour and in dashes, so
 that they can be told apart in print and by everyone.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from rangebound.plot.density import law
 from rangebound.plot.guarantee import fisher, profile, renyi_curve
 from rangebound.plot.place import worst_pair
+from rangebound.plot.training import fisher_losses, steps
 from rangebound.plot.utility import errors
 
-__all__ = ["errors", "fisher", "law", "profile", "renyi_curve", "worst_pair"]
+__all__ = ["errors", "fisher", "fisher_losses", "law", "profile", "renyi_curve", "steps", "worst_pair"]

@@ -1,0 +1,66 @@
+"""Pictures of a training: epsilon against steps, and how the Fisher losses of the examples are spread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rangebound.errors import ArgumentError
+from rangebound.plot import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rangebound.learn.torch import FisherWatcher, PrivacyEngine, RenyiWatcher
+
+_POINTS = 60  # at which a long curve is computed
+
+
+def steps(
+    engine: PrivacyEngine,
+    *,
+    delta: float,
+    until: int | None = None,
+    reveal: RenyiWatcher | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the worst-case epsilon against the number of steps: those taken so far, or planned ones up to `until`.
+
+    With `reveal`, the per-instance epsilon of the run so far is drawn beside it. That curve is as private as the data.
+
+    Edge cases: refused before the first step if `until` is left out.
+    """
+    taken = engine.steps
+    last = taken if until is None else until
+    if last < 1:
+        raise ArgumentError("until: no step was taken yet; say up to which number of steps to draw")
+    at = np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist()
+    ax = style.axes(ax, title="What training gives away", x="steps", y=f"epsilon at delta {delta:g}")
+    looks = style.lines()
+    ax.plot(at, engine.epsilons(delta, at), label="worst case, for every dataset", **next(looks))
+    if reveal is not None:
+        path = [each.reveal() for each in reveal.epsilons(delta)]
+        ax.plot(range(1, len(path) + 1), path, label="this dataset only: private", **next(looks))
+    if 0 < taken < last:
+        ax.axvline(taken, color=style.GREY, linewidth=0.9, linestyle=":", label="steps taken so far")
+    ax.set_xlim(0, None)
+    ax.set_ylim(0.0, None)
+    ax.locator_params(axis="x", integer=True)
+    style.legend(ax)
+    return ax
+
+
+def fisher_losses(reveal: FisherWatcher, *, bins: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw a histogram of the Fisher information losses of all examples. It is as private as the data."""
+    counts, edges = reveal.reveal_histogram(bins)
+    ax = style.axes(ax, title="Fisher losses of the examples: private", x="Fisher information loss", y="examples")
+    ax.stairs(counts, edges, fill=True, color=style.COLOURS[0], alpha=0.35)
+    ax.stairs(counts, edges, color=style.COLOURS[0], linewidth=1.2)
+    for value, name, look in zip(
+        (reveal.median().reveal(), reveal.largest().reveal()), ("median", "largest"), ("--", "-"), strict=True
+    ):
+        ax.axvline(value, color=style.COLOURS[1], linestyle=look, linewidth=1.4, label=f"{name}: {value:.3g}")
+    ax.set_ylim(0.0, None)
+    style.legend(ax)
+    return ax
