@@ -1,10 +1,10 @@
-"""Training in kind: accuracy against per-instance epsilon and Fisher loss, on scikit-learn's digits.
+"""Training in kind: accuracy against per-instance epsilon and Fisher loss, on two real sets that scikit-learn carries.
 
-The pictures of the paper cannot be fetched here, so the linear probe runs on 1,797 scans of digits, 64 numbers each,
-four fifths of them for training. Full-batch gradient descent of 10 steps, over a grid of clip, noise, support and
-learning rate; epsilon is the corrected per-instance one at delta 1e-5, and the Fisher loss the largest over 30
-examples. The fronts are the best of one run of each setting, so differences of a few per cent between neighbouring
-points are chance.
+The pictures of the paper cannot be fetched here, so the linear probe runs on 1,797 scans of digits (64 numbers each)
+and on 569 biopsies (30 numbers each), four fifths of them for training. Full-batch gradient descent of 10 steps, over a
+grid of clip, noise, support and learning rate, 5 runs of each. Epsilon is the corrected per-instance one at delta 1e-5,
+the Fisher loss the largest over 30 examples of the first run. Compared are the fronts of the mean accuracies, between
+whose points epsilon is interpolated. A difference of one per cent in accuracy is about one standard error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
 import rangebound as rb
@@ -30,9 +30,13 @@ FIGURES = {
     "epsilon.png": "Fig. 3 in kind: test accuracy against per-instance epsilon, the best of each mechanism",
     "loss.png": "Fig. 4 in kind: test accuracy against the largest Fisher loss",
 }
-DELTA, STEPS, WATCHED = 1e-5, 10, 30
-CLIPS, MULTIPLIERS, RATES, ENDS = (0.05,), (25.0, 40.0, 65.0, 100.0, 160.0), (0.06, 0.25), (1.0, 4.0, 16.0)
-ORDERS = tuple(1.0 + np.geomspace(0.1, 60.0, 32))
+SETS = {"digits": load_digits, "biopsies": load_breast_cancer}
+DELTA, STEPS, WATCHED, REPEATS = 1e-5, 10, 30, 5
+CLIPS = (1.0,)
+MULTIPLIERS = {"digits": (20.0, 40.0, 80.0, 160.0), "biopsies": (10.0, 20.0, 40.0, 80.0)}
+RATES, ENDS = (0.25, 1.0, 4.0), (0.5, 1.0, 2.0, 4.0)  # the ends of the support are in scales
+Run = tuple[float, float, float]  # accuracy, epsilon, Fisher loss
+ORDERS = tuple(1.0 + np.geomspace(0.1, 60.0, 16))
 CRITERION = torch.nn.functional.cross_entropy
 
 
@@ -57,94 +61,117 @@ class LargestFisher:
         self.total += losses.detach() ** 2
 
 
-def trained(
-    data: Any, bounding: Any, end: float | None, clip: float, multiplier: float, rate: float
-) -> tuple[float, ...]:
-    """Test accuracy, per-instance epsilon and largest Fisher loss of one run."""
+def trained(data: Any, bounding: Any, end: float | None, clip: float, multiplier: float, rate: float) -> Run:
+    """Mean test accuracy, per-instance epsilon and largest Fisher loss of some runs."""
     train_x, test_x, train_y, test_y = data
-    torch.manual_seed(0)
-    model = torch.nn.Linear(64, 10)
-    torch.nn.init.zeros_(model.weight)
-    torch.nn.init.zeros_(model.bias)
-    renyi, fisher = RenyiWatcher(orders=ORDERS), LargestFisher()
     support = None if end is None else rb.Interval(-end * clip * multiplier, end * clip * multiplier)
-    _, optimizer, loader = PrivacyEngine(renyi, fisher).make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=rate / clip),
-        data_loader=torch.utils.data.DataLoader(
-            torch.utils.data.TensorDataset(train_x, train_y), batch_size=len(train_x)
-        ),
-        criterion=CRITERION,
-        clipping=Elementwise(clip=clip),
-        noise_multiplier=multiplier,
-        bounding=bounding,
-        support=support,
-    )
-    for _ in range(STEPS):
-        for x, y in loader:
-            optimizer.backward(x, y)
-            optimizer.step()
-    accuracy = float((model(test_x).argmax(1) == test_y).float().mean())
-    return accuracy, renyi.epsilon(DELTA).reveal(), float(fisher.total.max().sqrt())
+    accuracies, epsilons, loss = [], [], 0.0
+    for repeat in range(REPEATS):
+        model = torch.nn.Linear(train_x.shape[1], int(train_y.max()) + 1)
+        torch.nn.init.zeros_(model.weight)
+        torch.nn.init.zeros_(model.bias)
+        renyi, fisher = RenyiWatcher(orders=ORDERS), LargestFisher()
+        _, optimizer, loader = PrivacyEngine(renyi, *([] if repeat else [fisher])).make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=rate),
+            data_loader=torch.utils.data.DataLoader(
+                torch.utils.data.TensorDataset(train_x, train_y), batch_size=len(train_x)
+            ),
+            criterion=CRITERION,
+            clipping=Elementwise(clip=clip),
+            noise_multiplier=multiplier,
+            bounding=bounding,
+            support=support,
+        )
+        for _ in range(STEPS):
+            for x, y in loader:
+                optimizer.backward(x, y)
+                optimizer.step()
+        accuracies.append(float((model(test_x).argmax(1) == test_y).float().mean()))
+        epsilons.append(renyi.epsilon(DELTA).reveal())
+        loss = loss if repeat else float(fisher.total.max().sqrt())
+    return float(np.mean(accuracies)), float(np.mean(epsilons)), loss
 
 
-def front(runs: list[tuple[float, ...]], cost: int) -> np.ndarray:
-    """The runs that no other beats in both accuracy and cost, by accuracy."""
+def front(runs: list[Run], cost: int) -> np.ndarray:
+    """The settings that no other beats in both accuracy and cost: accuracy and log cost, both rising."""
     kept: list[tuple[float, float]] = []
     for run in sorted(runs, key=lambda r: (r[cost], -r[0])):
         if not kept or run[0] > kept[-1][0]:
-            kept.append((run[0], run[cost]))
+            kept.append((run[0], float(np.log(run[cost]))))
     return np.asarray(kept)
 
 
-def cheapest(runs: list[tuple[float, ...]], target: float, cost: int) -> float:
-    return min((run[cost] for run in runs if run[0] >= target), default=float("inf"))
+def ratios(ours: list[Run], theirs: list[Run], cost: int) -> dict[float, float]:
+    """What ours cost over what theirs do at the same accuracies, as far as both fronts reach."""
+    a, b = front(ours, cost), front(theirs, cost)
+    low, high = max(a[0, 0], b[0, 0]), min(a[-1, 0], b[-1, 0])
+    targets = np.linspace(low, high, 41)
+    logs = np.interp(targets, a[:, 0], a[:, 1]) - np.interp(targets, b[:, 0], b[:, 1])
+    return dict(zip(targets.tolist(), np.exp(logs).tolist(), strict=True))
+
+
+def split(load: Any) -> list[torch.Tensor]:
+    x, y = load(return_X_y=True)
+    x = (x - x.min()) / (x.max() - x.min()) if x.shape[1] == 64 else (x - x.min(0)) / (x.max(0) - x.min(0))
+    parts = train_test_split(x, y, test_size=0.2, random_state=0, stratify=y)
+    return [torch.tensor(each, dtype=torch.float32 if i < 2 else torch.long) for i, each in enumerate(parts)]
 
 
 def run(progress: Progress) -> list[Row]:
     torch.set_num_threads(1)
     claims = Claims.of(__file__)
-    x, y = load_digits(return_X_y=True)
-    split = train_test_split(x / 16.0, y, test_size=0.2, random_state=0, stratify=y)
-    data = [torch.tensor(each, dtype=torch.float32 if i < 2 else torch.long) for i, each in enumerate(split)]
-    found: dict[str, list[tuple[float, ...]]] = {"Gaussian": [], "rectified": [], "truncated": []}
-    for clip, multiplier, rate in itertools.product(CLIPS, MULTIPLIERS, RATES):
-        found["Gaussian"].append(trained(data, rb.UNBOUNDED, None, clip, multiplier, rate))
-        for end in ENDS:
-            found["rectified"].append(trained(data, rb.RECTIFY, end, clip, multiplier, rate))
-            found["truncated"].append(trained(data, rb.TRUNCATE, end, clip, multiplier, rate))
-        if rate == RATES[-1]:
-            progress(f"clip {clip:g}, noise multiplier {multiplier:g}")
+    found: dict[str, dict[str, list[Run]]] = {}
+    for name, load in SETS.items():
+        data = split(load)
+        runs = found[name] = {"Gaussian": [], "rectified": [], "truncated": []}
+        for multiplier in MULTIPLIERS[name]:
+            for clip, rate in itertools.product(CLIPS, RATES):
+                runs["Gaussian"].append(trained(data, rb.UNBOUNDED, None, clip, multiplier, rate))
+                for end in ENDS:
+                    runs["rectified"].append(trained(data, rb.RECTIFY, end, clip, multiplier, rate))
+                    runs["truncated"].append(trained(data, rb.TRUNCATE, end, clip, multiplier, rate))
+            progress(f"{name}, noise multiplier {multiplier:g}")
     for name, cost, label in (
         ("epsilon.png", 1, "per-instance epsilon at delta 1e-5"),
         ("loss.png", 2, "largest Fisher loss"),
     ):
         ax = style.axes(None, title="Linear probe on digits", x=label, y="test accuracy")
-        for (kind, runs), look in zip(found.items(), style.lines(), strict=False):
-            best = front(runs, cost)
-            ax.semilogx(best[:, 1], best[:, 0], marker="o", markersize=4, label=kind, **look)
+        for (kind, runs_of), look in zip(found["digits"].items(), style.lines(), strict=False):
+            best = front(runs_of, cost)
+            ax.semilogx(np.exp(best[:, 1]), best[:, 0], marker="o", markersize=4, label=kind, **look)
         style.ticks(ax.xaxis, 10.0, (1.0, 2.0, 5.0))
         style.legend(ax)
         save(ax, HERE / name)
-    both = found["rectified"] + found["truncated"]
-    reached = min(max(run[0] for run in runs) for runs in (found["Gaussian"], both))
-    targets = [t for t in np.arange(0.60, 0.99, 0.01).tolist() if t <= reached]
-    ratios = {c: [(cheapest(both, t, c) / cheapest(found["Gaussian"], t, c), t) for t in targets] for c in (1, 2)}
-    less, fewer = ([r for r, _ in ratios[c]] for c in (1, 2))
-    worst = max(ratios[1])
 
-    def words(values: list[float]) -> str:
-        middle, best = 100 * (1 - float(np.median(values))), 100 * (1 - min(values))
-        span = f"accuracies of 60 to {100 * reached:.0f} %"
-        return f"on digits {middle:.0f} % less in the median over {span}, at most {best:.0f} %"
+    def compared(cost: int) -> dict[str, dict[float, float]]:
+        return {
+            name: ratios(runs["rectified"] + runs["truncated"], runs["Gaussian"], cost) for name, runs in found.items()
+        }
 
+    def words(cost: int) -> str:
+        found = []
+        for name, ratio in compared(cost).items():
+            middle, best = (100.0 * (1.0 - each) for each in (np.median(list(ratio.values())), min(ratio.values())))
+            span = f"accuracies of {100 * min(ratio):.0f} to {100 * max(ratio):.0f} %"
+            change = f"{abs(middle):.0f} % {'less' if middle >= 0.0 else 'more'}"
+            found.append(f"on {name} {change} in the median over {span}, at best {best:.0f} % less")
+        return "; ".join(found)
+
+    def reached(cost: int, published: float) -> Verdict:
+        best = [1.0 - min(ratio.values()) for ratio in compared(cost).values()]
+        return Verdict.TRUE if max(best) >= published else Verdict.SCOPE
+
+    epsilons = compared(1)
+    worst = {name: max(ratio.items(), key=lambda item: item[1]) for name, ratio in epsilons.items()}
+    most = ", ".join(f"{value:.2f} on {name} (at {100 * at:.0f} %)" for name, (at, value) in worst.items())
     return [
-        claims.row("front", words(less), Verdict.TRUE if np.median(less) <= 0.68 else Verdict.SCOPE),
+        claims.row("front", words(1), reached(1, 0.32)),
         claims.row(
             "never",
-            f"so in the limit of a wide support; for supports of {ENDS[0]:g} to {ENDS[-1]:g} scales, one run each, "
-            f"the ratio reaches {worst[0]:.2f} (at {100 * worst[1]:.0f} %), by chance or not",
+            f"so in the limit of a wide support; with supports of {ENDS[0]:g} to {ENDS[-1]:g} scales alone the "
+            f"epsilon is at most so many times that of Gaussian noise: {most}",
             Verdict.SCOPE,
         ),
-        claims.row("fisher", words(fewer), Verdict.TRUE if np.median(fewer) <= 0.67 else Verdict.SCOPE),
+        claims.row("fisher", words(2), reached(2, 0.33)),
     ]
