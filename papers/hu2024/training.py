@@ -96,7 +96,7 @@ def trained(data: Any, bounding: Any, end: float | None, clip: float, multiplier
 def front(runs: list[Run], cost: int) -> np.ndarray:
     """The settings that no other beats in both accuracy and cost: accuracy and log cost, both rising."""
     kept: list[tuple[float, float]] = []
-    for run in sorted(runs, key=lambda r: (r[cost], -r[0])):
+    for run in sorted(runs, key=lambda r: (round(np.log(r[cost]), 3), -r[0])):  # one cost but for rounding counts once
         if not kept or run[0] > kept[-1][0]:
             kept.append((run[0], float(np.log(run[cost]))))
     return np.asarray(kept)
