@@ -8,7 +8,7 @@ taken without storing one of them. Every other module takes the route of `torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from torch.func import vmap
 
 from rangebound.learn.torch.clamped import clamped_products, clamped_rows
 from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
+
+_CACHED = 1 << 17  # doubles
 
 Chain = list[tuple[str, nn.Module]]
 Criterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -142,13 +144,13 @@ def _factors(
     part: Any, inner: torch.Tensor, slope: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
     a, g = _rows(part, inner, slope)
-    return a.double(), None if g is None else g.double(), _bias(part, slope).double()
+    return a, g, _bias(part, slope)
 
 
 def _square(rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], part: Any) -> torch.Tensor:
     a, g, bias = rows
-    total = a.square().sum(1) * (1.0 if g is None else g.square().sum(1)) * float(part.weight.requires_grad)
-    return total + (bias.square().sum(1) if part.bias is not None and part.bias.requires_grad else 0.0)
+    total = _squares(a) * (1.0 if g is None else _squares(g)) * float(part.weight.requires_grad)
+    return total + (_squares(bias) if part.bias is not None and part.bias.requires_grad else 0.0)
 
 
 def _weighted(
@@ -157,10 +159,32 @@ def _weighted(
     a, g, bias = rows
     found = {}
     if part.weight.requires_grad:
-        found[f"{name}weight"] = weights @ a if g is None else (g * weights[:, None]).T @ a
+        found[f"{name}weight"] = _combined(weights[:, None] if g is None else g.double() * weights[:, None], a)
     if part.bias is not None and part.bias.requires_grad:
-        found[f"{name}bias"] = weights @ bias
+        found[f"{name}bias"] = _combined(weights[:, None], bias)
     return found
+
+
+def _in_doubles(rows: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The rows in float64, on the processor some at a time, so that they stay in its cache."""
+    size = len(rows) if rows.device.type != "cpu" else _CACHED // max(rows.shape[1], 1)
+    for part in torch.split(rows, max(size, 1)):  # type: ignore[no-untyped-call, unused-ignore]
+        yield part.double()
+
+
+def _squares(rows: torch.Tensor) -> torch.Tensor:
+    """The squared length of each row."""
+    return torch.cat([torch.linalg.vector_norm(each, dim=1).square() for each in _in_doubles(rows)])
+
+
+def _combined(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The sums of the rows, one sum for each column of factors."""
+    total = torch.zeros((factors.shape[1], rows.shape[1]), dtype=torch.float64, device=rows.device)
+    start = 0
+    for each in _in_doubles(rows):
+        total += factors[start : start + len(each)].T @ each
+        start += len(each)
+    return total
 
 
 def _is_touched(part: nn.Module) -> bool:
