@@ -66,7 +66,7 @@ def _wanted(peer: Peer) -> str:
     return "\n".join((*peer.requires, *peer.alone))
 
 
-def _last(text: str) -> str:
+def last(text: str) -> str:
     """The last line with words, as a reason: without this machine's folders."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("[notice]")]
     return (lines[-1] if lines else "no word").replace(str(FOLDER.parents[1]) + os.sep, "")[:200]
@@ -90,7 +90,7 @@ def make(name: str) -> None:
             subprocess.run(step, capture_output=True, text=True, check=True, timeout=PATIENCE, env=_surroundings())
     except (subprocess.SubprocessError, OSError) as error:
         said = getattr(error, "stderr", None) or str(error)
-        reason.write_text(_last(said if isinstance(said, str) else said.decode()), encoding="utf-8")
+        reason.write_text(last(said if isinstance(said, str) else said.decode()), encoding="utf-8")
         raise Absent(reason.read_text(encoding="utf-8")) from None
     stamp.write_text(_wanted(peer), encoding="utf-8")
 
@@ -100,41 +100,49 @@ def _surroundings() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 
-def call(name: str, function: Callable[..., Any], *arguments: Any, patience: float = PATIENCE) -> Any:
-    """What the function, which must import all it uses, returns in the environment of the peer."""
+def call(name: str, function: Callable[..., Any], *arguments: Any, using: Iterable[Callable[..., Any]] = ()) -> Any:
+    """What the function returns in the environment of the peer; it imports all it uses, but for those in `using`."""
     if not (FOLDER / name / "installed.txt").exists():
         reason = FOLDER / name / "reason.txt"
         why = reason.read_text(encoding="utf-8") if reason.exists() else "no environment; python -m benchmarks makes it"
         raise Absent(why)
-    return _run([str(_python(name))], function, arguments, patience)
+    return _run([str(_python(name))], _surroundings(), (*using, function), arguments)
 
 
-def _run(python: list[str], function: Callable[..., Any], arguments: Iterable[Any], patience: float) -> Any:
+def fresh(function: Callable[..., Any], *arguments: Any, using: Iterable[Callable[..., Any]] = ()) -> Any:
+    """The same in a fresh process of our own environment, so that ours and theirs start alike."""
+    return _run([sys.executable], dict(os.environ), (*using, function), arguments)
+
+
+def ask(name: str, function: Callable[..., Any], *arguments: Any, unit: float = 1.0) -> float | str:
+    """The number that `call` brings, times `unit`; the reason as a text where there is none."""
+    try:
+        return unit * float(call(name, function, *arguments))
+    except Absent as why:
+        return str(why)
+
+
+def _run(python: list[str], around: dict[str, str], functions: tuple[Callable[..., Any], ...], given: Any) -> Any:
     source = "\n".join(
         (
             "from __future__ import annotations",
             "import json, sys, warnings",
             "warnings.simplefilter('ignore')",
-            textwrap.dedent(inspect.getsource(function)),
-            f"answer = json.dumps({function.__name__}(*json.load(sys.stdin)))",
+            *(textwrap.dedent(inspect.getsource(function)) for function in functions),
+            f"answer = json.dumps({functions[-1].__name__}(*json.load(sys.stdin)))",
             "print()",
             "print(answer)",
         )
     )
+    command, sent = [*python, "-c", source], json.dumps(list(given))
     try:
         done = subprocess.run(
-            [*python, "-c", source],
-            input=json.dumps(list(arguments)),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=patience,
-            env=_surroundings(),
+            command, input=sent, capture_output=True, text=True, check=True, timeout=PATIENCE, env=around
         )
     except subprocess.CalledProcessError as error:
-        raise Absent(_last(error.stderr)) from None
+        raise Absent(last(error.stderr)) from None
     except subprocess.TimeoutExpired:
-        raise Absent(f"no answer in {patience:.0f} s") from None
+        raise Absent(f"no answer in {PATIENCE:.0f} s") from None
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -1,5 +1,6 @@
 """A peer answers from its own interpreter, or says why not."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,10 @@ def doubled(values):
 def noisy():
     print("loading ...")
     return 1
+
+
+def composed(x):
+    return x + noisy()
 
 
 def broken():
@@ -44,6 +49,9 @@ def test_an_answer_comes_back_as_data_and_nothing_is_lent(environment: str, monk
     monkeypatch.setenv("PYTHONPATH", "src")
     assert peers.call(environment, doubled, [0.5, 2.0]) == {"sum": 5.0, "lent": None}
     assert peers.call(environment, noisy) == 1
+    assert peers.ask(environment, noisy, unit=1e3) == 1000.0
+    assert peers.call(environment, composed, 3, using=(noisy,)) == 4
+    assert peers.fresh(doubled, [1])["lent"] == "src"
 
 
 def test_what_stands_as_wanted_is_not_made_again(environment: str, monkeypatch: pytest.MonkeyPatch):
@@ -51,11 +59,13 @@ def test_what_stands_as_wanted_is_not_made_again(environment: str, monkeypatch: 
     peers.make(environment)
 
 
-def test_a_peer_that_fails_says_why(environment: str):
+def test_a_peer_that_fails_says_why(environment: str, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(peers.Absent, match=r"^ValueError: no such column$"):
         peers.call(environment, broken)
+    assert peers.ask(environment, broken) == "ValueError: no such column"
+    monkeypatch.setattr(peers, "PATIENCE", 1.0)
     with pytest.raises(peers.Absent, match="no answer in 1 s"):
-        peers.call(environment, endless, patience=1.0)
+        peers.call(environment, endless)
 
 
 def test_a_peer_without_an_environment_says_why(environment: str, tmp_path: Path):
@@ -68,10 +78,12 @@ def test_a_peer_without_an_environment_says_why(environment: str, tmp_path: Path
 
 
 def test_an_installation_that_fails_leaves_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(command, **rest):
+        raise subprocess.CalledProcessError(1, command, stderr="some words\nERROR: no wheel\n[notice] a new pip\n")
+
     monkeypatch.setattr(peers, "FOLDER", tmp_path)
-    impossible = peers.Peer(module="nothing", package="nothing", requires=("./no-such-folder",))
-    monkeypatch.setitem(peers.PEERS, "nothing", impossible)
-    with pytest.raises(peers.Absent, match="no-such-folder"):
-        peers.make("nothing")
-    with pytest.raises(peers.Absent, match="no-such-folder"):
-        peers.call("nothing", noisy)
+    monkeypatch.setattr(peers.subprocess, "run", refuse)
+    with pytest.raises(peers.Absent, match="ERROR: no wheel"):
+        peers.make("opendp")
+    with pytest.raises(peers.Absent, match="ERROR: no wheel"):
+        peers.call("opendp", noisy)
