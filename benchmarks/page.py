@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.peers import PEERS
 from benchmarks.report import Row, number
 
-BENCHMARKS = ("core", "sampling", "accounting", "ledger", "release", "learn")
+BENCHMARKS = ("ranges", "core", "sampling", "accounting", "ledger", "release", "learn")
 
 INTRO = """# Benchmarks
 
