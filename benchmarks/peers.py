@@ -126,7 +126,7 @@ def _run(python: list[str], around: dict[str, str], functions: tuple[Callable[..
     source = "\n".join(
         (
             "from __future__ import annotations",
-            "import json, sys, warnings",
+            "import json, sys, time, warnings",
             "warnings.simplefilter('ignore')",
             *(textwrap.dedent(inspect.getsource(function)) for function in functions),
             f"answer = json.dumps({functions[-1].__name__}(*json.load(sys.stdin)))",
