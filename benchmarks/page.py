@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,7 +115,7 @@ def summary(rows: list[Row]) -> str:
     """How many bars are met, and how often another library is ahead."""
     barred = [row for row in rows if row.verdict]
     missed = [row.what for row in barred if row.verdict != "met"]
-    pairs = [(row, name) for row in rows for name in row.others if peer_of(name) and row.ratio(name) > 0.0]
+    pairs = [(row, name) for row in rows for name in row.others if peer_of(name) and not math.isnan(row.ratio(name))]
     ahead = [f"{row.what} ({name})" for row, name in pairs if row.better(name)]
     text = [f"**{len(barred) - len(missed)} of {len(barred)} bars are met**{', all but:' if missed else '.'}", ""]
     text += [*(f"- {cell(what)}" for what in missed), ""] if missed else []

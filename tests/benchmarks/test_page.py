@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
         Row(what="fast | small", ours=1.0, unit="ms", others={"opendp": 4.0}, bar=2.0),
         Row(what="slow", ours=3.0, unit="ms", others={"opendp": 1.0, "diffprivlib": "no wheel", "numpy": 1.0}, bar=2.0),
         Row(what="epsilon", ours=2.0, unit="", others={"dp_accounting, fine": 1.0}, floor=1.5),
+        Row(what="exact", ours=0.0, unit="", others={"diffprivlib": 1.0}),
     ]
     (tmp_path / "core.json").write_text(json.dumps(result(rows)))
     (tmp_path / "sampling.json").write_text(json.dumps({"error": "MemoryError: too big"}))
@@ -51,7 +52,7 @@ def test_every_benchmark_has_its_section_even_if_it_failed_or_did_not_run(folder
 def test_ours_worse_is_shown_and_a_missing_peer_too(folder: Path):
     text = page(folder)
     assert "**2 of 3 bars are met**, all but:\n\n- slow\n" in text
-    assert "**In 1 of 3 comparisons another library is ahead**:\n\n- slow (opendp)\n" in text
+    assert "**In 1 of 4 comparisons another library is ahead**:\n\n- slow (opendp)\n" in text
     assert "**opendp 1 (3)**<br>diffprivlib: not measured (no wheel)<br>**numpy 1 (3)**" in text
     assert "dp_accounting, fine 1: too small, so not true" in text
     assert "| opacus |  | left out: no wheel |" in text
