@@ -37,14 +37,8 @@ test-long: lint ## The same, and the long tests too
 	@echo "tests, long ones included"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
 
-bench: $(FULL_STAMP) ## Measure speed and accuracy; table on screen, JSON in out/
-	@mkdir -p out
-	@$(BIN)/python benchmarks/core.py
-	@$(BIN)/python benchmarks/ledger.py
-	@$(BIN)/python benchmarks/sampling.py
-	@$(BIN)/python benchmarks/accounting.py
-	@$(BIN)/python benchmarks/release.py
-	@$(BIN)/python benchmarks/learn.py
+bench: $(FULL_STAMP) ## Measure beside other libraries, in out/peers; writes docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
 
 papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
 	@$(BIN)/python -m papers --jobs $(JOBS)

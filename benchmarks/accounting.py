@@ -1,6 +1,6 @@
-"""Composition: time and accuracy, beside the accountants of others that are installed.
+"""Composition: time and accuracy, beside the accountants of others.
 
-    python benchmarks/accounting.py [--json FILE]
+    python -m benchmarks.accounting [--json FILE] [--quick]
 
 Cold is the first call in a fresh process, after the imports; warm is the median of 7 later calls.
 An epsilon below the exact one is marked: it promises what is not true. Nothing here is a test.
@@ -8,74 +8,82 @@ An epsilon below the exact one is marked: it promises what is not true. Nothing 
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import platform
-import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
-REPEATS = 7
+from benchmarks import peers
+from benchmarks.report import Row, parser, publish
+
+TEXT = (
+    "What many releases give away together. First: the first call in a fresh process, after the imports. Later: the "
+    "median of up to 7 more calls. An epsilon below the exact one promises what is not true."
+)
 BAR = 0.3
 
 
-def gaussian(scale: float, times: int, delta: float) -> Callable[[], float]:
+def timed(run: Callable[[], float]) -> dict[str, float]:
+    """Seconds of the first call and of later ones, and the epsilon; in this process."""
+    import statistics
+    import time
+
+    times: list[float] = []
+    epsilon = float("nan")
+    while len(times) < 8 and sum(times) < 60.0:
+        start = time.perf_counter()
+        epsilon = float(run())
+        times.append(time.perf_counter() - start)
+    return {"cold": times[0], "warm": statistics.median(times[1:] or times), "epsilon": epsilon}
+
+
+def gaussian(scale: float, times: int, delta: float, rate: float = 1.0) -> dict[str, float]:
+    import math
+
+    import rangebound as rb
+    from rangebound.accounting import Release, Sampled, loss
+
+    query = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
+    m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, bounding=rb.UNBOUNDED)
+    if rate == 1.0:
+        return timed(lambda: loss.epsilon(Release(mechanism=m, times=times), delta).upper)
+    return timed(lambda: loss.epsilon(Sampled(mechanism=m, rate=rate, times=times), delta).upper)
+
+
+def bounded_loss(scale: float, times: int, delta: float) -> dict[str, float]:
     import rangebound as rb
     from rangebound.accounting import Release, loss
 
-    query = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
-    m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, bounding=rb.UNBOUNDED)
-    return lambda: loss.epsilon(Release(mechanism=m, times=times), delta).upper
+    m = rb.Mechanism(noise=rb.Laplace(scale=scale), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+    return timed(lambda: loss.epsilon(Release(mechanism=m, times=times), delta).upper)
 
 
-def bounded(scale: float, times: int, delta: float, accountant: str) -> Callable[[], float]:
+def bounded_renyi(scale: float, times: int, delta: float) -> dict[str, float]:
     import rangebound as rb
-    from rangebound.accounting import Release, loss, renyi
+    from rangebound.accounting import Release, renyi
 
     m = rb.Mechanism(noise=rb.Laplace(scale=scale), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
-    event = Release(mechanism=m, times=times)
-    if accountant == "renyi":
-        return lambda: renyi.epsilon(event, delta)
-    return lambda: loss.epsilon(event, delta).upper
+    return timed(lambda: renyi.epsilon(Release(mechanism=m, times=times), delta))
 
 
-def sampled(scale: float, rate: float, times: int, delta: float) -> Callable[[], float]:
-    import rangebound as rb
-    from rangebound.accounting import Sampled, loss
-
-    query = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
-    m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, bounding=rb.UNBOUNDED)
-    return lambda: loss.epsilon(Sampled(mechanism=m, rate=rate, times=times), delta).upper
-
-
-def google(scale: float, times: int, delta: float, rate: float = 1.0, interval: float = 1e-4) -> Callable[[], float]:
+def with_dp_accounting(scale: float, times: int, delta: float, rate: float, interval: float) -> dict[str, float]:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     def run() -> float:
         single = pld.from_gaussian_mechanism(scale, value_discretization_interval=interval, sampling_prob=rate)
-        return float(single.self_compose(times).get_epsilon_for_delta(delta))
+        return single.self_compose(times).get_epsilon_for_delta(delta)
 
-    return run
+    return timed(run)
 
 
-def autodp(scale: float, times: int, delta: float) -> Callable[[], float]:
+def with_autodp(scale: float, times: int, delta: float) -> dict[str, float]:
     from autodp.mechanism_zoo import GaussianMechanism
     from autodp.transformer_zoo import Composition
 
-    return lambda: float(Composition()([GaussianMechanism(sigma=scale)], [times]).get_approxDP(delta))
+    return timed(lambda: Composition()([GaussianMechanism(sigma=scale)], [times]).get_approxDP(delta))
 
 
-def prv(scale: float, times: int, delta: float, rate: float = 1.0) -> Callable[[], float]:
+def with_prv(scale: float, times: int, delta: float, rate: float) -> dict[str, float]:
     from prv_accountant import PRVAccountant
     from prv_accountant.privacy_random_variables import GaussianMechanism, PoissonSubsampledGaussianMechanism
 
@@ -86,114 +94,95 @@ def prv(scale: float, times: int, delta: float, rate: float = 1.0) -> Callable[[
             else PoissonSubsampledGaussianMechanism(noise_multiplier=scale, sampling_probability=rate)
         )
         accountant = PRVAccountant(prvs=[one], max_self_compositions=[times], eps_error=0.1, delta_error=1e-3 * delta)
-        return float(accountant.compute_epsilon(delta, [times])[2])
+        return accountant.compute_epsilon(delta, [times])[2]
 
-    return run
+    return timed(run)
 
 
-# What is composed, its exact epsilon where there is a closed form, and who answers: a name and a call to make it.
-CASES: list[tuple[str, float | None, list[tuple[str, str]]]] = [
-    (
-        "Gaussian, scale 1, 1,000 times, delta 1e-6",
-        649.38509,
-        [
-            ("rangebound", "gaussian(1.0, 1000, 1e-6)"),
-            ("dp_accounting, interval 1e-4", "google(1.0, 1000, 1e-6)"),
-            ("dp_accounting, interval 1e-3", "google(1.0, 1000, 1e-6, interval=1e-3)"),
-            ("autodp", "autodp(1.0, 1000, 1e-6)"),
-            ("prv_accountant", "prv(1.0, 1000, 1e-6)"),
-        ],
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is composed, who answers and how, the exact epsilon where there is a closed form, and a bar on the time."""
+
+    what: str
+    ours: Callable[..., dict[str, float]]
+    given: tuple[float, ...]
+    beside: dict[str, tuple[str, Callable[..., dict[str, float]], tuple[float, ...]]] = field(default_factory=dict)
+    exact: float | None = None
+    bar: float | None = None
+
+
+CASES = (
+    Case(
+        what="Gaussian, scale 1, 1,000 times, delta 1e-6",
+        ours=gaussian,
+        given=(1.0, 1000, 1e-6),
+        beside={
+            "dp_accounting, interval 1e-4": ("dp_accounting", with_dp_accounting, (1.0, 1e-4)),
+            "dp_accounting, interval 1e-3": ("dp_accounting", with_dp_accounting, (1.0, 1e-3)),
+            "autodp": ("autodp", with_autodp, ()),
+            "prv_accountant": ("prv_accountant", with_prv, (1.0,)),
+        },
+        exact=649.38509,
+        bar=BAR,
     ),
-    (
-        "Gaussian, scale 100, 100,000 times, delta 1e-12",
-        26.7197996,
-        [
-            ("rangebound", "gaussian(100.0, 100000, 1e-12)"),
-            ("dp_accounting, interval 1e-4", "google(100.0, 100000, 1e-12)"),
-            ("autodp", "autodp(100.0, 100000, 1e-12)"),
-            ("prv_accountant", "prv(100.0, 100000, 1e-12)"),
-        ],
+    Case(
+        what="Gaussian, scale 100, 100,000 times, delta 1e-12",
+        ours=gaussian,
+        given=(100.0, 100_000, 1e-12),
+        beside={
+            "dp_accounting, interval 1e-4": ("dp_accounting", with_dp_accounting, (1.0, 1e-4)),
+            "autodp": ("autodp", with_autodp, ()),
+            "prv_accountant": ("prv_accountant", with_prv, (1.0,)),
+        },
+        exact=26.7197996,
     ),
-    (
-        "bounded Laplace on [0, 10], scale 1, 1,000 times, delta 1e-6",
-        None,
-        [
-            ("rangebound, privacy loss", "bounded(1.0, 1000, 1e-6, 'loss')"),
-            ("rangebound, Renyi", "bounded(1.0, 1000, 1e-6, 'renyi')"),
-        ],
+    Case(
+        what="Laplace bounded to [0, 10], scale 1, 1,000 times, delta 1e-6",
+        ours=bounded_loss,
+        given=(1.0, 1000, 1e-6),
+        bar=BAR,
     ),
-    (
-        "Gaussian on a sample of 1 %, scale 1, 1,000 times, delta 1e-6",
-        None,
-        [
-            ("rangebound", "sampled(1.0, 0.01, 1000, 1e-6)"),
-            ("dp_accounting, interval 1e-4", "google(1.0, 1000, 1e-6, rate=0.01)"),
-            ("prv_accountant", "prv(1.0, 1000, 1e-6, rate=0.01)"),
-        ],
+    Case(what="the same by its Renyi curve", ours=bounded_renyi, given=(1.0, 1000, 1e-6)),
+    Case(
+        what="Gaussian on a sample of 1 %, scale 1, 1,000 times, delta 1e-6",
+        ours=gaussian,
+        given=(1.0, 1000, 1e-6, 0.01),
+        beside={
+            "dp_accounting, interval 1e-4": ("dp_accounting", with_dp_accounting, (1e-4,)),
+            "prv_accountant": ("prv_accountant", with_prv, ()),
+        },
     ),
-]
-TIMED = ("rangebound", "rangebound, privacy loss")
-MODULES = {"google": "dp_accounting", "autodp": "autodp", "prv": "prv_accountant"}
+)
 
 
-def measure(call: str) -> dict[str, float]:
-    """Seconds of the first call and of later ones, and the epsilon; in this process."""
-    run = eval(call, globals())
-    times = []
-    epsilon = math.nan
-    for _ in range(REPEATS + 1):
-        start = time.perf_counter()
-        epsilon = run()
-        times.append(time.perf_counter() - start)
-        if sum(times) > 60.0:
-            break
-    return {"cold_s": times[0], "warm_s": statistics.median(times[1:] or times), "epsilon": epsilon}
+def rows(*, quick: bool) -> Iterator[Row]:
+    for case in track(CASES[:1] if quick else CASES, description="measuring", transient=True):
+        ours = peers.fresh(case.ours, *case.given, using=(timed,))
+        found: dict[str, dict[str, float] | str] = {}
+        for name, (peer, function, further) in ({} if quick else case.beside).items():
+            try:
+                found[name] = peers.call(peer, function, *case.given, *further, using=(timed,))
+            except peers.Absent as why:
+                found[name] = str(why)
 
+        def others(which: str, found: dict[str, dict[str, float] | str] = found) -> dict[str, float | str]:
+            return {name: each if isinstance(each, str) else each[which] for name, each in found.items()}
 
-def fresh(call: str) -> dict[str, Any]:
-    """The same in a fresh process."""
-    done = subprocess.run([sys.executable, __file__, "--measure", call], capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["failed"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        yield Row(
+            what=f"{case.what}: epsilon",
+            ours=ours["epsilon"],
+            unit="",
+            others=others("epsilon"),
+            floor=case.exact,
+            bar=None if case.exact is None else 1.001 * case.exact,
+        )
+        yield Row(what=f"{case.what}: first call", ours=ours["cold"], unit="s", others=others("cold"), bar=case.bar)
+        yield Row(what=f"{case.what}: later calls", ours=ours["warm"], unit="s", others=others("warm"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, default=Path("out/benchmark-accounting.json"))
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.measure:
-        print(json.dumps(measure(arguments.measure)))
-        return
-    rows: list[dict[str, Any]] = []
-    jobs = [(what, exact, who, call) for what, exact, calls in CASES for who, call in calls]
-    for what, exact, who, call in track(jobs, description="measuring", transient=True):
-        module = MODULES.get(call.partition("(")[0])
-        if module is None or find_spec(module):
-            rows.append({"what": what, "exact": exact, "who": who, **fresh(call)})
-    table = Table("what", "who", "epsilon", "off by", "cold", "warm", title="composition")
-    before = ""
-    for row in rows:
-        name, before = ("" if row["what"] == before else row["what"]), row["what"]
-        if "error" in row:
-            table.add_row(name, row["who"], row["error"][:40], "", "", "")
-            continue
-        off = "" if row["exact"] is None else f"{row['epsilon'] / row['exact'] - 1.0:+.2e}"
-        if row["exact"] is not None and row["epsilon"] < row["exact"] * (1.0 - 1e-8):
-            off += " TOO SMALL"
-        over = (
-            " over"
-            if row["who"] in TIMED and row["what"].startswith(("Gaussian, scale 1,", "bounded")) and row["cold_s"] > BAR
-            else ""
-        )
-        times = f"{row['cold_s']:.3f} s{over}", f"{row['warm_s']:.3f} s"
-        table.add_row(name, row["who"], f"{row['epsilon']:.6g}", off, *times)
-    Console(width=150).print(table)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "machine": platform.machine(), "bar_s": BAR}
-    arguments.json.write_text(json.dumps({"machine": machine, "results": rows}, indent=1))
+    options = parser(__doc__).parse_args()
+    publish(options, "Composition", TEXT, rows(quick=options.quick))
 
 
 if __name__ == "__main__":

@@ -1,37 +1,32 @@
-"""Timings of the core, as a table and as JSON, beside peers that are installed.
+"""Timings of the core, beside peers where they do the same.
 
-    python benchmarks/core.py [--json FILE]
+    python -m benchmarks.core [--json FILE] [--quick]
 
-Medians of at least 7 runs in one process. Nothing here is a test: a slow machine fails nothing.
+Medians of 7 runs in one process. Nothing here is a test: a slow machine fails nothing.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import platform
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import rangebound as rb
+from benchmarks import peers
+from benchmarks.report import Row, parser, publish
 
-REPEATS = 7
+TEXT = "Milliseconds, the median of 7 runs in one process."
 INF = math.inf
+PURE = "calibrate pure Laplace [0,10]"
+IMPORT = "import rangebound"
 
 
-def median(call: Callable[[], Any], repeats: int = REPEATS, inner: int = 1) -> float:
+def median(call: Callable[[], Any], repeats: int = 7, inner: int = 1) -> float:
     """Median seconds of one call."""
     times = []
     for _ in range(repeats):
@@ -42,8 +37,9 @@ def median(call: Callable[[], Any], repeats: int = REPEATS, inner: int = 1) -> f
     return statistics.median(times)
 
 
-def cases() -> list[tuple[str, float, Callable[[], float]]]:
+def cases(*, quick: bool) -> list[tuple[str, float, Callable[[], float]]]:
     """Name, bar in seconds, and a function that measures."""
+    repeats = 1 if quick else 7
     query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     half = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
     union = rb.Query(range=rb.Union((0, 1), (1.6, 2.6)), sensitivity=1.0)
@@ -54,7 +50,7 @@ def cases() -> list[tuple[str, float, Callable[[], float]]]:
     found: list[tuple[str, float, Callable[[], float]]] = []
 
     def add(name: str, bar: float, call: Callable[[], Any], inner: int = 1) -> None:
-        found.append((name, bar, lambda: median(call, inner=inner)))
+        found.append((name, bar, lambda: median(call, repeats, 1 if quick else inner)))
 
     add("pair: hockey_stick, Laplace", 1e-3, lambda: rb.hockey_stick(laplace.law(0.0), laplace.law(1.0), 0.5), 20)
     add("pair: hockey_stick, Gaussian", 1e-3, lambda: rb.hockey_stick(gauss.law(0.0), gauss.law(1.0), 0.5), 20)
@@ -85,19 +81,8 @@ def cases() -> list[tuple[str, float, Callable[[], float]]]:
     add("certify (1, 1e-6), Gaussian [0,10]", 3.0, lambda: rb.certify(gauss, 1.0, 1e-6))
     text = rb.certify(gauss, 1.0, 1e-6).to_json()
     add("verify the same", 3.0, lambda: rb.verify(text))
-    add(
-        "calibrate pure Laplace [0,10]", 1 / 5000, lambda: rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0), 200
-    )
-    if find_spec("diffprivlib"):
-        from diffprivlib.mechanisms import LaplaceBoundedDomain  # type: ignore[import-not-found]
-
-        def peer() -> float:
-            return float(
-                LaplaceBoundedDomain(epsilon=1.0, sensitivity=1.0, lower=0.0, upper=10.0).effective_epsilon() or 0
-            )
-
-        add("  diffprivlib: the same", INF, peer, 200)
-    for gaps in (1_000, 10_000, 100_000):
+    add(PURE, 1 / 5000, lambda: rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0), 200)
+    for gaps in (1_000,) if quick else (1_000, 10_000, 100_000):
         for notion in ("dp", "metric"):
             gapped = _gapped(gaps)
             found.append(
@@ -105,11 +90,11 @@ def cases() -> list[tuple[str, float, Callable[[], float]]]:
                     f"calibrate a union with {gaps:,} gaps, {notion}",
                     5.0 if gaps == 100_000 else INF,
                     lambda q=gapped, n=notion: median(  # type: ignore[misc]
-                        lambda: rb.calibrate(noise=rb.Laplace, query=q, epsilon=1.0, notion=n), repeats=3
+                        lambda: rb.calibrate(noise=rb.Laplace, query=q, epsilon=1.0, notion=n), 1 if quick else 3
                     ),
                 )
             )
-    found.append(("import rangebound", 0.4, _import_time))
+    found.append((IMPORT, 0.4, lambda: _import_time("rangebound", repeats)))
     return found
 
 
@@ -120,30 +105,51 @@ def _gapped(gaps: int) -> rb.Query:
     return rb.Query(range=rb.Union(*zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)), sensitivity=1.0)
 
 
-def _import_time() -> float:
-    code = "import time; t = time.perf_counter(); import rangebound; print(time.perf_counter() - t)"
-    runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(REPEATS)
-    ]
+def _import_time(module: str, repeats: int) -> float:
+    import statistics
+    import subprocess
+    import sys
+
+    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(repeats)]
     return statistics.median(float(run.stdout) for run in runs)
 
 
+def _effective_epsilon() -> float:
+    import statistics
+    import time
+
+    from diffprivlib.mechanisms import LaplaceBoundedDomain
+
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        for _ in range(200):
+            LaplaceBoundedDomain(epsilon=1.0, sensitivity=1.0, lower=0.0, upper=10.0).effective_epsilon()
+        times.append((time.perf_counter() - start) / 200)
+    return statistics.median(times)
+
+
+# Which peers do the same as a row: a function for the peer's interpreter, and its arguments.
+BESIDE: dict[str, dict[str, tuple[Callable[..., float], tuple[Any, ...]]]] = {
+    PURE: {"diffprivlib": (_effective_epsilon, ())},
+    IMPORT: {
+        name: (_import_time, (peers.PEERS[name].module, 7)) for name in ("diffprivlib", "opendp", "dp_accounting")
+    },
+}
+
+
+def rows(*, quick: bool) -> Iterator[Row]:
+    for name, bar, run in track(cases(quick=quick), description="measuring", transient=True):
+        asked = {} if quick else BESIDE.get(name, {})
+        others = {peer: peers.ask(peer, function, *given, unit=1e3) for peer, (function, given) in asked.items()}
+        yield Row(what=name, ours=1e3 * run(), unit="ms", bar=None if math.isinf(bar) else 1e3 * bar, others=others)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, default=Path("out/benchmark-core.json"))
-    arguments = parser.parse_args()
-    rows = [(name, bar, run()) for name, bar, run in track(cases(), description="measuring", transient=True)]
-    table = Table("what", "bar", "median", "", title="rangebound core")
-    for name, bar, seconds in rows:
-        limit = "" if math.isinf(bar) else f"{bar * 1e3:.3g} ms"
-        table.add_row(name, limit, f"{seconds * 1e3:.3g} ms", "" if seconds <= bar else "over")
-    Console(width=110).print(table)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "machine": platform.machine(), "rangebound": rb.__version__}
-    values = [
-        {"what": name, "bar_s": None if math.isinf(bar) else bar, "median_s": seconds} for name, bar, seconds in rows
-    ]
-    arguments.json.write_text(json.dumps({"machine": machine, "results": values}, indent=1))
+    options = parser(__doc__).parse_args()
+    publish(options, "The core", TEXT, rows(quick=options.quick))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,18 @@
-"""Speed of private training, as a table and as JSON: beside plain PyTorch, and beside Opacus where it is installed.
+"""Speed of private training, beside plain PyTorch and Opacus.
 
-    python benchmarks/learn.py [--threads N] [--device cuda] [--json FILE]
+    python -m benchmarks.learn [--json FILE] [--quick] [--threads N] [--device cuda]
 
-One process; the steps that are compared alternate, so that all see the same machine, and the least of the runs counts.
-With one thread on the processor, seconds are those of the processor, which other programs disturb less. On a GPU times
-include the end of the work there. Nothing here is a test.
+Steps alternate with plain ones, so that all see the same machine, and the least of the runs counts; Opacus does so in
+an environment of its own, on the processor. With one thread on the processor, seconds are those of the processor,
+which other programs disturb less. On a GPU times include the end of the work there. Nothing here is a test.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
-import platform
 import time
 import warnings
-from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,11 +20,19 @@ import torch
 from torch import nn
 
 import rangebound as rb
+from benchmarks import peers
+from benchmarks.report import Row, parser, publish
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
 from rangebound.learn.torch.clamped import blocked, clamped_products
 from rangebound.learn.torch.engine import step_mechanism
 from rangebound.learn.torch.table import LossTable
 
+TEXT = (
+    "One training step, the least of 7; plain is a step of PyTorch's SGD, in turns with ours. Opacus runs in its own "
+    "environment beside a plain step of its own, and its figure is its multiple of that step times our plain step. "
+    "Truncated and rectified clip every coordinate by itself, which Opacus does not offer; Euclidean is the same "
+    "clipping as in Opacus. Accounting is the Renyi loss of each coordinate for the people at hand."
+)
 REPEATS = 7
 CRITERION = nn.functional.cross_entropy
 ORDERS = np.geomspace(1.1, 64.0, 64).tolist()
@@ -59,11 +62,20 @@ def together(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, floa
     return {name: min(times) for name, times in found.items()}
 
 
-def small_cnn() -> nn.Module:
-    return nn.Sequential(
+def model_named(name: str) -> tuple[nn.Module, tuple[int, ...]]:
+    """A model, and the shape of a batch for it."""
+    from torch import nn
+
+    if name.startswith("linear"):
+        inputs, outputs, batch = {"linear 1024 to 10": (1024, 10, 4096), "linear 4096 to 1000": (4096, 1000, 4096)}[
+            name
+        ]
+        return nn.Linear(inputs, outputs), (batch, inputs)
+    cnn = nn.Sequential(
         nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
         nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
     )  # fmt: skip
+    return cnn, (256, 1, 28, 28)
 
 
 def plain(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
@@ -98,38 +110,57 @@ def ours(model: nn.Module, x: torch.Tensor, y: torch.Tensor, **options: Any) -> 
     return step
 
 
-def opacus(model: nn.Module, x: torch.Tensor, y: torch.Tensor, mode: str) -> Callable[[], None]:
-    import opacus as peer
+def with_opacus(name: str, threads: int, repeats: int) -> dict[str, float]:
+    """Steps of Opacus, as multiples of a plain step in the same process."""
+    import copy
+    import time
+
+    import opacus
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(threads)
+    model, shape = model_named(name)
+    x, y = torch.randn(shape), torch.randint(0, 10, (shape[0],))
+    criterion = nn.CrossEntropyLoss()
+
+    def private(mode: str):
+        inner = copy.deepcopy(model)
+        made = opacus.PrivacyEngine().make_private(
+            module=inner,
+            optimizer=torch.optim.SGD(inner.parameters(), lr=0.1),
+            data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x)),
+            noise_multiplier=1.0,
+            max_grad_norm=1.0,
+            poisson_sampling=False,
+            grad_sample_mode=mode,
+            **({"criterion": criterion} if mode == "ghost" else {}),
+        )
+        return made[0], made[1], made[2] if mode == "ghost" else criterion
 
     inner = copy.deepcopy(model)
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x))
-    engine = peer.PrivacyEngine()
-    options: dict[str, Any] = {"criterion": nn.CrossEntropyLoss()} if mode == "ghost" else {}
-    made = engine.make_private(
-        module=inner, optimizer=torch.optim.SGD(inner.parameters(), lr=0.1), data_loader=data, noise_multiplier=1.0,
-        max_grad_norm=1.0, poisson_sampling=False, grad_sample_mode=mode, **options,
-    )  # fmt: skip
-    private, optimizer = made[0], made[1]
-    criterion = made[2] if mode == "ghost" else CRITERION
-
-    def step() -> None:
-        optimizer.zero_grad()
-        criterion(private(x), y).backward()
-        optimizer.step()
-
-    return step
+    steps = {"plain": (inner, torch.optim.SGD(inner.parameters(), lr=0.1), criterion)}
+    steps |= {mode: private(mode) for mode in ("hooks", "ghost")}
+    clock = time.process_time if threads == 1 else time.perf_counter
+    times: dict[str, list[float]] = {step: [] for step in steps}
+    for _ in range(repeats + 1):
+        for step, (module, optimizer, loss) in steps.items():
+            start = clock()
+            optimizer.zero_grad()
+            loss(module(x), y).backward()
+            optimizer.step()
+            times[step].append(clock() - start)
+    return {f"Opacus {mode}": min(times[mode][1:]) / min(times["plain"][1:]) for mode in ("hooks", "ghost")}
 
 
-def steps(device: str) -> list[dict[str, Any]]:
+def steps(device: str, *, quick: bool) -> Iterator[Row]:
     generator = torch.Generator().manual_seed(0)
-    settings = {
-        "linear 1024 to 10, batch 4096": (nn.Linear(1024, 10), (4096, 1024)),
-        "small CNN on 28x28, batch 256": (small_cnn(), (256, 1, 28, 28)),
-    }
-    if device == "cuda":
-        settings["linear 4096 to 1000, batch 4096"] = (nn.Linear(4096, 1000), (4096, 4096))
-    rows = []
-    for name, (model, shape) in settings.items():
+    settings: dict[str, float | None] = {"linear 1024 to 10": 4.0, "small CNN on 28x28": 2.4}
+    if device == "cuda":  # the bars are for the processor
+        settings = dict.fromkeys((*settings, "linear 4096 to 1000"))
+    for name, bar in settings.items():
+        model, shape = model_named(name)
+        shape = (32, *shape[1:]) if quick else shape
         model = model.to(device)
         x = torch.randn(shape, generator=generator).to(device)
         y = torch.randint(0, 10, (shape[0],), generator=generator).to(device)
@@ -140,18 +171,24 @@ def steps(device: str) -> list[dict[str, Any]]:
             "rectified": ours(model, x, y, clipping=clip, bounding=rb.RECTIFY, support=rb.Interval(-1, 1)),
             "Euclidean": ours(model, x, y, clipping=Euclidean(clip=1.0)),
         }
-        if find_spec("opacus") is not None and "1000" not in name:
-            calls |= {f"opacus {mode}": opacus(model, x, y, mode) for mode in ("hooks", "ghost")}
         times = together(calls, device)
-        rows += [
-            {"what": name, "step": step, "ms": 1e3 * t, "times plain": t / times["plain"]} for step, t in times.items()
-        ]
-    return rows
+        reference = 1e3 * times.pop("plain")
+        others: dict[str, float | str] = {}
+        if device == "cpu" and not quick:
+            try:
+                given = (name, torch.get_num_threads(), REPEATS)
+                multiples = peers.call("opacus", with_opacus, *given, using=(model_named,))
+                others = {mode: reference * multiple for mode, multiple in multiples.items()}
+            except peers.Absent as why:
+                others = {"Opacus": str(why)}
+        for step, seconds in times.items():
+            what = f"{name}, batch {shape[0]}, {step}"
+            beside = {"plain": reference, **others}
+            yield Row(what=what, ours=1e3 * seconds, unit="ms", others=beside, bar=bar, of="plain")
 
 
-def noise(device: str) -> list[dict[str, Any]]:
-    """Drawing the noise of a step: on the GPU, and on the processor with both transfers."""
-    rows = []
+def noise(device: str) -> Iterator[Row]:
+    """Drawing the noise of a step on the GPU, beside the processor with both transfers."""
     for kind, count in (("truncated", 10**6), ("truncated", 10**7), ("rectified", 10**7)) if device == "cuda" else ():
         bounding = rb.TRUNCATE if kind == "truncated" else rb.RECTIFY
         m = step_mechanism(
@@ -159,22 +196,21 @@ def noise(device: str) -> list[dict[str, Any]]:
         )
         location = torch.linspace(-2.0, 2.0, count, dtype=torch.float64, device=device)
         routes: dict[str, Callable[[], Any]] = {
-            "sent to and fro": lambda m=m, x=location: SecureNoise().release(m, x.cpu()).to(x.device)
+            "there": lambda m=m, x=location: SecureNoise().release(m, x),
+            "to and fro": lambda m=m, x=location: SecureNoise().release(m, x.cpu()).to(x.device),
         }
-        if device == "cuda":
-            routes = {"drawn there": lambda m=m, x=location: SecureNoise().release(m, x)} | routes
         times = together(routes, device)
-        rows += [
-            {"what": f"{count:.0e} coordinates, {kind} noise", "step": step, "ms": 1e3 * t, "times plain": None}
-            for step, t in times.items()
-        ]
-    return rows
+        yield Row(
+            what=f"{kind} noise for {count:,} coordinates, drawn there",
+            ours=1e3 * times["there"],
+            unit="ms",
+            others={"sent to the processor and back": 1e3 * times["to and fro"]},
+        )
 
 
-def accounting(device: str) -> list[dict[str, Any]]:
+def accounting(device: str, *, quick: bool) -> Iterator[Row]:
     query = rb.Query(range=rb.Interval(-10.0, 10.0), sensitivity=1e-3)
-    rows = []
-    for count in (10**6, 10**8) if device == "cuda" else (10**6,):
+    for count in (10**4,) if quick else (10**6, 10**8) if device == "cuda" else (10**6,):
         location = torch.randn(count, generator=torch.Generator(device).manual_seed(1), device=device) * 2.0
         for bounding in (rb.TRUNCATE, rb.RECTIFY):
             m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, support=rb.Interval(-4, 4), bounding=bounding)
@@ -189,55 +225,47 @@ def accounting(device: str) -> list[dict[str, Any]]:
                     location.sum()
 
             times = together({"again": lambda t=table, x=location: t.divergence(x), "read": read}, device)
-            rows.append(
-                {
-                    "what": f"{count:.0e} coordinates, 64 orders, {bounding.value}",
-                    "step": "with its table",
-                    "ms": 1e3 * first,
-                    "times plain": None,
-                }
+            what = f"accounting, {count:,} coordinates, 64 orders, {bounding.value}"
+            bar = 500.0 if device == "cpu" else None
+            yield Row(what=f"{what}, with its table", ours=1e3 * first, unit="ms", bar=bar)
+            yield Row(
+                what=f"{what}, table known",
+                ours=1e3 * times["again"],
+                unit="ms",
+                others={"one read for each order": 1e3 * times["read"]},
+                bar=3.0 if device == "cuda" else None,
+                of="one read for each order",
             )
-            rows.append(
-                {
-                    "what": f"{count:.0e} coordinates, 64 orders, {bounding.value}",
-                    "step": "table known",
-                    "ms": 1e3 * times["again"],
-                    "times plain": times["again"] / times["read"],
-                }
-            )
-    return rows
 
 
-def agreement() -> dict[str, Any]:
-    """Whether the GPU's whole numbers are those of the processor."""
+def agreement() -> Row:
+    """In how many of four sizes the GPU's whole numbers are not those of the processor."""
     generator = torch.Generator().manual_seed(2)
-    equal = True
+    different = 0
     for rows, columns, outputs in ((5, 3, 2), (700, 70, 3), (4096, 1024, 10), (33, 129, 40)):
         a, g = torch.randn(rows, columns, generator=generator), torch.randn(rows, outputs, generator=generator)
         clip = Elementwise(clip=0.3)
         there = clamped_products(a.cuda(), g.cuda(), clip).cpu()
-        equal = equal and bool(torch.equal(there, blocked(a, g / clip.quantum, clip)))
-    return {"what": "sums on the GPU equal those of the processor", "step": str(equal), "ms": 0.0, "times plain": None}
+        different += not torch.equal(there, blocked(a, g / clip.quantum, clip))
+    return Row(what="sums on the GPU that differ from the processor's, of 4", ours=different, unit="", bar=0.0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--json", type=Path, default=Path("out/learn.json"))
-    options = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    chosen = options.parse_args()
     warnings.simplefilter("ignore")
-    torch.set_num_threads(options.threads)
-    rows = [*steps(options.device), *noise(options.device), *accounting(options.device)]
-    if options.device == "cuda":
+    torch.set_num_threads(chosen.threads)
+    rows = [*steps(chosen.device, quick=chosen.quick), *noise(chosen.device)]
+    rows += accounting(chosen.device, quick=chosen.quick)
+    setting = {"threads": chosen.threads}
+    title = "Private learning"
+    if chosen.device == "cuda":
         rows.append(agreement())
-    name = torch.cuda.get_device_name() if options.device == "cuda" else platform.processor() or platform.machine()
-    facts = {"device": name, "threads": options.threads, "torch": torch.__version__, "rows": rows}
-    for row in rows:
-        ratio = "" if row["times plain"] is None else f"{row['times plain']:8.2f}x"
-        print(f"{row['what']:48} {row['step']:16} {row['ms']:10.3f} ms {ratio}")
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(facts, indent=1) + "\n")
+        setting["device"] = torch.cuda.get_device_name()
+        title = f"Private learning on an {setting['device']}"
+    publish(chosen, title, TEXT, rows, **setting)
 
 
 if __name__ == "__main__":

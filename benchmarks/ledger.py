@@ -1,6 +1,6 @@
 """Spends a second from a ledger, beside bare SQLite inserts with the same durability.
 
-    python benchmarks/ledger.py [--json FILE] [--folder FOLDER] [--seconds S]
+    python -m benchmarks.ledger [--json FILE] [--quick] [--folder FOLDER] [--seconds S]
 
 A spend is one durable commit, as a bare insert is. A release is two (the charge, then the published bytes), so it
 stands beside two bare inserts. Ledger and bare inserts take turns; the rates are medians over the turns. Nothing here
@@ -9,11 +9,8 @@ is a test: a slow machine fails nothing.
 
 from __future__ import annotations
 
-import argparse
-import json
 import multiprocessing
 import os
-import platform
 import sqlite3
 import statistics
 import tempfile
@@ -22,15 +19,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from benchmarks.report import Row, parser, publish
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
 
+TEXT = (
+    "Durable calls a second, over all processes, the median of 15 turns. A release is two commits (the charge, then "
+    "the published bytes), so it stands beside two bare inserts."
+)
 BAR = 0.5
-TURNS = 15
+BARE = {1: "a bare SQLite insert", 2: "two bare SQLite inserts"}
 FORK = multiprocessing.get_context("fork")
 
 
@@ -100,47 +100,33 @@ def rate(make: Callable[[Path], Callable[[int], Any]], processes: int, seconds: 
         return total / seconds
 
 
-def measure(processes: int, seconds: float, where: str | None) -> Iterator[dict[str, Any]]:
-    """The rates of the three, taken in turns, and the ledger's share of the bare rate."""
-    turns = [
+def measure(processes: int, seconds: float, turns: int, where: str | None) -> Iterator[Row]:
+    """The rates of the three, taken in turns."""
+    rates = [
         {make.__name__: rate(make, processes, seconds, where) for make in (bare, spend, release)}
-        for _ in track(range(TURNS), description=f"{processes} process(es)", transient=True)
+        for _ in track(range(turns), description=f"{processes} process(es)", transient=True)
     ]
+    plural = "1 process" if processes == 1 else f"{processes} processes"
     for name, commits in (("spend", 1), ("release", 2)):
-        yield {
-            "what": name,
-            "processes": processes,
-            "per_second": statistics.median(turn[name] for turn in turns),
-            "bare_inserts_per_second": statistics.median(turn["bare"] for turn in turns),
-            "commits": commits,
-            "ratio": statistics.median(commits * turn[name] / turn["bare"] for turn in turns),
-        }
+        yield Row(
+            what=f"{name}, {plural}",
+            ours=statistics.median(turn[name] for turn in rates),
+            unit="a second",
+            others={BARE[commits]: statistics.median(turn["bare"] / commits for turn in rates)},
+            bar=BAR,
+            of=BARE[commits],
+            more=True,
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--json", type=Path, default=Path("out/ledger.json"))
-    parser.add_argument("--folder", help="where to put the files (default: the system's folder for temporary files)")
-    parser.add_argument("--seconds", type=float, default=0.3)
-    arguments = parser.parse_args()
-    rows = [row for processes in (1, 8) for row in measure(processes, arguments.seconds, arguments.folder)]
-    table = Table(title="Ledger beside bare SQLite inserts, each commit synced to the disk")
-    for column in ("what", "processes", "a second", "bare inserts a second", "commits each", "ratio by commits", "bar"):
-        table.add_column(column, justify="left" if column == "what" else "right")
-    for row in rows:
-        table.add_row(
-            row["what"],
-            str(row["processes"]),
-            f"{row['per_second']:.0f}",
-            f"{row['bare_inserts_per_second']:.0f}",
-            str(row["commits"]),
-            f"{row['ratio']:.2f}",
-            f"{BAR} {'reached' if row['ratio'] >= BAR else 'missed'}",
-        )
-    Console(width=110).print(table)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "machine": platform.platform()}
-    arguments.json.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    options = parser(__doc__)
+    options.add_argument("--folder", help="where to put the files (default: the system's folder for temporary files)")
+    options.add_argument("--seconds", type=float, default=0.3)
+    chosen = options.parse_args()
+    seconds, turns = (0.05, 1) if chosen.quick else (chosen.seconds, 15)
+    rows = [row for processes in (1, 8) for row in measure(processes, seconds, turns, chosen.folder)]
+    publish(chosen, "The ledger", TEXT, rows, SQLite=sqlite3.sqlite_version)
 
 
 if __name__ == "__main__":

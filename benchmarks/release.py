@@ -1,30 +1,26 @@
 """Private tables beside plain SQL and other libraries: time, memory and accuracy.
 
-    python benchmarks/release.py [--json FILE] [--folder FOLDER] [--rows N] [--memory-rows N] [--threads N]
+    python -m benchmarks.release [--json FILE] [--quick] [--folder FOLDER] [--rows N] [--memory-rows N] [--threads N]
 
 Times are minima over turns. "Plain" is the same aggregates with clipping and no privacy; "window", "threshold" and
 "bits" are three ways to keep five groups of each person without noise. Peers (opendp, diffprivlib) take part in the
-accuracy where they are installed. Nothing here is a test: a slow machine fails nothing.
+accuracy, each in its own environment. Nothing here is a test: a slow machine fails nothing.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
 import math
-import platform
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import peers
+from benchmarks.report import Row, parser, publish
 from rangebound.release import Source, make_plan, release
 from rangebound.release import demo as clinic
 from rangebound.release.answer import bits
@@ -33,6 +29,12 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.sql import statements
 
 GROUPS, PEOPLE, KEPT = 100, 1_000_000, 5
+TEXT = (
+    "Seconds for count, sum and mean by 100 groups from Parquet, the least of some turns, beside SQL that protects "
+    "nobody: the same aggregates of the clipped values, and three ways to keep five groups of each person. Then root "
+    "mean square errors on the demo table at epsilon 1, each visit a unit; diffprivlib takes the size of the table as "
+    "public, rangebound and OpenDP (but for its variance) protect it too."
+)
 CLIPPED = "least(greatest(wait, 0), 100)"
 
 
@@ -129,7 +131,7 @@ def rmse(values: list[float], truth: float) -> float:
     return math.sqrt(statistics.fmean((value - truth) ** 2 for value in values))
 
 
-def accuracy(turns: int) -> list[dict[str, Any]]:
+def accuracy(turns: int, *, quick: bool) -> list[Row]:
     """Root mean square errors on the demo table at epsilon 1, one visit a unit, beside peers where they can do it."""
     import pyarrow
 
@@ -143,18 +145,19 @@ def accuracy(turns: int) -> list[dict[str, Any]]:
         "variance": statistics.pvariance(waits),
         "median": statistics.median(waits),
     }
-    peers = {name: each for name, each in PEERS.items() if importlib.util.find_spec(name)}
     found = []
     for kind, truth in truths.items():
         column = {} if kind == "count" else {"column": "waiting", "range": [0, 120]}
         asked = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "q", "kind": kind, **column}]})
         with DuckDB(data) as engine:
             ours = [release(asked, engine, ledger=None).cells[0].value for _ in range(turns)]
-        row: dict[str, Any] = {"kind": kind, "rangebound": rmse(ours, truth)}
-        for name, peer in peers.items():
-            values = peer(kind, waits, turns)
-            row[name] = rmse(values, truth) if values else None
-        found.append(row)
+        others: dict[str, float | str] = {}
+        for name, peer in ({} if quick else PEERS).items():
+            try:
+                others[name] = rmse(peers.call(name, peer, kind, waits, turns), truth)
+            except peers.Absent as why:
+                others[name] = str(why)
+        found.append(Row(what=f"{kind}, error", ours=rmse(ours, truth), unit="", others=others))
     return found
 
 
@@ -212,54 +215,39 @@ def with_opendp(kind: str, waits: list[float], turns: int) -> list[float]:
 PEERS = {"diffprivlib": with_diffprivlib, "opendp": with_opendp}
 
 
-def shown(title: str, rows: list[dict[str, Any]]) -> None:
-    """A table on the screen."""
-    table = Table(title=title, title_justify="left", box=None)
-    for name in rows[0]:
-        table.add_column(name, justify="left" if name in ("what", "kind") else "right")
-    for row in rows:
-        table.add_row(*("" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x) for x in row.values()))
-    Console().print(table)
+def ratios(times: dict[str, float]) -> Iterator[Row]:
+    """The times that have bars, and the rest."""
+    for what, others, bar in (
+        ("row, release", ("row, plain SQL",), 1.5),
+        ("person, release", ("person, bits", "person, threshold"), 1.2),
+        ("person, bits", ("person, window",), 0.6),
+    ):
+        beside = {name: times[name] for name in others}
+        yield Row(what=what, ours=times[what], unit="s", others=beside, bar=bar, of=min(beside, key=beside.__getitem__))
 
 
 def main() -> None:
     """Measure everything; show it and write it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, default=Path("out/bench-release.json"))
-    parser.add_argument("--folder", type=Path, default=Path("out"))
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--memory-rows", type=int, default=0, help="100000000 takes minutes")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--turns", type=int, default=4)
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    path = options.folder / f"visits-{options.rows}.parquet"
+    options = parser(__doc__)
+    options.add_argument("--folder", type=Path, default=Path("out"))
+    options.add_argument("--rows", type=int, default=10_000_000)
+    options.add_argument("--memory-rows", type=int, default=0, help="100000000 takes minutes")
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--turns", type=int, default=4)
+    chosen = options.parse_args()
+    size, turns = (20_000, 1) if chosen.quick else (chosen.rows, chosen.turns)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    path = chosen.folder / f"visits-{size}.parquet"
     if not path.exists():
-        make_table(path, options.rows)
-    times = speed(path, options.threads, options.turns)
-    bars = [
-        {"what": "row as unit, over plain SQL", "bar": 1.5, "ratio": times["row, release"] / times["row, plain SQL"]},
-        {
-            "what": "person as unit, release over the best bounding SQL",
-            "bar": 1.2,
-            "ratio": times["person, release"] / min(times["person, bits"], times["person, threshold"]),
-        },
-        {
-            "what": "best bounding SQL over a window",
-            "bar": 0.6,
-            "ratio": times["person, bits"] / times["person, window"],
-        },
+        make_table(path, size)
+    rows = [
+        *ratios(speed(path, chosen.threads, turns)),
+        *accuracy(turns * (3 if chosen.quick else 100), quick=chosen.quick),
     ]
-    errors = accuracy(options.turns * 25)
-    result: dict[str, Any] = {"machine": platform.platform(), "rows": options.rows, "seconds": times}
-    result |= {"bars": bars, "errors": errors}
-    shown(f"seconds, {options.rows} rows, {options.threads} threads", [{"what": k, "s": v} for k, v in times.items()])
-    shown("ratios", bars)
-    shown("root mean square error at epsilon 1, a visit as the unit", errors)
-    if options.memory_rows:
-        result["memory"] = memory(options.memory_rows, "2GB")
-        shown("memory under a limit of 2 GB", [result["memory"]])
-    options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    if chosen.memory_rows:
+        used = memory(chosen.memory_rows, "2GB")
+        rows.append(Row(what=f"memory, {chosen.memory_rows:,} rows, limit 2 GB", ours=used["peak GB"], unit="GB"))
+    publish(chosen, "Private tables", TEXT, rows, rows=size, threads=chosen.threads)
 
 
 if __name__ == "__main__":

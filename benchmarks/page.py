@@ -1,0 +1,145 @@
+"""The page docs/benchmarks.md, made from the JSON files of the benchmarks and from nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import PEERS
+from benchmarks.report import Row, number
+
+BENCHMARKS = ("ranges", "core", "sampling", "accounting", "ledger", "release", "learn")
+
+INTRO = """# Benchmarks
+
+`make bench` measures all of this again beside other libraries, each installed in an environment of its own under
+`out/peers`, and writes this page from the files in `benchmarks/results`. The bars were set before the code was written.
+A number in parentheses is ours over theirs; **bold** means that the other one is ahead by more than 1 percent. Some of
+the others protect nobody (numpy, plain SQL, plain PyTorch, bare SQLite): they are there as a yardstick. Nothing here is
+a test: numbers depend on the machine, ratios less so.
+"""
+
+
+def cell(text: str) -> str:
+    """A text that a table can hold."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    return "\n".join(lines + ["| " + " | ".join(cell(each) for each in row) + " |" for row in rows]) + "\n"
+
+
+def beside(row: Row) -> Iterator[str]:
+    """Each of the others: its number and ours over it, or why there is none."""
+    for name, theirs in row.others.items():
+        if isinstance(theirs, str):
+            yield f"{name}: not measured ({theirs})"
+        elif row.wrong(theirs):
+            yield f"{name} {number(theirs)}: too small, so not true"
+        else:
+            text = f"{name} {number(theirs)} ({number(row.ratio(name), 2)})"
+            yield f"**{text}**" if row.better(name) else text
+
+
+def facts(result: dict[str, Any]) -> str:
+    """The day, the machine and the versions in one sentence."""
+    machine = result.get("machine", {})
+    day = datetime.date.fromisoformat(result["date"])
+    where = [f"{machine['processor']}, {machine['cores']} cores", machine.get("memory", ""), machine["system"]]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return f"Measured on {day.day} {day:%B %Y}; {', '.join(each for each in where if each)}; {versions}."
+
+
+def shown(x: Any) -> str:
+    """A value of a JSON file."""
+    if x is None or isinstance(x, bool):
+        return {None: "", True: "yes", False: "no"}[x]
+    return number(x) if isinstance(x, float | int) else str(x)
+
+
+def plain(rows: list[dict[str, Any]]) -> str:
+    """Rows of another shape, as they are."""
+    head = tuple(dict.fromkeys(key for row in rows for key in row))
+    return table(head, [tuple(shown(row.get(key, "")) for key in head) for row in rows])
+
+
+def section(name: str, result: dict[str, Any] | None, common: str) -> str:
+    """One benchmark: its rows, or what went wrong."""
+    if result is None:
+        return f"## {name}\n\n**Not run.** There is no `benchmarks/results/{name}.json`.\n"
+    if "error" in result:
+        return f"## {name}\n\n**Failed:** {cell(result['error'])}\n"
+    if "title" not in result:
+        head = f"## {name}: on an {result['device']}, torch {result['torch']}"
+        note = [result["note"] + "\n"] if "note" in result else []
+        return "\n".join((f"{head}\n", *note, plain(result["rows"])))
+    parts = [f"## {result['title']}\n", result["text"] + "\n"]
+    if result["quick"]:
+        parts.append("**A quick run with small sizes: it shows that the benchmark works and says nothing of speed.**\n")
+    setting = "; ".join(f"{key}: {shown(value)}" for key, value in result["setting"].items())
+    lines = [] if facts(result) == common else [facts(result)]
+    lines += [f"{setting[0].upper()}{setting[1:]}."] if setting else []
+    if result["load"] > result["machine"]["cores"]:
+        lines.append(f"The machine was busy with other work (load {result['load']}), so times are too long.")
+    parts += [" ".join(lines) + "\n"] if lines else []
+    cells = [
+        (row.what, f"{number(row.ours)} {row.unit}".strip(), "<br>".join(beside(row)), row.limit, row.verdict)
+        for row in (Row(**each) for each in result["rows"])
+    ]
+    parts.append(table(("what", "rangebound", "others", "bar", ""), cells))
+    return "\n".join(parts)
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def rows_of(results: list[dict[str, Any] | None]) -> list[Row]:
+    """The rows of all benchmarks that ran."""
+    return [Row(**row) for result in results if result and "title" in result for row in result["rows"]]
+
+
+def peer_of(name: str) -> str:
+    """The library that a name in a row begins with; empty for a yardstick, which protects nobody."""
+    first = re.split(r"[ ,]", name.lower())[0]
+    return first if first in PEERS else ""
+
+
+def summary(rows: list[Row]) -> str:
+    """How many bars are met, and how often another library is ahead."""
+    barred = [row for row in rows if row.verdict]
+    missed = [row.what for row in barred if row.verdict != "met"]
+    pairs = [(row, name) for row in rows for name in row.others if peer_of(name) and not math.isnan(row.ratio(name))]
+    ahead = [f"{row.what} ({name})" for row, name in pairs if row.better(name)]
+    text = [f"**{len(barred) - len(missed)} of {len(barred)} bars are met**{', all but:' if missed else '.'}", ""]
+    text += [*(f"- {cell(what)}" for what in missed), ""] if missed else []
+    text += [f"**In {len(ahead)} of {len(pairs)} comparisons another library is ahead**{':' if ahead else '.'}", ""]
+    text += [*(f"- {cell(what)}" for what in ahead), ""] if ahead else []
+    return "\n".join(text)
+
+
+def page(folder: Path) -> str:
+    """The whole page from the results in a folder."""
+    results = {name: load(folder / f"{name}.json") for name in BENCHMARKS}
+    extra = {path.stem: load(path) for path in sorted(folder.glob("*-*.json"))}
+    common = next((facts(result) for result in results.values() if result and "title" in result), "")
+    every = [*results.values(), *extra.values()]
+    parts = [INTRO, summary(rows_of(every))]
+    if common:
+        parts.append(common + "\n")
+    peers = load(folder / "peers.json") or {}
+    if peers:
+        asked = {peer_of(other) for row in rows_of(every) for other in row.others}
+        states = []
+        for name, state in peers.items():
+            part = "measured" if name in asked else "no part in this run"
+            states.append((name, state.get("version", ""), state.get("reason", part)))
+        parts.append(table(("other library", "version", ""), states))
+    parts += [section(name, result, common) for name, result in (results | extra).items()]
+    return "\n".join(parts)
