@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,13 +18,20 @@ from rangebound.release.sql import blocks
 class Share:
     """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit is in.
 
-    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget.
+    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget. Of `epsilon`, a
+    quantile spends `end` on each end of its interval, and `drawn` on itself.
     """
 
     epsilon: float
     delta: float
     groups: int
     parts: int
+    end: float = 0.0
+
+    @property
+    def drawn(self) -> float:
+        """What is left for the number itself, rounded down."""
+        return _down(Fraction(self.epsilon) - 2 * Fraction(self.end))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +70,9 @@ def allocate(plan: Plan) -> Allocation:
     questions = {}
     for index, each in enumerate(plan.query):
         parts = len(each.asked) if isinstance(each, RankQuestion) else 1
-        questions[index] = share(weights[index], found[index].groups, parts, slackened=index in users)
+        own = share(weights[index], found[index].groups, parts, slackened=index in users)
+        end = Fraction(each.interval_share) / 2 if isinstance(each, RankQuestion) else Fraction(0)
+        questions[index] = replace(own, end=_down(Fraction(own.epsilon) * end))
     most = plan.unit.groups * (2 if plan.unit.replaced else 1)
     selections = {block.by: share(selection, most, 1, slackened=True) for block in private}
     return Allocation(questions=questions, selections=selections, sensitivities=found)

@@ -12,6 +12,7 @@ import numpy as np
 from rangebound.release import rank, selection
 from rangebound.release.aggregate import Aggregate, Coordinates, Key
 from rangebound.release.allocation import Allocation
+from rangebound.release.bracket import bracket
 from rangebound.release.estimate import Estimate, estimate, nearest
 from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import Noise, intervals
@@ -107,8 +108,10 @@ def _separate(question: Any, values: list[float], lower: list[float], upper: lis
     if not isinstance(question, Histogram):
         return {"": (Estimate(value=values[0], lower=lower[0], upper=upper[0]), None)}
     whole = [nearest(value, question.allowed, question.step or 1.0) for value in values]
-    triples = zip(bin_names(question), whole, lower, upper, strict=True)
-    return {name: (Estimate(value=value, lower=low, upper=high), None) for name, value, low, high in triples}
+    hull = question.allowed.hull
+    pairs = [tuple(min(max(end, hull.lower), hull.upper) for end in ends) for ends in zip(lower, upper, strict=True)]
+    triples = zip(bin_names(question), whole, pairs, strict=True)
+    return {name: (Estimate(value=value, lower=low, upper=high), None) for name, value, (low, high) in triples}
 
 
 def bin_names(question: Histogram) -> list[str]:
@@ -118,16 +121,19 @@ def bin_names(question: Histogram) -> list[str]:
 
 
 def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -> Numbers:
-    """Quantiles, each by a draw of its own."""
+    """Quantiles, each by a draw of its own, and by two more for its interval; a wider interval holds no less."""
     question: Any = plan.query[index]
     share, cell = allocation.questions[index], allocation.sensitivities[index].cell
     places, points = rank.candidates(question), rank.grid(question)
     found: Numbers = {}
     for level in question.asked:
-        speed = rank.rate(level, cell, share.epsilon)
+        speed = rank.rate(level, cell, share.drawn)
         misses = rank.misses(truth, level)
-        place = places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]
-        hull = question.allowed.hull
-        number = Estimate(value=points[place], lower=hull.lower, upper=hull.upper)
+        value = points[places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]]
+        lower, upper = question.allowed.hull.lower, question.allowed.hull.upper
+        if share.end:
+            ends = rank.rate(level, cell, share.end)
+            lower, upper = bracket(question, truth, level, speed=ends, level=plan.level, bits=bits)
+        number = Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
         found[f"{level:g}"] = (number, rank.rank_error(question, speed, plan.level))
     return found

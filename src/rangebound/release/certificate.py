@@ -43,6 +43,7 @@ def write_certificate(
                 "groups": share.groups,
                 "parts": share.parts,
                 "epsilon": share.epsilon,
+                "epsilon_of_each_interval_end": share.end,
                 "delta": share.delta,
             }
         )
@@ -77,7 +78,8 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
     """Check a certificate against the bytes that were published.
 
     The hashes must match; the budget, split again from the plan, must give the same shares and sensitivities; each
-    mechanism must be as private as its share says, by its own worst case; every number must lie in its support.
+    mechanism must be as private as its share says, by its own worst case; every number must lie in its support, and
+    every interval within the ends of it.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds. It cannot see the data: that the numbers were drawn
     from them by these mechanisms is what the custodian says.
@@ -111,6 +113,10 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
         question: Any = plan.query[cell.question]
         inside = any(lower <= cell.value <= upper for lower, upper in question.allowed.spans)
         _demand(inside, f"queries[{cell.question}]", "has published a number outside its support")
+        ordered = cell.lower <= cell.value <= cell.upper or not isinstance(question, RankQuestion)
+        _demand(ordered, f"queries[{cell.question}]", "has published a quantile outside its interval")
+        held = question.allowed.hull.lower <= cell.lower <= cell.upper <= question.allowed.hull.upper
+        _demand(held, f"queries[{cell.question}]", "has published an interval that leaves its support")
     return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=found)
 
 
@@ -119,6 +125,7 @@ def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Alloca
     cell = allocation.sensitivities[index].cell
     facts = {"sensitivity": str(cell), "groups": share.groups, "parts": share.parts}
     facts |= {"epsilon": share.epsilon, "delta": share.delta, "query": plan.query[index].name}
+    facts |= {"epsilon_of_each_interval_end": share.end}
     _demand(all(part.get(name) == fact for name, fact in facts.items()), place, "is not what the plan gives")
     if isinstance(plan.query[index], RankQuestion):
         _demand(part.get("mechanism") == "exponential", place, "needs the exponential mechanism")

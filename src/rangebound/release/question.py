@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rangebound.release.condition import Condition
 from rangebound.release.part import (
@@ -167,8 +167,19 @@ class Share(_Question):
         return Interval(0.0, 1.0)
 
 
+def _none_or_some(value: float) -> float:
+    if 0.0 < value < 0.01:
+        raise ValueError("must be 0, for intervals as wide as the support, or at least 0.01")
+    return value
+
+
 class _RankQuestion(_ColumnQuestion):
-    """A question answered by a rank: its answers are points of a public grid over the column's range."""
+    """A question answered by a rank: its answers are points of a public grid over the column's range.
+
+    `interval_share` is the part of its budget that goes into the intervals; without one they are the whole support.
+    """
+
+    interval_share: Annotated[float, Field(ge=0.0, le=0.9), AfterValidator(_none_or_some)] = 0.25
 
     @model_validator(mode="after")
     def _grid_fits(self) -> _RankQuestion:

@@ -35,6 +35,7 @@ from rangebound.release.schema import Family, Schema
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 _BINNED = (Histogram, Quantiles, Median, Minimum, Maximum)
+_FINE = 2**16  # a grid of 10,000 points drifts by less than a millionth of its step
 UNITS = "units"
 
 
@@ -380,7 +381,7 @@ def _bin(question: Any, value: Tree, bins: int) -> Tree:
     if isinstance(question, Histogram):
         at = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=value, expression=integer(bins))), expression=integer(ONE))
     else:
-        step = max(1, round(ONE * question.grid_step / question.bounds.width))
-        doubled = exp.Add(this=exp.Mul(this=value, expression=integer(2)), expression=integer(step))
+        step = round(ONE * _FINE * question.grid_step / question.bounds.width)
+        doubled = exp.Add(this=exp.Mul(this=value, expression=integer(2 * _FINE)), expression=integer(step))
         at = exp.IntDiv(this=exp.Paren(this=doubled), expression=integer(2 * step))
     return choice((exp.LT(this=at, expression=last), at.copy()), otherwise=last.copy())

@@ -8,6 +8,7 @@ from typing import Any
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, allocate
+from rangebound.release.bracket import margin
 from rangebound.release.condition import Condition
 from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
@@ -83,9 +84,12 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
     if isinstance(question, RankQuestion):
         share, cell = allocation.questions[index], allocation.sensitivities[index].cell
         rows = max(
-            rank.rank_error(question, rank.rate(level, cell, share.epsilon), plan.level) for level in question.asked
+            rank.rank_error(question, rank.rate(level, cell, share.drawn), plan.level) for level in question.asked
         )
-        return f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}"
+        return (
+            f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}; "
+            f"{_expected_interval(plan, index, allocation)}"
+        )
     assert noise is not None
     mechanism = noise.mechanism
     mse = mechanism.mse if isinstance(mechanism, Geometric) else mechanism.error(_somewhere(mechanism)).mse
@@ -95,6 +99,20 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
     width = question.bounds.width if hasattr(question, "bounds") else 1.0
     scale = width**2 if question.kind == "variance" else width
     return f"about {size * scale:.4g} divided by the number of rows that count (root mean square, many rows)"
+
+
+def _expected_interval(plan: Plan, index: int, allocation: Allocation) -> str:
+    """How wide the interval of a quantile is, as far as public facts say: in rows."""
+    question: Any = plan.query[index]
+    share, cell = allocation.questions[index], allocation.sensitivities[index].cell
+    if not share.end:
+        return "its interval is the whole support"
+    places = len(rank.candidates(question))
+    aims = [margin(places, rank.rate(level, cell, share.end), plan.level) for level in question.asked]
+    return (
+        f"its interval, for epsilon {share.end:.4g} an end, aims at {float(max(aims)):.4g} rows to either side "
+        "and ends where the support does if there are fewer"
+    )
 
 
 def _somewhere(mechanism: Mechanism) -> float:
