@@ -47,14 +47,19 @@ def allocate(plan: Plan) -> Allocation:
     """Split the plan's budget.
 
     Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
-    ones that can use it.
+    ones that can use it. A number that is public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic.
     """
     private = [block for block in blocks(plan) if block.keys is None]
-    weights = {index: Fraction(each.weight) for index, each in enumerate(plan.query)}
+    found = {
+        index: sensitivity(each, plan.unit, groups=_groups(plan, each.by)) for index, each in enumerate(plan.query)
+    }
+    weights = {
+        index: Fraction(each.weight) if found[index].cell else Fraction(0) for index, each in enumerate(plan.query)
+    }
     selection = Fraction(plan.selection)
-    total = sum(weights.values(), Fraction(0)) + selection * len(private)
+    total = sum(weights.values(), Fraction(0)) + selection * len(private) or Fraction(1)
     users = [index for index, each in enumerate(plan.query) if isinstance(each, Count | CountUnits | Sum)]
     slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
     epsilon, delta = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
@@ -64,9 +69,6 @@ def allocate(plan: Plan) -> Allocation:
         part = delta * weight / slack / times if slackened and slack else Fraction(0)
         return Share(epsilon=_down(epsilon * weight / total / times), delta=_down(part), groups=groups, parts=parts)
 
-    found = {
-        index: sensitivity(each, plan.unit, groups=_groups(plan, each.by)) for index, each in enumerate(plan.query)
-    }
     questions = {}
     for index, each in enumerate(plan.query):
         parts = len(each.asked) if isinstance(each, RankQuestion) else 1

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from rangebound.mechanism import Mechanism
 from rangebound.release import rank, selection
 from rangebound.release.aggregate import Aggregate, Coordinates, Key
 from rangebound.release.allocation import Allocation
 from rangebound.release.bracket import bracket
 from rangebound.release.estimate import Estimate, estimate, nearest
-from rangebound.release.geometric import Geometric
+from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, intervals
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, Sum
@@ -89,17 +90,18 @@ def _published(
     single = isinstance(question, Count | CountUnits | Sum | Histogram)
     level = plan.level if single else 1.0 - (1.0 - plan.level) / len(truths[0])
     exact = np.array([[noise.truth(each) for each in truth] for truth in truths])
-    if isinstance(noise.mechanism, Geometric):
-        published = noise.mechanism.release(exact, bits)
-    else:
+    if isinstance(noise.mechanism, Mechanism):
         published = noise.mechanism.release(exact, step=noise.step)
+    else:
+        published = noise.mechanism.release(exact, bits)
     lower, upper = intervals(noise, published, level)
     found = []
     for values, low, high in zip(published.tolist(), lower.tolist(), upper.tolist(), strict=True):
         if single:
             found.append(_separate(question, values, low, high))
         else:
-            found.append({"": (estimate(question, values, list(zip(low, high, strict=True))), None)})
+            pairs = list(zip(low, high, strict=True))
+            found.append({"": (estimate(question, values, pairs, rows=known_rows(question, plan.unit)), None)})
     return found
 
 

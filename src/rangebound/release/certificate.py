@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound.errors import CertificateInvalid, RangeboundError
+from rangebound.mechanism import Mechanism
 from rangebound.release.allocation import Allocation, allocate, spent
-from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import RankQuestion
@@ -134,9 +134,9 @@ def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Alloca
     assert noise is not None
     mechanism = noise.mechanism
     _demand(part.get("mechanism") == mechanism.to_dict(), place, "has another mechanism than the plan gives")
-    reach = mechanism.sensitivity if isinstance(mechanism, Geometric) else mechanism.query.sensitivity
+    reach = mechanism.query.sensitivity if isinstance(mechanism, Mechanism) else mechanism.sensitivity
     _demand(Fraction(reach) >= cell, place, "has a sensitivity that is too small")
-    loss = mechanism.epsilon() if isinstance(mechanism, Geometric) else mechanism.epsilon(share.delta)
+    loss = mechanism.epsilon(share.delta) if isinstance(mechanism, Mechanism) else mechanism.epsilon()
     _demand(loss <= share.epsilon * (1 + 1e-6), place, "has a mechanism that is less private than it says")
 
 

@@ -12,6 +12,7 @@ from rangebound.release.bracket import margin
 from rangebound.release.condition import Condition
 from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
+from rangebound.release.known import Known
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
@@ -73,6 +74,8 @@ def mechanism_name(noise: Noise | None) -> str:
     if noise is None:
         return "exponential mechanism"
     mechanism = noise.mechanism
+    if isinstance(mechanism, Known):
+        return "no mechanism, since it is public"
     if isinstance(mechanism, Geometric):
         return f"clamped geometric noise, scale {mechanism.scale:.4g}"
     return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
@@ -92,7 +95,7 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
         )
     assert noise is not None
     mechanism = noise.mechanism
-    mse = mechanism.mse if isinstance(mechanism, Geometric) else mechanism.error(_somewhere(mechanism)).mse
+    mse = mechanism.error(_somewhere(mechanism)).mse if isinstance(mechanism, Mechanism) else mechanism.mse
     size = math.sqrt(mse)
     if isinstance(question, Count | CountUnits | Sum | Histogram):
         return f"{size:.4g} (root mean square)"
