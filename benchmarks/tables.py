@@ -1,4 +1,4 @@
-"""Private tables beside other libraries, each on its own assumptions: errors of single numbers, and times of whole tables.
+"""Private tables beside other libraries, each on its own assumptions: errors of single numbers, times of tables.
 
 diffprivlib takes the size of the table as public: beside it rangebound runs with `neighbours = "replace"` and the size
 in the plan. OpenDP and PipelineDP protect the size; beside them rangebound does too. Functions that ask a peer run in
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow
 
 from benchmarks import peers
+from rangebound.mechanism import Mechanism
 from rangebound.release import Plan, make_plan, rank
 from rangebound.release import demo as clinic
 from rangebound.release.aggregate import aggregate
@@ -29,7 +30,6 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.estimate import estimate
 from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, noise_for
-from rangebound.mechanism import Mechanism
 
 TOP, LONG = 120.0, 30.0
 DRAWS = 100_000
@@ -186,7 +186,6 @@ def opendp_seconds(path: str, person: bool, groups: int, threads: int) -> float:
     import os
 
     os.environ["POLARS_MAX_THREADS"] = str(threads)
-    import time
 
     import opendp.prelude as dp
     import polars as pl
@@ -212,7 +211,6 @@ def opendp_seconds(path: str, person: bool, groups: int, threads: int) -> float:
 def pipeline_dp_seconds(path: str, person: bool, groups: int) -> float:
     """Count, sum and mean by group, from rows in memory, which is where its local engine wants them."""
     import csv
-    import time
 
     import pipeline_dp
 

@@ -56,6 +56,12 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
     assert remaining(folder) == "epsilon 0.5"
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json")
     assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0\n")
+    book = ["--ledger", folder / "l.ledger"]
+    code, out, _ = command(capsys, "verify", certificate, folder / "t.json", *book)
+    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger\n")
+    with Ledger.create(folder / "other.ledger") as other:
+        other.open_account("people", epsilon=1)
+    assert command(capsys, "verify", certificate, folder / "t.json", "--ledger", folder / "other.ledger")[0] == 2
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
     assert json.loads(out)["rows"] == json.loads(json.dumps(_rows(folder / "t.json")))
     assert remaining(folder) == "epsilon 0.5"
@@ -85,7 +91,17 @@ def test_plans_are_checked_explained_and_described(folder, capsys):
     bad = folder / "bad.toml"
     bad.write_text((folder / "plan.toml").read_text().replace('column = "wait"', 'column = "weight"'))
     code, _, err = command(capsys, "plan", "check", bad)
-    assert (code, err) == (2, "error: query[1].column='weight': the table has no such column\n")
+    assert (code, err) == (2, f"error: {bad}:14: query[1].column='weight': the table has no such column\n")
+    for command_ in (["release", bad, "--dry-run"], ["release", bad, "--request", "r1"]):
+        assert f"{bad}:14: query[1].column='weight'" in command(capsys, *command_)[2]
+    bad.write_text((folder / "plan.toml").read_text() + 'mechanism = "truncate Gaussian"\n')
+    assert f"{bad}:16: query[1].mechanism=" in command(capsys, "plan", "explain", bad)[2]
+    gaussian = 'name = "visits"\nmechanism = "truncate Gaussian"'
+    bad.write_text((folder / "plan.toml").read_text().replace('name = "visits"', gaussian))
+    for command_ in (["plan", "explain", bad], ["plan", "check", bad]):
+        code, _, err = command(capsys, *command_)
+        assert code == 2
+        assert f"{bad}:10: query[0].mechanism: " in err
     bad.write_text("[budget]\nepsilon = -1\n")
     code, _, err = command(capsys, "plan", "check", bad)
     assert code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,8 @@ import typer
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
     from rangebound.release import Plan, Release
+
+_BLINK = 0.5  # seconds between two looks at how far a scan is
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[
@@ -52,12 +55,13 @@ def release(
     from rangebound.cli import show
     from rangebound.release import explain, read_plan
     from rangebound.release.engine.opened import opened as open_source
+    from rangebound.release.reading import pointing
     from rangebound.release.schema import check_schema
 
     found = read_plan(plan)
     if found.source is None:
         raise typer.BadParameter("the plan names no source", param_hint="PLAN")
-    with open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
+    with pointing(plan), open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
         if dry_run:
             check_schema(found, engine.schema())
             text = explain(found)
@@ -74,15 +78,25 @@ def release(
 def verify(
     certificate: Annotated[Path, typer.Argument(help="The certificate.")],
     published: Annotated[Path, typer.Argument(help="The published .json file.")],
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """Check a release's certificate against the bytes that were published."""
+    """Check a release's certificate against the bytes that were published, and against its ledger if there is one."""
     from rangebound.cli import show
-    from rangebound.release import check_certificate
+    from rangebound.release import check_certificate, check_entry
 
-    found = check_certificate(certificate.read_text(encoding="utf-8"), published.read_bytes())
+    data = published.read_bytes()
+    found = check_certificate(certificate.read_text(encoding="utf-8"), data)
+    if ledger is not None:
+        with _opened(ledger, key) as opened:
+            check_entry(found, data, opened)
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
+    facts |= {"charged": ledger is not None}
     words = f"ok: {found.numbers} numbers, epsilon {found.epsilon:g}, delta {found.delta:g}"
+    words += ", charged in the ledger" if ledger is not None else ""
     show.fact(facts, words, as_json=json)
 
 
@@ -128,8 +142,22 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
     from rangebound.release import release as run
 
     console = Console(stderr=True, quiet=quiet)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_BLINK):
+            done = engine.progress() if hasattr(engine, "progress") else None
+            if done is not None:
+                status.update(f"aggregating, {done:.0f} % of this scan")
+
     with console.status("reading the plan") as status:
-        return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+        finally:
+            ended.set()
+            watcher.join()
 
 
 def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from rangebound.accounting.chain import Kind
+from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.rule import Cost
 from rangebound.errors import CertificateInvalid, RangeboundError
 from rangebound.mechanism import Mechanism
 from rangebound.release.allocation import Allocation, allocate, spent
@@ -118,6 +121,25 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
         held = question.allowed.hull.lower <= cell.lower <= cell.upper <= question.allowed.hull.upper
         _demand(held, f"queries[{cell.question}]", "has published an interval that leaves its support")
     return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=found)
+
+
+def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
+    """Check the ledger entry of a certificate, which must have been checked itself, in the ledger at hand.
+
+    The ledger must be whole and go on from the head that the certificate names; under its request it must hold one
+    charge of the budget, to its account, and the published bytes.
+
+    Guarantee: raises `CertificateInvalid` unless all of that holds, and `LedgerTampered` for a ledger that was altered.
+    """
+    entry = checked.entry
+    if entry is None:
+        raise CertificateInvalid("ledger: this release was charged to none")
+    ledger.verify(head=entry.head)
+    _demand(ledger.published(entry.request) == published, "ledger", "has not published these bytes for the request")
+    cost = Cost(epsilon=repr(checked.epsilon), delta=repr(checked.delta))
+    charges = [each for each in ledger.history(entry.account) if each.request == entry.request]
+    paid = [each.cost for each in charges if each.kind is Kind.SPEND]
+    _demand(paid == [cost], "ledger", "has not charged the account with the budget of the plan")
 
 
 def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Allocation) -> None:

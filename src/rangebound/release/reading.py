@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,32 @@ def plan_schema() -> dict[str, Any]:
     ['budget', 'query']
     """
     return Plan.model_json_schema(by_alias=True)
+
+
+@contextmanager
+def pointing(path: str | Path) -> Iterator[None]:
+    """Give faults that show only with the table at hand the file and line of their field, as `read_plan` does.
+
+    Edge cases: a file that has changed since may point at another line; the field is right all the same.
+    """
+    try:
+        yield
+    except PlanError as error:
+        if error.line is not None:
+            raise
+        try:
+            where = lines(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            raise error from None
+        words = re.findall(r"\w+", error.field)
+        line = _line(tuple(int(each) if each.isdigit() else each for each in words), where)
+        raise PlanError(f"{path}:{line}: {error}", field=error.field, line=line) from None
+
+
+def _line(place: Place, where: dict[Place, int]) -> int | None:
+    """The line of a place, or of the innermost table around it."""
+    found = (where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where)
+    return next(found, 1 if where else None)
 
 
 def lines(text: str) -> dict[Place, int]:
@@ -168,9 +195,7 @@ def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> P
     field = _field(place)
     whole = inner or isinstance(value, dict) or fault["type"] in ("missing", "union_tag_not_found")
     text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
-    line = next((where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where), None)
-    if line is None and where:
-        line = 1
+    line = _line(place, where)
     return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
 
 
