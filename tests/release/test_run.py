@@ -102,6 +102,39 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
 
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"budget": {"epsilon": 5e-324, "account": "people"}}, "query[0].weight"),
+        ({"budget": {"epsilon": 1e-31, "account": "people"}}, "query[0].weight"),
+        (
+            {"query": [{"name": "a", "kind": "count"}, {"name": "b", "kind": "count", "weight": 1e-40}]},
+            "query[1].weight",
+        ),
+        (
+            {
+                "budget": {"epsilon": 1e-12, "delta": 1e-9, "account": "people"},
+                "query": [{"name": "a", "kind": "count", "by": ["clinic"]}],
+            },
+            "selection",
+        ),
+    ],
+)
+def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, change, field):
+    with pytest.raises(PlanError) as caught:
+        release(make_plan({**CHARGED, **change}), table(5), ledger=ledger, request="one")
+    assert caught.value.field == field
+    assert str(ledger.account("people").remaining) == "epsilon 2"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda each: each["kind"])
+def test_the_smallest_epsilon_goes_through(kind):
+    plan = make_plan({**plan_data([], [kind], unit=PEOPLE), "budget": {"epsilon": 4e-30}})
+    explain(plan)
+    for cell in release(plan, table(3), ledger=None).cells:
+        assert cell.lower <= cell.value <= cell.upper
+
+
 def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
     plan, data = make_plan(CHARGED), table(5)
     with pytest.raises(TypeError, match="ledger"):

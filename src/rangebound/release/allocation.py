@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.aggregate import Sensitivity, sensitivity
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
+from rangebound.release.selection import keep_probabilities
 from rangebound.release.sql import blocks
+
+_SMALLEST = 1e-30  # an epsilon that promises all there is to promise, and keeps every scale within the doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,7 @@ def allocate(plan: Plan) -> Allocation:
     ones that can use it. A number that is public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic.
+    Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged.
     """
     private = [block for block in blocks(plan) if block.keys is None]
     found = {
@@ -75,8 +80,19 @@ def allocate(plan: Plan) -> Allocation:
         own = share(weights[index], found[index].groups, parts, slackened=index in users)
         end = Fraction(each.interval_share) / 2 if isinstance(each, RankQuestion) else Fraction(0)
         questions[index] = replace(own, end=_down(Fraction(own.epsilon) * end))
+        if found[index].cell and questions[index].drawn < _SMALLEST:
+            raise PlanError(
+                f"query[{index}].weight={each.weight!r}: leaves epsilon {questions[index].drawn:.3g} for a number; "
+                f"it must be at least {_SMALLEST:g}: give it more weight, or a larger budget",
+                field=f"query[{index}].weight",
+            )
     most = plan.unit.groups * (2 if plan.unit.replaced else 1)
     selections = {block.by: share(selection, most, 1, slackened=True) for block in private}
+    for each_share in selections.values():
+        try:
+            keep_probabilities(each_share.epsilon, each_share.delta)
+        except ArgumentError as reason:
+            raise PlanError(f"selection={plan.selection!r}: {reason}", field="selection") from None
     return Allocation(questions=questions, selections=selections, sensitivities=found)
 
 
