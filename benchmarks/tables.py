@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from benchmarks import peers
+from benchmarks.peers import Absent, call
 from rangebound.mechanism import Mechanism
 from rangebound.release import Plan, make_plan, rank
 from rangebound.release import demo as clinic
@@ -32,49 +31,56 @@ from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, noise_for
 
 TOP, LONG = 120.0, 30.0
-DRAWS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Root mean square errors of one number at epsilon 1, ours and a peer's, and the law behind the peer's if known."""
+    """Root mean square errors of one number at epsilon 1: ours, and those of a peer with the same assumptions."""
 
     kind: str
     public_size: bool
     ours: float
-    peer: str
-    theirs: float | str
-    law: float | None
+    others: Mapping[str, float | str]
 
 
-def errors(turns: int) -> Iterator[Errors]:
+def errors(turns: int, *, peers: bool = True) -> Iterator[Errors]:
     """Every number of the demo table that a peer can answer, one visit a unit, epsilon 1."""
     waits = [min(float(row["waiting"]), TOP) for row in clinic.rows()]
     n = len(waits)
-    long = sum(wait > LONG for wait in waits)
     truths = {
         "count": float(n),
-        "count where": float(long),
+        "filtered count": float(sum(wait > LONG for wait in waits)),
         "sum": math.fsum(waits),
         "mean": statistics.fmean(waits),
         "variance": statistics.pvariance(waits),
         "median": statistics.median(waits),
     }
-    whole = math.sqrt(0.5) / math.sinh(0.5)  # two-sided geometric noise of scale 1
-    laws = {
-        "diffprivlib": {"count": whole / math.sqrt(2), "count where": whole, "sum": TOP * math.sqrt(2)},
-        "opendp": {"count": whole, "count where": whole, "sum": TOP * math.sqrt(2)},
-    }
-    laws["diffprivlib"]["mean"] = laws["diffprivlib"]["sum"] / n
     for peer, public in (("opendp", False), ("diffprivlib", True)):
         for kind, truth in truths.items():
-            try:
-                theirs: float | str = rmse(peers.call(peer, PEERS[peer], kind, waits, turns), truth)
-            except peers.Absent as why:
-                theirs = str(why)
-            ours = our_error(kind, waits, truth, n if public else None)
-            law = laws[peer].get(kind)
-            yield Errors(kind=kind, public_size=public, ours=ours, peer=peer, theirs=theirs, law=law)
+            ours = our_error(kind, waits, truth, n if public else None, draws=25 * turns)
+            others = _theirs(peer, kind, waits, truth, turns) if peers else {}
+            yield Errors(kind=kind, public_size=public, ours=ours, others=others)
+
+
+def _theirs(peer: str, kind: str, waits: list[float], truth: float, turns: int) -> dict[str, float | str]:
+    """The error of a peer: that of the law of its noise, where its answers agree with one, else as measured."""
+    try:
+        measured = rmse(call(peer, PEERS[peer], kind, waits, turns), truth)
+    except Absent as why:
+        return {peer: str(why)}
+    law = _laws(len(waits))[peer].get(kind)
+    if law is not None and abs(measured / law - 1.0) < 5.0 * math.sqrt(1.25 / turns):  # Laplace: five standard errors
+        return {f"{peer}, exact": law}
+    return {peer: measured}
+
+
+def _laws(rows: int) -> dict[str, dict[str, float]]:
+    """What is known of the peers' noise: two-sided geometric of scale 1, clamped at the size or not, and Laplace."""
+    whole, total = math.sqrt(0.5) / math.sinh(0.5), TOP * math.sqrt(2)
+    return {
+        "opendp": {"count": whole, "filtered count": whole, "sum": total},
+        "diffprivlib": {"count": whole / math.sqrt(2), "filtered count": whole, "sum": total, "mean": total / rows},
+    }
 
 
 def rmse(values: Any, truth: float) -> float:
@@ -82,10 +88,10 @@ def rmse(values: Any, truth: float) -> float:
     return math.sqrt(float(np.mean((np.asarray(values) - truth) ** 2)))
 
 
-def our_error(kind: str, waits: list[float], truth: float, size: int | None) -> float:
+def our_error(kind: str, waits: list[float], truth: float, size: int | None, *, draws: int = 1000) -> float:
     """Our error: from the law where a number is published as it is drawn, else over many draws."""
-    query: dict[str, Any] = {"name": "q", "kind": kind.removesuffix(" where")}
-    if kind == "count where":
+    query: dict[str, Any] = {"name": "q", "kind": kind.removeprefix("filtered ")}
+    if kind == "filtered count":
         query["where"] = [{"column": "waiting", "is": ">", "value": LONG}]
     elif kind != "count":
         query |= {"column": "waiting", "range": [0, TOP]}
@@ -103,7 +109,7 @@ def our_error(kind: str, waits: list[float], truth: float, size: int | None) -> 
         (only,) = exact
         each = 1.0 if kind == "sum" else TOP / len(waits)
         return each * math.sqrt(noise.mechanism.error(float(only)).mse)
-    return _of_estimate(plan, noise, exact, truth)
+    return _of_estimate(plan, noise, exact, truth, draws)
 
 
 def _of_rank(plan: Plan, counts: Any, truth: float) -> float:
@@ -114,9 +120,9 @@ def _of_rank(plan: Plan, counts: Any, truth: float) -> float:
     return math.sqrt(float(weights @ (np.array(rank.grid(question)) - truth) ** 2 / weights.sum()))
 
 
-def _of_estimate(plan: Plan, noise: Noise, exact: Any, truth: float) -> float:
+def _of_estimate(plan: Plan, noise: Noise, exact: Any, truth: float, draws: int) -> float:
     assert isinstance(noise.mechanism, Mechanism)
-    drawn = noise.mechanism.release(np.tile([noise.truth(each) for each in exact], (DRAWS, 1)))
+    drawn = noise.mechanism.release(np.tile([noise.truth(each) for each in exact], (draws, 1)))
     question, rows = plan.query[0], known_rows(plan.query[0], plan.unit)
     unknown = [(0.0, math.inf)] * len(exact)
     return rmse([estimate(question, each, unknown, rows=rows).value for each in drawn.tolist()], truth)
@@ -130,13 +136,13 @@ def with_diffprivlib(kind: str, waits: list[float], turns: int) -> list[float]:
     array = np.array(waits)
     calls = {
         "count": lambda: tools.count_nonzero(np.ones_like(array), epsilon=1.0),
-        "count where": lambda: tools.count_nonzero(array > 30.0, epsilon=1.0),
+        "filtered count": lambda: tools.count_nonzero(array > 30.0, epsilon=1.0),
         "sum": lambda: tools.sum(array, epsilon=1.0, bounds=(0, 120)),
         "mean": lambda: tools.mean(array, epsilon=1.0, bounds=(0, 120)),
         "variance": lambda: tools.var(array, epsilon=1.0, bounds=(0, 120)),
         "median": lambda: tools.median(array, epsilon=1.0, bounds=(0, 120)),
     }
-    return [float(calls[kind]()) for _ in range(turns)]
+    return [float(calls[kind]()) for _ in range(turns if kind != "median" else max(turns // 10, 1))]
 
 
 def with_opendp(kind: str, waits: list[float], turns: int) -> list[float]:
@@ -174,8 +180,8 @@ def with_opendp(kind: str, waits: list[float], turns: int) -> list[float]:
     if kind == "mean":
         pairs = zip(drawn("sum", waits, 0.5), drawn("count", waits, 0.5), strict=True)
         return [total / max(count, 1.0) for total, count in pairs]
-    rows = [wait for wait in waits if wait > 30.0] if kind == "count where" else waits
-    return drawn(kind.removesuffix(" where"), rows, 1.0)
+    rows = [wait for wait in waits if wait > 30.0] if kind == "filtered count" else waits
+    return drawn(kind.removeprefix("filtered "), rows, 1.0)
 
 
 PEERS = {"diffprivlib": with_diffprivlib, "opendp": with_opendp}
@@ -184,9 +190,9 @@ PEERS = {"diffprivlib": with_diffprivlib, "opendp": with_opendp}
 def opendp_seconds(path: str, person: bool, groups: int, threads: int) -> float:
     """A count and a sum by group from Parquet; a person counts with ten rows in all, its fastest way to bound them."""
     import os
+    import time
 
     os.environ["POLARS_MAX_THREADS"] = str(threads)
-
     import opendp.prelude as dp
     import polars as pl
 
@@ -211,6 +217,7 @@ def opendp_seconds(path: str, person: bool, groups: int, threads: int) -> float:
 def pipeline_dp_seconds(path: str, person: bool, groups: int) -> float:
     """Count, sum and mean by group, from rows in memory, which is where its local engine wants them."""
     import csv
+    import time
 
     import pipeline_dp
 
@@ -252,14 +259,14 @@ def pipeline_dp(path: Path, *, person: bool, groups: int) -> float | str:
             f"COPY (SELECT person_id, clinic, wait FROM read_parquet('{path}')) TO '{rows}' (HEADER false)"
         )
     try:
-        return float(peers.call("pipeline_dp", pipeline_dp_seconds, str(rows.resolve()), person, groups))
-    except peers.Absent as why:
+        return float(call("pipeline_dp", pipeline_dp_seconds, str(rows.resolve()), person, groups))
+    except Absent as why:
         return str(why)
 
 
 def opendp(path: Path, *, person: bool, groups: int, threads: int) -> float | str:
     """Seconds of OpenDP for a Parquet table, or the reason why there are none."""
     try:
-        return float(peers.call("opendp", opendp_seconds, str(path.resolve()), person, groups, threads))
-    except peers.Absent as why:
+        return float(call("opendp", opendp_seconds, str(path.resolve()), person, groups, threads))
+    except Absent as why:
         return str(why)
