@@ -95,6 +95,7 @@ def test_a_count_of_all_rows_is_exact_and_free_and_the_rest_gets_its_part():
 def test_a_filtered_count_is_clamped_to_the_size():
     adults = {"kind": "count", "where": [{"column": "age", "is": ">=", "value": 18}]}
     plan = make_plan({**public([adults]).model_dump(by_alias=True, exclude_none=True), "budget": {"epsilon": 0.01}})
+    assert "published in [0, 6]" in explain(plan)
     values = {release(plan, table([(5.0, 70)] * SIZE), ledger=None).cells[0].value for _ in range(30)}
     assert values <= set(map(float, range(SIZE + 1)))
     assert 6.0 in values

@@ -60,7 +60,9 @@ def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None
         what += ", of those with " + " and ".join(map(_condition, question.of))
     if question.by:
         what += f", by {', '.join(question.by)}"
-    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in question.allowed.spans)
+    counted = noise is not None and isinstance(question, Count | CountUnits) and not isinstance(noise.mechanism, Known)
+    support = noise.mechanism.support if noise is not None and counted else None  # it ends at a public size
+    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in (support or question.allowed).spans)
     return [
         what + ".",
         f"  published in {spans}, epsilon {share.epsilon:.4g}{f', delta {share.delta:.3g}' if share.delta else ''}"
