@@ -9,6 +9,7 @@ import polars
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from sqlglot import exp
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
 from rangebound.release import check_certificate, release
@@ -18,6 +19,7 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.plan import Source
 from rangebound.release.reading import make_plan
 from rangebound.release.schema import Family, check_schema
+from rangebound.release.sql import statements
 from tests.release import reference
 from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data
 
@@ -422,6 +424,17 @@ def test_how_far_a_scan_is_can_be_seen_from_another_thread():
 
 WIDTHS = [("tinyint", pa.int8(), 2**7), ("smallint", pa.int16(), 2**15), ("int", pa.int32(), 2**31)]
 WIDTHS += [("bigint", pa.int64(), 2**63)]
+
+
+@pytest.mark.parametrize("unit", [{}, {"column": "person", "rows": 1_000_000}], ids=["rows", "people"])
+def test_no_sum_over_rows_is_held_in_64_bits(unit):
+    kinds = [each for each in KINDS if unit or "units" not in each["kind"]]
+    plan = make_plan(plan_data([], kinds, unit=unit))
+    schema = {"person": Family.INTEGER, "wait": Family.NUMBER, "age": Family.INTEGER}
+    found = statements(plan, schema, SALT, source=exp.to_table("t"), dialect="spark")
+    sums = [tree.this.sql("spark") for each in found for tree in each.tree.find_all(exp.Sum)]
+    assert len(sums) >= 5
+    assert all(text.endswith("AS DECIMAL(28, 0))") for text in sums), sums
 
 
 @pytest.mark.parametrize(("name", "kind", "limit"), WIDTHS, ids=lambda each: str(each))

@@ -139,7 +139,7 @@ class _Scan:
             columns[-1] = {UNITS: finals.name(self._units(measures))}
         order = list(finals.trees)
         place = {name: len(self.keys) + at for at, name in enumerate(order)}
-        sums = {name: exp.Sum(this=tree) for name, tree in finals.trees.items()}
+        sums = {name: _added(tree, self.dialect) for name, tree in finals.trees.items()}
         if self.unit is None:
             rows = self._base(measures.trees)
             totals = {
@@ -174,7 +174,7 @@ class _Scan:
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = _from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
             scaled = exp.Mul(this=_wide(local("c"), self.dialect), expression=integer(ONE))
-            counts = exp.Sum(this=self._at_most(scaled, local("n")))
+            counts = _added(self._at_most(scaled, local("n")), self.dialect)
             tree = self._grouped(shares, [*self.keys, "j"], {"f0": counts})
         return Statement(
             block=self.block,
@@ -370,9 +370,12 @@ def _wide(tree: Tree, dialect: str) -> Tree:
 
 def _total(name: str, measure: Tree, dialect: str) -> Tree:
     """The sum of a measure over rows. It cannot overflow: DuckDB adds into 128 bits by itself, Spark where told to."""
-    if measure == integer(1):
-        return exp.Count(this=exp.Star())
-    return exp.Sum(this=_wide(local(name), dialect) if dialect == "spark" else local(name))
+    return exp.Count(this=exp.Star()) if measure == integer(1) else _added(local(name), dialect)
+
+
+def _added(tree: Tree, dialect: str) -> Tree:
+    """The sum of whole numbers of 64 bits, in more than these."""
+    return exp.Sum(this=_wide(tree, dialect) if dialect == "spark" else tree)
 
 
 def _bin(question: Any, value: Tree, bins: int) -> Tree:
