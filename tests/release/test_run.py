@@ -1,7 +1,9 @@
 """Whole releases: near the truth, charged before data are read, published once, certified, in many forms."""
 
+import contextlib
 import datetime
 import json
+import math
 import random
 import statistics
 
@@ -16,6 +18,7 @@ from rangebound.release import Release, check_certificate, explain, make_plan, r
 from rangebound.release.allocation import allocate, spent
 from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import intervals, noise_for
+from rangebound.release.result import plan_json, sha256
 from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 
@@ -186,11 +189,90 @@ def test_a_certificate_holds_for_its_release_and_for_no_other():
     ):
         with pytest.raises(CertificateInvalid):
             check_certificate(json.dumps({**data, **change}), found.to_bytes())
+    cells = json.loads(found.to_bytes())["cells"]
+    for altered in (
+        cells[1:],
+        [*cells, cells[0]],
+        [{**cells[0], "epsilon": 0.5}, *cells[1:]],
+        [{**cells[0], "key": ["a clinic of one"]}, *cells[1:]],
+        [{**cells[0], "part": "x"}, *cells[1:]],
+        [{**cells[0], "value": -1.0}, *cells[1:]],
+    ):
+        body = json.dumps({**json.loads(found.to_bytes()), "cells": altered}).encode()
+        with pytest.raises(CertificateInvalid, match=r"published: has not|published a number"):
+            check_certificate(json.dumps({**data, "published": sha256(body)}), body)
     for text in ("", "[]", "{}", "null"):
         with pytest.raises(CertificateInvalid):
             check_certificate(text, found.to_bytes())
     with pytest.raises(CertificateInvalid):
         check_certificate(found.certificate, b"{}")
+
+
+def leaves(data, path=()):
+    """The paths of all values in plain data."""
+    yield path
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield from leaves(value, (*path, key))
+
+
+def changed(data, path, value):
+    if not path:
+        return value
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[path[0]] = changed(data[path[0]], path[1:], value)
+    return copy
+
+
+def test_whatever_is_written_into_a_release_and_its_certificate_is_checked_or_refused():
+    kinds = [KINDS[0], KINDS[3], KINDS[7]]
+    found = release(make_plan(plan_data(["clinic"], kinds, unit=PEOPLE)), table(50), ledger=None)
+    published, certificate = json.loads(found.to_bytes()), json.loads(found.certificate)
+    chance = random.Random(4)
+    values = [None, True, -1, 0, 7, 1e300, math.nan, "", "x", [], {}, [1], {"a": 1}]
+    refused = 0
+    for _ in range(400):
+        other, stated = published, certificate
+        for _ in range(chance.choice([1, 2])):
+            if chance.random() < 0.6:
+                other = changed(other, chance.choice(list(leaves(other))), chance.choice(values))
+            else:
+                stated = changed(stated, chance.choice(list(leaves(stated))), chance.choice(values))
+        data = json.dumps(other).encode()
+        if isinstance(stated, dict):  # whoever alters a table can hash it again
+            stated = {**stated, "published": sha256(data)}
+            with contextlib.suppress(ValueError):
+                stated["plan"] = sha256(plan_json(Release.from_bytes(data).plan).encode())
+        try:
+            check_certificate(json.dumps(stated), data)
+        except CertificateInvalid:
+            refused += 1
+    assert refused > 200
+
+
+def test_no_number_is_lost_where_names_are_alike():
+    kinds = [
+        {"kind": "quantiles", "column": "wait", "range": [0, 100], "step": 10.0, "levels": [0.1234561, 0.1234562]},
+        {"kind": "histogram", "column": "wait", "range": [1e6, 1e6 + 10], "bins": 10},
+        {
+            "kind": "histogram",
+            "column": "day",
+            "range": [datetime.date(2025, 1, 1), datetime.date(2025, 1, 5)],
+            "bins": 2,
+        },
+        {
+            "kind": "histogram",
+            "column": "day",
+            "range": [datetime.date(2025, 1, 1), datetime.date(2025, 1, 3)],
+            "bins": 8,
+        },
+    ]
+    data = table(5).append_column("day", pa.array([datetime.date(2025, 1, 2)] * 5))
+    found = release(make_plan(plan_data([], kinds)), data, ledger=None)
+    assert [sum(cell.question == at for cell in found.cells) for at in range(4)] == [2, 10, 2, 8]
+    names = [cell.part for cell in found.cells if cell.question == 2]
+    assert names == ["2025-01-01 to 2025-01-03", "2025-01-03 to 2025-01-05"]
+    check_certificate(found.certificate, found.to_bytes())
 
 
 def test_the_table_comes_in_all_forms(tmp_path):

@@ -17,8 +17,9 @@ from rangebound.release.bracket import bracket
 from rangebound.release.estimate import Estimate, estimate, nearest
 from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, intervals
+from rangebound.release.part import date
 from rangebound.release.plan import Plan
-from rangebound.release.question import Count, CountUnits, Histogram, Sum
+from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.sampling.entropy import SecureSource
 
 Numbers = dict[str, tuple[Estimate, float | None]]
@@ -116,10 +117,21 @@ def _separate(question: Any, values: list[float], lower: list[float], upper: lis
     return {name: (Estimate(value=value, lower=low, upper=high), None) for name, value, (low, high) in triples}
 
 
+def parts(question: Any) -> list[str]:
+    """The names of a question's numbers in one group: levels of quantiles, bins of a histogram, else one without."""
+    if isinstance(question, Histogram):
+        return bin_names(question)
+    return [repr(level) for level in question.asked] if isinstance(question, RankQuestion) else [""]
+
+
 def bin_names(question: Histogram) -> list[str]:
-    """The bins of a histogram in words."""
+    """The bins of a histogram in words, with as many digits as tell them apart."""
     edges = [question.bounds.lower + question.bounds.width * at / question.bins for at in range(question.bins + 1)]
-    return [f"{a:g} to {b:g}" for a, b in pairwise(edges)]
+    ways = [[f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18)]
+    if question.dated:
+        ways.insert(0, [date(edge).isoformat() for edge in edges])
+    texts = next((each for each in ways if len(set(each)) == len(each)), ways[-1])
+    return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
 def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -> Numbers:
@@ -137,5 +149,5 @@ def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -
             ends = rank.rate(level, cell, share.end)
             lower, upper = bracket(question, truth, level, speed=ends, level=plan.level, bits=bits)
         number = Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
-        found[f"{level:g}"] = (number, rank.rank_error(question, speed, plan.level))
+        found[repr(level)] = (number, rank.rank_error(question, speed, plan.level))
     return found

@@ -10,13 +10,16 @@ from typing import Any
 from rangebound.accounting.chain import Kind
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import CertificateInvalid, RangeboundError
+from rangebound.errors import CertificateInvalid, PlanError, RangeboundError
 from rangebound.mechanism import Mechanism
+from rangebound.release.aggregate import Key
 from rangebound.release.allocation import Allocation, allocate, spent
+from rangebound.release.answer import parts
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import RankQuestion
 from rangebound.release.result import Release, plan_json, sha256
+from rangebound.release.sql import blocks
 
 FORMAT = "rangebound release certificate 1"
 
@@ -81,8 +84,8 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
     """Check a certificate against the bytes that were published.
 
     The hashes must match; the budget, split again from the plan, must give the same shares and sensitivities; each
-    mechanism must be as private as its share says, by its own worst case; every number must lie in its support, and
-    every interval within the ends of it.
+    mechanism must be as private as its share says, by its own worst case; the table must have the rows of the plan;
+    every number must state its cost and lie in its support, and every interval within the ends of that.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds. It cannot see the data: that the numbers were drawn
     from them by these mechanisms is what the custodian says.
@@ -101,19 +104,31 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
     _demand(stated[1] == sha256(plan_json(plan).encode()), "plan", "is not the plan of the published table")
     _demand(stated[2] == sha256(published), "published", "is not the hash of the published bytes")
     _demand(stated[3:] == (budget.epsilon, budget.delta), "epsilon", "is not the budget of the plan")
-    allocation = allocate(plan)
+    try:
+        allocation = allocate(plan)
+    except PlanError as reason:
+        raise CertificateInvalid(f"plan: {reason}") from None
     total = spent(plan, allocation)
     _demand(total[0] <= Fraction(budget.epsilon) and total[1] <= Fraction(budget.delta), "epsilon", "is overspent")
-    _demand(len(queries) == len(plan.query), "queries", "are not those of the plan")
+    _demand(isinstance(queries, list) and len(queries) == len(plan.query), "queries", "are not those of the plan")
     for index, part in enumerate(queries):
+        _demand(isinstance(part, dict), f"queries[{index}]", "is no table")
         _check_part(plan, index, part, allocation)
     shares = [
         {"by": list(by), "groups": each.groups, "epsilon": each.epsilon, "delta": each.delta}
         for by, each in allocation.selections.items()
     ]
     _demand(selections == shares, "selections", "are not those of the plan")
+    named = all(isinstance(each, str) for cell in release.cells for each in cell.key)
+    places = [(cell.question, cell.key, cell.part) for cell in release.cells]
+    _demand(named and places == _expected(release), "published", "has not the rows of the plan")
     for cell in release.cells:
+        numbers = (cell.value, cell.lower, cell.upper)
+        _demand(all(isinstance(each, float | int) for each in numbers), "published", "holds a cell without numbers")
         question: Any = plan.query[cell.question]
+        share = allocation.questions[cell.question]
+        stated_cost = (cell.epsilon, cell.delta) == (share.epsilon, share.delta)
+        _demand(stated_cost, f"queries[{cell.question}]", "has published a number at another cost")
         inside = any(lower <= cell.value <= upper for lower, upper in question.allowed.spans)
         _demand(inside, f"queries[{cell.question}]", "has published a number outside its support")
         ordered = cell.lower <= cell.value <= cell.upper or not isinstance(question, RankQuestion)
@@ -121,6 +136,17 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
         held = question.allowed.hull.lower <= cell.lower <= cell.upper <= question.allowed.hull.upper
         _demand(held, f"queries[{cell.question}]", "has published an interval that leaves its support")
     return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=found)
+
+
+def _expected(release: Release) -> list[tuple[int, Key, str]]:
+    """The rows of a table by its plan: all public keys, or the same selected ones for every query of a grouping."""
+    found = []
+    for block in blocks(release.plan):
+        selected = {cell.key for cell in release.cells if cell.question == block.questions[0]}
+        keys = sorted(selected) if block.keys is None else block.keys
+        names = [(index, parts(release.plan.query[index])) for index in block.questions]
+        found += [(index, key, part) for index, own in names for key in keys for part in own]
+    return found
 
 
 def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
@@ -152,7 +178,10 @@ def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Alloca
     if isinstance(plan.query[index], RankQuestion):
         _demand(part.get("mechanism") == "exponential", place, "needs the exponential mechanism")
         return
-    noise = noise_for(plan, index, allocation)
+    try:
+        noise = noise_for(plan, index, allocation)
+    except PlanError as reason:
+        raise CertificateInvalid(f"plan: {reason}") from None
     assert noise is not None
     mechanism = noise.mechanism
     _demand(part.get("mechanism") == mechanism.to_dict(), place, "has another mechanism than the plan gives")
