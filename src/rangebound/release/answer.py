@@ -14,7 +14,7 @@ from rangebound.release import rank, selection
 from rangebound.release.aggregate import Aggregate, Coordinates, Key
 from rangebound.release.allocation import Allocation
 from rangebound.release.bracket import bracket
-from rangebound.release.estimate import Estimate, estimate, nearest
+from rangebound.release.estimate import Estimate, estimate, held, nearest
 from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, intervals
 from rangebound.release.part import date
@@ -109,12 +109,10 @@ def _published(
 def _separate(question: Any, values: list[float], lower: list[float], upper: list[float]) -> Numbers:
     """Coordinates that are published as they are: a count, a sum, or the bins of a histogram."""
     if not isinstance(question, Histogram):
-        return {"": (Estimate(value=values[0], lower=lower[0], upper=upper[0]), None)}
+        return {"": (held(values[0], lower[0], upper[0], question.allowed), None)}
     whole = [nearest(value, question.allowed, question.step or 1.0) for value in values]
-    hull = question.allowed.hull
-    pairs = [tuple(min(max(end, hull.lower), hull.upper) for end in ends) for ends in zip(lower, upper, strict=True)]
-    triples = zip(bin_names(question), whole, pairs, strict=True)
-    return {name: (Estimate(value=value, lower=low, upper=high), None) for name, value, (low, high) in triples}
+    bins = zip(bin_names(question), whole, lower, upper, strict=True)
+    return {name: (held(value, low, high, question.allowed), None) for name, value, low, high in bins}
 
 
 def parts(question: Any) -> list[str]:
@@ -148,6 +146,6 @@ def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -
         if share.end:
             ends = rank.rate(level, cell, share.end)
             lower, upper = bracket(question, truth, level, speed=ends, level=plan.level, bits=bits)
-        number = Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
+        number = held(value, lower, upper, question.allowed)
         found[repr(level)] = (number, rank.rank_error(question, speed, plan.level))
     return found

@@ -22,6 +22,18 @@ class Estimate:
     upper: float
 
 
+def held(value: float, lower: float, upper: float, support: Interval | Union) -> Estimate:
+    """A number with its interval, cut to the hull of the support and then widened to hold the number.
+
+    A number that a step or a gap has moved may lie outside its interval; one that spans both holds no less.
+
+    >>> held(5.0, -1.0, 4.5, Union((0, 3), (5, 9)))
+    Estimate(value=5.0, lower=0.0, upper=5.0)
+    """
+    low, high = (min(max(end, support.hull.lower), support.hull.upper) for end in (lower, upper))
+    return Estimate(value=value, lower=min(low, value), upper=max(high, value))
+
+
 def nearest(value: float, support: Interval | Union, step: float | None) -> float:
     """The point of the support that is nearest to a number, on a multiple of the step where a span has one near there.
 
@@ -52,17 +64,12 @@ def estimate(question: Any, noisy: Sequence[float], intervals: Sequence[Pair], *
 
     Without `rows` the coordinates add up to the number of rows; with it the first of them is left out.
 
-    Guarantee: the value lies in the support and on the step; if every interval holds its true coordinate, then the
-    result's interval holds the true answer.
+    Guarantee: the value lies in the support, on the step and in its interval; if every interval holds its true
+    coordinate, then the result's interval holds the true answer, moved into the hull of the support.
     """
     parts = _fractions(noisy, intervals) if rows is None else _known_fractions(noisy, intervals, rows)
     value, (lower, upper) = _KINDS[question.kind](question, parts)
-    hull = question.allowed.hull
-    return Estimate(
-        value=nearest(value, question.allowed, question.step),
-        lower=min(max(lower, hull.lower), hull.upper),
-        upper=min(max(upper, hull.lower), hull.upper),
-    )
+    return held(nearest(value, question.allowed, question.step), lower, upper, question.allowed)
 
 
 def _ratio(part: float, rest: float, empty: float) -> float:
