@@ -55,13 +55,25 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
     assert "visits" in out
     assert remaining(folder) == "epsilon 0.5"
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json")
-    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0\n")
+    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, the charge was not checked, which takes --ledger\n")
     book = ["--ledger", folder / "l.ledger"]
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json", *book)
     assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger\n")
     with Ledger.create(folder / "other.ledger") as other:
         other.open_account("people", epsilon=1)
     assert command(capsys, "verify", certificate, folder / "t.json", "--ledger", folder / "other.ledger")[0] == 2
+    forged = folder / "forged.json"
+    for change in ({"account": "nobody"}, {"request": "never"}, {"head": "no head"}):
+        data = json.loads(certificate.read_text())
+        forged.write_text(json.dumps({**data, "ledger": {**data["ledger"], **change}}, indent=1, sort_keys=True))
+        assert command(capsys, "verify", forged, folder / "t.json")[0] == 0
+        code, _, err = command(capsys, "verify", forged, folder / "t.json", *book)
+        assert code == 2
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+    forged.write_bytes(b"\xff\xfe")
+    assert command(capsys, "verify", forged, folder / "t.json")[2] == "error: certificate: cannot be read\n"
+    assert "verify the .json form" in command(capsys, "verify", certificate, folder / "t.csv")[2]
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
     assert json.loads(out)["rows"] == json.loads(json.dumps(_rows(folder / "t.json")))
     assert remaining(folder) == "epsilon 0.5"

@@ -198,14 +198,24 @@ def test_a_certificate_holds_for_its_release_and_for_no_other():
         [{**cells[0], "part": "x"}, *cells[1:]],
         [{**cells[0], "value": -1.0}, *cells[1:]],
     ):
-        body = json.dumps({**json.loads(found.to_bytes()), "cells": altered}).encode()
-        with pytest.raises(CertificateInvalid, match=r"published: has not|published a number"):
-            check_certificate(json.dumps({**data, "published": sha256(body)}), body)
+        body = as_bytes({**json.loads(found.to_bytes()), "cells": altered})
+        with pytest.raises(CertificateInvalid, match=r"cells: are not|published a number|another cost"):
+            check_certificate(as_text({**data, "published": sha256(body)}), body)
     for text in ("", "[]", "{}", "null"):
         with pytest.raises(CertificateInvalid):
             check_certificate(text, found.to_bytes())
     with pytest.raises(CertificateInvalid):
         check_certificate(found.certificate, b"{}")
+
+
+def as_bytes(data):
+    """Plain data as a release is written."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def as_text(data):
+    """Plain data as a certificate is written."""
+    return json.dumps(data, sort_keys=True, indent=1)
 
 
 def leaves(data, path=()):
@@ -238,16 +248,16 @@ def test_whatever_is_written_into_a_release_and_its_certificate_is_checked_or_re
                 other = changed(other, chance.choice(list(leaves(other))), chance.choice(values))
             else:
                 stated = changed(stated, chance.choice(list(leaves(stated))), chance.choice(values))
-        data = json.dumps(other).encode()
+        data = as_bytes(other)
         if isinstance(stated, dict):  # whoever alters a table can hash it again
             stated = {**stated, "published": sha256(data)}
             with contextlib.suppress(ValueError):
                 stated["plan"] = sha256(plan_json(Release.from_bytes(data).plan).encode())
         try:
-            check_certificate(json.dumps(stated), data)
+            check_certificate(as_text(stated), data)
         except CertificateInvalid:
             refused += 1
-    assert refused > 200
+    assert 200 < refused < 400
 
 
 def test_no_number_is_lost_where_names_are_alike():

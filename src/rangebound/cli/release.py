@@ -89,14 +89,15 @@ def verify(
     from rangebound.release import check_certificate, check_entry
 
     data = published.read_bytes()
-    found = check_certificate(certificate.read_text(encoding="utf-8"), data)
+    found = check_certificate(certificate.read_text(encoding="utf-8", errors="replace"), data)
     if ledger is not None:
         with _opened(ledger, key) as opened:
             check_entry(found, data, opened)
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": ledger is not None}
     words = f"ok: {found.numbers} numbers, epsilon {found.epsilon:g}, delta {found.delta:g}"
-    words += ", charged in the ledger" if ledger is not None else ""
+    unchecked = "the charge was not checked, which takes --ledger" if found.entry else "charged to no ledger"
+    words += f", {'charged in the ledger' if ledger is not None else unchecked}"
     show.fact(facts, words, as_json=json)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -116,10 +118,30 @@ def _separate(question: Any, values: list[float], lower: list[float], upper: lis
 
 
 def parts(question: Any) -> list[str]:
-    """The names of a question's numbers in one group: levels of quantiles, bins of a histogram, else one without."""
-    if isinstance(question, Histogram):
-        return bin_names(question)
-    return [repr(level) for level in question.asked] if isinstance(question, RankQuestion) else [""]
+    """The names of the numbers that a question publishes in a group: bins, levels, or one without a name."""
+    if isinstance(question, RankQuestion):
+        return [repr(level) for level in question.asked]
+    return bin_names(question) if isinstance(question, Histogram) else [""]
+
+
+def possible(question: Any, value: float) -> bool:
+    """Whether a question can publish a number: one of its grid, or a finite one in its support and on its step."""
+    if isinstance(question, RankQuestion):
+        return value in _points(question)
+    spans, step = question.allowed.spans, question.step or (1.0 if question.kind in _WHOLE else None)
+    if not math.isfinite(value) or not any(lower <= value <= upper for lower, upper in spans):
+        return False
+    tidy = nearest(value, question.allowed, step)
+    return any(value in span for span in spans) or math.isclose(value, tidy, rel_tol=1e-14, abs_tol=1e-9 * (step or 0))
+
+
+_WHOLE = ("count", "count of units", "histogram")
+
+
+@lru_cache(maxsize=64)
+def _points(question: Any) -> frozenset[float]:
+    points = rank.grid(question)
+    return frozenset(points[at] for at in rank.candidates(question))
 
 
 def bin_names(question: Histogram) -> list[str]:

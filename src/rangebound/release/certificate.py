@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,16 +12,18 @@ from typing import Any
 from rangebound.accounting.chain import Kind
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import CertificateInvalid, PlanError, RangeboundError
+from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
 from rangebound.mechanism import Mechanism
+from rangebound.release import rank
 from rangebound.release.aggregate import Key
 from rangebound.release.allocation import Allocation, allocate, spent
-from rangebound.release.answer import parts
+from rangebound.release.answer import Cell, parts, possible
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import RankQuestion
 from rangebound.release.result import Release, plan_json, sha256
-from rangebound.release.sql import blocks
+from rangebound.release.sql import Block, blocks
+from rangebound.release.words import mechanism_name
 
 FORMAT = "rangebound release certificate 1"
 
@@ -34,9 +38,16 @@ class Entry:
 
 
 def write_certificate(
-    release: Release, allocation: Allocation, noises: dict[int, Noise | None], entry: Entry | None
+    release: Release, allocation: Allocation, noises: Mapping[int, Noise | None], entry: Entry | None
 ) -> str:
     """The certificate of a release as JSON."""
+    return json.dumps(_stated(release, allocation, noises, entry), indent=1, sort_keys=True)
+
+
+def _stated(
+    release: Release, allocation: Allocation, noises: Mapping[int, Noise | None], entry: Entry | None
+) -> dict[str, Any]:
+    """All that a certificate says; but for the entry, it follows from the published bytes."""
     plan = release.plan
     parts = []
     for index, question in enumerate(plan.query):
@@ -57,7 +68,7 @@ def write_certificate(
         {"by": list(by), "groups": share.groups, "epsilon": share.epsilon, "delta": share.delta}
         for by, share in allocation.selections.items()
     ]
-    data: dict[str, Any] = {
+    return {
         "format": FORMAT,
         "plan": sha256(plan_json(plan).encode()),
         "published": sha256(release.to_bytes()),
@@ -67,7 +78,6 @@ def write_certificate(
         "selections": selections,
         "ledger": vars(entry) if entry else None,
     }
-    return json.dumps(data, indent=1, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,71 +91,46 @@ class Checked:
 
 
 def check_certificate(certificate: str, published: bytes) -> Checked:
-    """Check a certificate against the bytes that were published.
+    """Check a certificate against the bytes that were published, the .json form of a table.
 
-    The hashes must match; the budget, split again from the plan, must give the same shares and sensitivities; each
-    mechanism must be as private as its share says, by its own worst case; the table must have the rows of the plan;
-    every number must state its cost and lie in its support, and every interval within the ends of that.
+    The published bytes must be those of a release, to the last one. The certificate must be the one that is written
+    for them: the budget, split again from the plan, gives its shares, sensitivities and mechanisms. Each mechanism must
+    be as private as its share says, by its own worst case. The table must have exactly the rows that the plan asks for,
+    where keys are public, and every number must be one that its question can give.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds. It cannot see the data: that the numbers were drawn
-    from them by these mechanisms is what the custodian says.
+    from them by these mechanisms is what the custodian says; `check_entry` checks the charge.
     """
+    entry = _entry(certificate)
     try:
-        data = json.loads(certificate)
         release = Release.from_bytes(published)
-        stated = (data["format"], data["plan"], data["published"], data["epsilon"], data["delta"])
-        queries, selections, entry = data["queries"], data["selections"], data["ledger"]
-        found = Entry(**entry) if entry else None
-    except (ValueError, KeyError, TypeError, RangeboundError):
-        raise CertificateInvalid("certificate: cannot be read") from None
-    plan = release.plan
-    budget = plan.budget
-    _demand(stated[0] == FORMAT, "format", "is not known here")
-    _demand(stated[1] == sha256(plan_json(plan).encode()), "plan", "is not the plan of the published table")
-    _demand(stated[2] == sha256(published), "published", "is not the hash of the published bytes")
-    _demand(stated[3:] == (budget.epsilon, budget.delta), "epsilon", "is not the budget of the plan")
-    try:
-        allocation = allocate(plan)
-    except PlanError as reason:
-        raise CertificateInvalid(f"plan: {reason}") from None
-    total = spent(plan, allocation)
+        same = release.to_bytes() == published
+        plan, allocation = release.plan, allocate(release.plan)
+        noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    except (RangeboundError, ValueError, RecursionError):
+        raise CertificateInvalid("published: is no release that could be made; verify the .json form") from None
+    _demand(same, "published", "are not the bytes that a release is written in")
+    stated = json.loads(certificate)
+    for name, fact in _stated(release, allocation, noises, entry).items():
+        _demand(stated.get(name) == fact, name, "is not what the published table and its plan give")
+    whole = write_certificate(release, allocation, noises, entry)
+    _demand(whole == certificate.strip(), "certificate", "is not in the form in which it was written")
+    total, budget = spent(plan, allocation), plan.budget
     _demand(total[0] <= Fraction(budget.epsilon) and total[1] <= Fraction(budget.delta), "epsilon", "is overspent")
-    _demand(isinstance(queries, list) and len(queries) == len(plan.query), "queries", "are not those of the plan")
-    for index, part in enumerate(queries):
-        _demand(isinstance(part, dict), f"queries[{index}]", "is no table")
-        _check_part(plan, index, part, allocation)
-    shares = [
-        {"by": list(by), "groups": each.groups, "epsilon": each.epsilon, "delta": each.delta}
-        for by, each in allocation.selections.items()
-    ]
-    _demand(selections == shares, "selections", "are not those of the plan")
-    named = all(isinstance(each, str) for cell in release.cells for each in cell.key)
-    places = [(cell.question, cell.key, cell.part) for cell in release.cells]
-    _demand(named and places == _expected(release), "published", "has not the rows of the plan")
-    for cell in release.cells:
-        numbers = (cell.value, cell.lower, cell.upper)
-        _demand(all(isinstance(each, float | int) for each in numbers), "published", "holds a cell without numbers")
-        question: Any = plan.query[cell.question]
-        share = allocation.questions[cell.question]
-        stated_cost = (cell.epsilon, cell.delta) == (share.epsilon, share.delta)
-        _demand(stated_cost, f"queries[{cell.question}]", "has published a number at another cost")
-        inside = any(lower <= cell.value <= upper for lower, upper in question.allowed.spans)
-        _demand(inside, f"queries[{cell.question}]", "has published a number outside its support")
-        ordered = cell.lower <= cell.value <= cell.upper or not isinstance(question, RankQuestion)
-        _demand(ordered, f"queries[{cell.question}]", "has published a quantile outside its interval")
-        held = question.allowed.hull.lower <= cell.lower <= cell.upper <= question.allowed.hull.upper
-        _demand(held, f"queries[{cell.question}]", "has published an interval that leaves its support")
-    return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=found)
+    for index, noise in noises.items():
+        _check_noise(index, noise, allocation)
+    _check_table(release, allocation, noises)
+    return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=entry)
 
 
-def _expected(release: Release) -> list[tuple[int, Key, str]]:
-    """The rows of a table by its plan: all public keys, or the same selected ones for every query of a grouping."""
-    found = []
-    for block in blocks(release.plan):
-        selected = {cell.key for cell in release.cells if cell.question == block.questions[0]}
-        keys = sorted(selected) if block.keys is None else block.keys
-        names = [(index, parts(release.plan.query[index])) for index in block.questions]
-        found += [(index, key, part) for index, own in names for key in keys for part in own]
+def _entry(certificate: str) -> Entry | None:
+    try:
+        entry = json.loads(certificate)["ledger"]
+        found = Entry(**entry) if entry else None
+        if found and not all(isinstance(each, str) for each in vars(found).values()):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CertificateInvalid("certificate: cannot be read") from None
     return found
 
 
@@ -160,35 +145,60 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     entry = checked.entry
     if entry is None:
         raise CertificateInvalid("ledger: this release was charged to none")
-    ledger.verify(head=entry.head)
-    _demand(ledger.published(entry.request) == published, "ledger", "has not published these bytes for the request")
+    try:
+        ledger.verify(head=entry.head)
+        stored, history = ledger.published(entry.request), ledger.history(entry.account)
+    except ArgumentError as reason:  # a made-up entry may name what no ledger can have
+        raise CertificateInvalid(f"ledger: {reason}") from None
+    _demand(stored == published, "ledger", "has not published these bytes for the request")
     cost = Cost(epsilon=repr(checked.epsilon), delta=repr(checked.delta))
-    charges = [each for each in ledger.history(entry.account) if each.request == entry.request]
+    charges = [each for each in history if each.request == entry.request]
     paid = [each.cost for each in charges if each.kind is Kind.SPEND]
     _demand(paid == [cost], "ledger", "has not charged the account with the budget of the plan")
 
 
-def _check_part(plan: Plan, index: int, part: dict[str, Any], allocation: Allocation) -> None:
-    share, place = allocation.questions[index], f"queries[{index}]"
-    cell = allocation.sensitivities[index].cell
-    facts = {"sensitivity": str(cell), "groups": share.groups, "parts": share.parts}
-    facts |= {"epsilon": share.epsilon, "delta": share.delta, "query": plan.query[index].name}
-    facts |= {"epsilon_of_each_interval_end": share.end}
-    _demand(all(part.get(name) == fact for name, fact in facts.items()), place, "is not what the plan gives")
-    if isinstance(plan.query[index], RankQuestion):
-        _demand(part.get("mechanism") == "exponential", place, "needs the exponential mechanism")
+def _check_noise(index: int, noise: Noise | None, allocation: Allocation) -> None:
+    if noise is None:
         return
-    try:
-        noise = noise_for(plan, index, allocation)
-    except PlanError as reason:
-        raise CertificateInvalid(f"plan: {reason}") from None
-    assert noise is not None
-    mechanism = noise.mechanism
-    _demand(part.get("mechanism") == mechanism.to_dict(), place, "has another mechanism than the plan gives")
+    share, place, mechanism = allocation.questions[index], f"queries[{index}]", noise.mechanism
     reach = mechanism.query.sensitivity if isinstance(mechanism, Mechanism) else mechanism.sensitivity
-    _demand(Fraction(reach) >= cell, place, "has a sensitivity that is too small")
+    _demand(Fraction(reach) >= allocation.sensitivities[index].cell, place, "has a sensitivity that is too small")
     loss = mechanism.epsilon(share.delta) if isinstance(mechanism, Mechanism) else mechanism.epsilon()
     _demand(loss <= share.epsilon * (1 + 1e-6), place, "has a mechanism that is less private than it says")
+
+
+def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, Noise | None]) -> None:
+    """Refuse a table that its plan cannot give: with other rows, names or costs, or with impossible numbers."""
+    plan, cells = release.plan, release.cells
+    names = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
+    _demand(release.mechanisms == names, "mechanisms", "are not those of the plan")
+    expected = [place for block in blocks(plan) for place in _places(plan, block, cells)]
+    _demand([(each.question, each.key, each.part) for each in cells] == expected, "cells", "are not those of the plan")
+    for cell in cells:
+        question: Any = plan.query[cell.question]
+        share, place = allocation.questions[cell.question], f"queries[{cell.question}]"
+        _demand((cell.epsilon, cell.delta) == (share.epsilon, share.delta), place, "has numbers at another cost")
+        _demand(possible(question, cell.value), place, "has published a number that it cannot give")
+        hull = question.allowed.hull
+        held = hull.lower <= cell.lower <= cell.value <= cell.upper <= hull.upper
+        _demand(held, place, "has published an interval that leaves its support or does not hold its number")
+        error = None
+        if isinstance(question, RankQuestion):
+            speed = rank.rate(float(cell.part), allocation.sensitivities[cell.question].cell, share.drawn)
+            error = rank.rank_error(question, speed, plan.level)
+        near = math.isclose(cell.rank_error or 0.0, error or 0.0, rel_tol=1e-9)
+        _demand(
+            near and (cell.rank_error is None) == (error is None), place, "has another rank error than the plan gives"
+        )
+
+
+def _places(plan: Plan, block: Block, cells: Sequence[Cell]) -> list[tuple[int, Key, str]]:
+    """Whose numbers a block has, in order; where keys were selected, those of its first question must be everywhere."""
+    keys: Sequence[Key] | None = block.keys
+    if keys is None:
+        keys = sorted({each.key for each in cells if each.question == block.questions[0]})
+        _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
+    return [(index, key, part) for index in block.questions for key in keys for part in parts(plan.query[index])]
 
 
 def _demand(holds: bool, place: str, otherwise: str) -> None:

@@ -101,9 +101,9 @@ class Release:
             found = json.loads(data)
             if found["format"] != FORMAT:
                 raise KeyError("format")
-            cells = tuple(Cell(**{**each, "key": tuple(each["key"])}) for each in found["cells"])
+            cells = tuple(map(_cell, found["cells"]))
             plan, mechanisms = plan_from_json(found["plan"]), tuple(found["mechanisms"])
-        except (ValueError, KeyError, TypeError, PlanError):
+        except (ValueError, KeyError, TypeError, RecursionError, PlanError):
             raise ArgumentError(f"data={arguments.shown(data)}: must be the bytes of a release") from None
         return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate)
 
@@ -160,6 +160,17 @@ _FIRST = ("query", "kind")
 _LAST = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
 FACTS = frozenset((*_FIRST, *_LAST))
 """The columns of every table; those between them are grouping columns."""
+
+
+def _cell(data: dict[str, Any]) -> Cell:
+    """The cell that was written, if all its fields are of their types."""
+    cell = Cell(**{**data, "key": tuple(data["key"])})
+    numbers = (cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta)
+    error = 0.0 if cell.rank_error is None else cell.rank_error
+    right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
+    if not right or not all(type(each) is str for each in (cell.part, *cell.key)):
+        raise TypeError("a field of a cell is of another type")
+    return cell
 
 
 def readable(row: Mapping[str, Any]) -> dict[str, Any]:
