@@ -130,6 +130,33 @@ def test_wrong_commands_end_with_one_line_and_code_2(folder, capsys, arguments):
     assert remaining(folder) == "epsilon 1"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-o", "t.xlsx"],
+        ["-o", "nowhere/t.csv"],
+        ["-o", "visits.csv"],
+        ["-o", "t.json", "-o", "sub/../t.json"],
+        ["-o", "t.json", "--certificate", "t.json"],
+        ["--certificate", "l.ledger"],
+        ["--certificate", "l.ledger.key"],
+        ["--certificate", "plan.toml"],
+        ["--certificate", "."],
+        ["--certificate", "nowhere/c.json"],
+    ],
+    ids=" ".join,
+)
+def test_files_that_cannot_be_written_or_hold_something_else_are_refused_before_the_charge(folder, capsys, options):
+    (folder / "sub").mkdir()
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    places = [each if each.startswith("-") else folder / each for each in options]
+    code, _, err = command(capsys, "release", folder / "plan.toml", "--request", "r1", *places)
+    assert code == 2
+    assert err.startswith("error: path=")
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert remaining(folder) == "epsilon 1"
+
+
 def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, capsys):
     code, out, _ = command(capsys, "demo", "--folder", tmp_path)
     assert code == 0

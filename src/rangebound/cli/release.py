@@ -52,6 +52,7 @@ def release(
     json: Json = False,
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
+    from rangebound.accounting.key import key_path
     from rangebound.cli import show
     from rangebound.release import explain, read_plan
     from rangebound.release.engine.opened import opened as open_source
@@ -69,6 +70,8 @@ def release(
         book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
         if book is None or request is None:
             raise typer.BadParameter("a release needs a ledger and a request; --dry-run needs neither")
+        kept = [plan, book, key_path(book, key)[0], *([Path(found.source.path)] if found.source.path else [])]
+        _spare(kept, output or [], certificate)
         with _opened(book, key) as opened:
             made = _made(found, engine, opened, request, quiet=json)
     _write(made, output or [], certificate)
@@ -159,6 +162,23 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
         finally:
             ended.set()
             watcher.join()
+
+
+def _spare(kept: list[Path], outputs: list[Path], certificate: Path | None) -> None:
+    """Refuse, before anything is charged, files that cannot be written or that hold something else."""
+    from rangebound.errors import ArgumentError
+    from rangebound.release.result import writable
+
+    for path in outputs:
+        writable(path)
+    taken = {path.resolve() for path in kept}
+    for path in [*outputs, *([certificate] if certificate else [])]:
+        if path.resolve() in taken or path.is_dir() or not path.parent.is_dir():
+            raise ArgumentError(
+                f"path={str(path)!r}: must be a file of its own in a folder that exists; "
+                "the plan, the table, the ledger, its key and other outputs are not written over"
+            )
+        taken.add(path.resolve())
 
 
 def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:

@@ -138,7 +138,7 @@ class Release:
 
     def write(self, path: str | Path) -> None:
         """Write the table: the name's ending says how, .csv, .parquet, .json (the certified bytes) or .html."""
-        file = Path(path)
+        file = writable(path)
         match file.suffix.lower():
             case ".csv":
                 file.write_text(self.to_csv(), encoding="utf-8")
@@ -150,8 +150,16 @@ class Release:
                 from rangebound.release.report import report
 
                 file.write_text(report(self), encoding="utf-8")
-            case _:
-                raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+
+
+def writable(path: str | Path) -> Path:
+    """The file for a table, if its name says in which form and its folder is there."""
+    file = Path(path)
+    if file.suffix.lower() not in (".csv", ".parquet", ".json", ".html"):
+        raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+    if not file.parent.is_dir():
+        raise ArgumentError(f"path={str(path)!r}: must be in a folder that exists")
+    return file
 
 
 _UNDATED = ("sum", "variance", "standard deviation", "histogram")
