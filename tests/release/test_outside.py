@@ -90,7 +90,7 @@ def cases(count):
         keys = {"keys": {"clinic": CLINICS}} if by else {}
         unit = UNITS[0] if question["kind"] == "count of units" else unit
         data = plan_data(by, [question], unit=unit, **keys)
-        yield make_plan({**data, "budget": {"epsilon": 0.5, "account": "people"}})
+        yield make_plan({**data, "budget": {"epsilon": 0.5, "account": f"unit {UNITS.index(unit)}"}})
 
 
 def check(pairs, plans, folder, capsys, caplog):
@@ -101,7 +101,8 @@ def check(pairs, plans, folder, capsys, caplog):
         release(plan, table([]), ledger=None)
     for first in range(0, pairs, 200):  # a ledger's history is read whole, so it is kept short
         with Ledger.create(folder / f"{first}.ledger") as ledger:
-            ledger.open_account("people", epsilon=1000)
+            for at in range(len(UNITS)):
+                ledger.open_account(f"unit {at}", epsilon=1000)
             for number in range(first, min(first + 200, pairs)):
                 plan = plans[number % len(plans)]
                 rows, other = pair(chance, 0, plan.unit.replaced)

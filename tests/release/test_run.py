@@ -138,6 +138,24 @@ def test_the_smallest_epsilon_goes_through(kind):
         assert cell.lower <= cell.value <= cell.upper
 
 
+def test_an_account_protects_one_kind_of_unit(ledger):
+    def plan(**unit):
+        return make_plan({**CHARGED, "budget": {"epsilon": 0.5, "account": "people"}, "unit": unit})
+
+    release(plan(column="person"), table(5), ledger=ledger, request="one")
+    others = [{}, {"column": "clinic"}, {"column": "person", "neighbours": "replace", "size": 30}]
+    for number, other in enumerate(others):
+        with pytest.raises(PlanError, match="has paid for unit 'person', add or remove") as caught:
+            release(plan(**other), table(5), ledger=ledger, request=f"other {number}")
+        assert caught.value.field == "unit"
+    assert str(ledger.account("people").remaining) == "epsilon 1.5"
+    release(plan(column="person", rows=9, groups=2), table(5), ledger=ledger, request="two")
+    ledger.open_account("rows", epsilon=1)
+    rows = make_plan({**CHARGED, "budget": {"epsilon": 0.5, "account": "rows"}})
+    release(rows, table(5), ledger=ledger, request="three")
+    release(rows, table(5), ledger=ledger, request="four")
+
+
 def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
     plan, data = make_plan(CHARGED), table(5)
     with pytest.raises(TypeError, match="ledger"):
