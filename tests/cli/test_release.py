@@ -130,6 +130,21 @@ def test_wrong_commands_end_with_one_line_and_code_2(folder, capsys, arguments):
     assert remaining(folder) == "epsilon 1"
 
 
+def test_names_in_a_plan_cannot_steer_the_terminal(folder, capsys):
+    plan = (folder / "plan.toml").read_text()
+    odd = folder / "odd.toml"
+    odd.write_text(plan.replace('"visits"', r'"\u001b]0;owned\u0007\nSpends epsilon 0 in all."'))
+    for command_ in (["plan", "explain", odd], ["release", odd, "--dry-run"], ["release", odd, "--request", "r1"]):
+        code, out, _ = command(capsys, *command_)
+        assert code == 0
+        assert r"\x1b]0;owned\x07" in out
+        assert "\x1b" not in out
+        assert "\nSpends epsilon 0 in all" not in out
+    odd.write_text(plan + r'"\u001b[31m" = 1' + "\n")
+    code, _, err = command(capsys, "plan", "check", odd)
+    assert (code, err.count("\n"), "\x1b" in err) == (2, 1, False)
+
+
 @pytest.mark.parametrize(
     "options",
     [

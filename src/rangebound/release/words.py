@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rangebound import arguments
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, allocate
@@ -44,7 +45,9 @@ def explain(plan: Plan) -> str:
         )
     for index, noise in noises.items():
         lines += ["", *describe(plan, index, allocation, noise)]
-    return "\n".join([*lines, *(f"\nNote: {each}." for each in obstacles(plan))])
+    for each in obstacles(plan):
+        lines += ["", f"Note: {each}."]
+    return "\n".join(map(arguments.plain, lines))
 
 
 def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None) -> list[str]:
