@@ -180,8 +180,8 @@ def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, 
         _demand((cell.epsilon, cell.delta) == (share.epsilon, share.delta), place, "has numbers at another cost")
         _demand(possible(question, cell.value), place, "has published a number that it cannot give")
         hull = question.allowed.hull
-        held = hull.lower <= cell.lower <= cell.value <= cell.upper <= hull.upper
-        _demand(held, place, "has published an interval that leaves its support or does not hold its number")
+        _demand(hull.lower <= cell.lower and cell.upper <= hull.upper, place, "has an interval that leaves its support")
+        _demand(cell.lower <= cell.value <= cell.upper, place, "has published a number outside its interval")
         error = None
         if isinstance(question, RankQuestion):
             speed = rank.rate(float(cell.part), allocation.sensitivities[cell.question].cell, share.drawn)
