@@ -3,15 +3,13 @@
     python -m benchmarks.release [--json FILE] [--quick] [--folder FOLDER] [--rows N] [--memory-rows N] [--threads N]
 
 Times are minima over turns. "Plain" is the same aggregates with clipping and no privacy; "window", "threshold" and
-"bits" are three ways to keep five groups of each person without noise. Peers (opendp, diffprivlib) take part in the
-accuracy, each in its own environment. Nothing here is a test: a slow machine fails nothing.
+"bits" are three ways to keep five groups of each person without noise. OpenDP reads the same file, PipelineDP one of a
+million rows at most. Errors are those of `benchmarks.tables`. Nothing here is a test: a slow machine fails nothing.
 """
 
 from __future__ import annotations
 
-import math
 import resource
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,10 +17,9 @@ from typing import Any
 
 import duckdb
 
-from benchmarks import peers
 from benchmarks.report import Row, parser, publish
+from benchmarks.tables import errors, opendp, pipeline_dp
 from rangebound.release import Source, make_plan, release
-from rangebound.release import demo as clinic
 from rangebound.release.answer import bits
 from rangebound.release.contribution import Salt
 from rangebound.release.engine.duckdb import DuckDB
@@ -31,9 +28,11 @@ from rangebound.release.sql import statements
 GROUPS, PEOPLE, KEPT = 100, 1_000_000, 5
 TEXT = (
     "Seconds for count, sum and mean by 100 groups from Parquet, the least of some turns, beside SQL that protects "
-    "nobody: the same aggregates of the clipped values, and three ways to keep five groups of each person. Then root "
-    "mean square errors on the demo table at epsilon 1, each visit a unit; diffprivlib takes the size of the table as "
-    "public, rangebound and OpenDP (but for its variance) protect it too."
+    "nobody: the same aggregates of the clipped values, and three ways to keep five groups of each person. OpenDP "
+    "makes a count and a sum, once, and keeps ten rows of each person; PipelineDP has its rows in memory when the "
+    "clock starts. Then root mean square errors on the demo table at epsilon 1, each visit a unit, each library on "
+    "its own assumptions: OpenDP protects the size of the table (but for its variance), diffprivlib takes it as "
+    "public. Exact errors are those of the noise that is drawn; ours are exact too, or over 100,000 draws."
 )
 CLIPPED = "least(greatest(wait, 0), 100)"
 
@@ -126,104 +125,46 @@ def memory(rows: int, limit: str) -> dict[str, float]:
     }
 
 
-def rmse(values: list[float], truth: float) -> float:
-    """The root of the mean squared error."""
-    return math.sqrt(statistics.fmean((value - truth) ** 2 for value in values))
-
-
-def accuracy(turns: int, *, quick: bool) -> list[Row]:
-    """Root mean square errors on the demo table at epsilon 1, one visit a unit, beside peers where they can do it."""
-    import pyarrow
-
-    waits = [min(float(row["waiting"]), 120.0) for row in clinic.rows()]
-    data = pyarrow.table({"waiting": waits})
-    n, mean = len(waits), statistics.fmean(waits)
-    truths = {
-        "count": n,
-        "sum": sum(waits),
-        "mean": mean,
-        "variance": statistics.pvariance(waits),
-        "median": statistics.median(waits),
-    }
-    found = []
-    for kind, truth in truths.items():
-        column = {} if kind == "count" else {"column": "waiting", "range": [0, 120]}
-        asked = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "q", "kind": kind, **column}]})
-        with DuckDB(data) as engine:
-            ours = [release(asked, engine, ledger=None).cells[0].value for _ in range(turns)]
-        others: dict[str, float | str] = {}
-        for name, peer in ({} if quick else PEERS).items():
-            try:
-                others[name] = rmse(peers.call(name, peer, kind, waits, turns), truth)
-            except peers.Absent as why:
-                others[name] = str(why)
-        found.append(Row(what=f"{kind}, error", ours=rmse(ours, truth), unit="", others=others))
-    return found
-
-
-def with_diffprivlib(kind: str, waits: list[float], turns: int) -> list[float]:
-    """diffprivlib's answers to the same question."""
-    import numpy as np
-    from diffprivlib import tools
-
-    array = np.array(waits)
-    calls: dict[str, Callable[[], Any]] = {
-        "count": lambda: tools.count_nonzero(np.ones_like(array), epsilon=1.0),
-        "sum": lambda: tools.sum(array, epsilon=1.0, bounds=(0, 120)),
-        "mean": lambda: tools.mean(array, epsilon=1.0, bounds=(0, 120)),
-        "variance": lambda: tools.var(array, epsilon=1.0, bounds=(0, 120)),
-        "median": lambda: tools.median(array, epsilon=1.0, bounds=(0, 120)),
-    }
-    return [float(calls[kind]()) for _ in range(turns)]
-
-
-def with_opendp(kind: str, waits: list[float], turns: int) -> list[float]:
-    """OpenDP's answers to the same question; its variance takes the size of the table as public, the rest do not.
-
-    A mean of a table of unknown size is a sum over a count, with half of the budget each.
-    """
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-    clamped = dp.t.then_clamp((0.0, 120.0))
-    statistics_: dict[str, Any] = {
-        "count": dp.t.then_count(),
-        "sum": clamped >> dp.t.then_sum(),
-        "variance": clamped >> dp.t.then_resize(len(waits), constant=60.0) >> dp.t.then_variance(ddof=0),
-    }
-
-    def measured(name: str, epsilon: float) -> Any:
-        then = statistics_[name]
-        return dp.binary_search_chain(lambda scale: space >> then >> dp.m.then_laplace(scale), d_in=1, d_out=epsilon)
-
-    if kind == "mean":
-        total, count = measured("sum", 0.5), measured("count", 0.5)
-        return [float(total(waits)) / max(float(count(waits)), 1.0) for _ in range(turns)]
-    if kind == "median":
-        candidates = [120.0 * at / 1000 for at in range(1001)]
-        quantile = dp.binary_search_chain(
-            lambda scale: dp.m.make_private_quantile(*space, dp.max_divergence(), candidates, 0.5, scale),
-            d_in=1,
-            d_out=1.0,
-        )
-        return [float(quantile(waits)) for _ in range(turns)]
-    measure = measured(kind, 1.0)
-    return [float(measure(waits)) for _ in range(turns)]
-
-
-PEERS = {"diffprivlib": with_diffprivlib, "opendp": with_opendp}
-
-
-def ratios(times: dict[str, float]) -> Iterator[Row]:
-    """The times that have bars, and the rest."""
+def ratios(times: dict[str, float], peers: dict[str, float | str]) -> Iterator[Row]:
+    """The times that have bars, beside SQL that protects nobody and beside OpenDP."""
     for what, others, bar in (
         ("row, release", ("row, plain SQL",), 1.5),
         ("person, release", ("person, bits", "person, threshold"), 1.2),
         ("person, bits", ("person, window",), 0.6),
     ):
-        beside = {name: times[name] for name in others}
-        yield Row(what=what, ours=times[what], unit="s", others=beside, bar=bar, of=min(beside, key=beside.__getitem__))
+        beside: dict[str, float | str] = {name: times[name] for name in others}
+        fastest = min(others, key=times.__getitem__)
+        if what in peers:
+            beside["opendp"] = peers[what]
+        yield Row(what=what, ours=times[what], unit="s", others=beside, bar=bar, of=fastest)
+
+
+def beside_pipeline_dp(folder: Path, rows: int, threads: int) -> Iterator[Row]:
+    """Whole tables of a size that PipelineDP's local engine can bear."""
+    path = table(folder, rows)
+    for name, person in (("row", False), ("person", True)):
+        with DuckDB(Source(path=str(path)), threads=threads) as engine:
+            asked = plan(person=person)
+            release(asked, engine, ledger=None)
+            ours = best(lambda engine=engine, asked=asked: release(asked, engine, ledger=None), 3)  # type: ignore[misc]
+        others = {"pipeline_dp": pipeline_dp(path, person=person, groups=GROUPS)}
+        yield Row(what=f"{name}, release of {rows:,} rows", ours=ours, unit="s", others=others)
+
+
+def accuracy(turns: int, *, quick: bool) -> Iterator[Row]:
+    """Root mean square errors on the demo table, each peer on its own assumptions."""
+    for each in errors(turns, peers=not quick):
+        size = "public" if each.public_size else "private"
+        yield Row(what=f"{each.kind}, size {size}: error", ours=each.ours, unit="", others=each.others)
+
+
+def table(folder: Path, rows: int) -> Path:
+    """The file with so many visits; made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"visits-{rows}.parquet"
+    if not path.exists():
+        make_table(path, rows)
+    return path
 
 
 def main() -> None:
@@ -236,14 +177,16 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=4)
     chosen = options.parse_args()
     size, turns = (20_000, 1) if chosen.quick else (chosen.rows, chosen.turns)
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    path = chosen.folder / f"visits-{size}.parquet"
-    if not path.exists():
-        make_table(path, size)
-    rows = [
-        *ratios(speed(path, chosen.threads, turns)),
-        *accuracy(turns * (3 if chosen.quick else 100), quick=chosen.quick),
-    ]
+    path = table(chosen.folder, size)
+    times = speed(path, chosen.threads, turns)
+    others: dict[str, float | str] = {}
+    if not chosen.quick:
+        for name, person in (("row", False), ("person", True)):
+            others[f"{name}, release"] = opendp(path, person=person, groups=GROUPS, threads=chosen.threads)
+    rows = [*ratios(times, others)]
+    if not chosen.quick:
+        rows += beside_pipeline_dp(chosen.folder, min(size, 1_000_000), chosen.threads)
+    rows += accuracy(40 if chosen.quick else turns * 1000, quick=chosen.quick)
     if chosen.memory_rows:
         used = memory(chosen.memory_rows, "2GB")
         rows.append(Row(what=f"memory, {chosen.memory_rows:,} rows, limit 2 GB", ours=used["peak GB"], unit="GB"))

@@ -55,7 +55,25 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
     assert "visits" in out
     assert remaining(folder) == "epsilon 0.5"
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json")
-    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0\n")
+    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, the charge was not checked, which takes --ledger\n")
+    book = ["--ledger", folder / "l.ledger"]
+    code, out, _ = command(capsys, "verify", certificate, folder / "t.json", *book)
+    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger\n")
+    with Ledger.create(folder / "other.ledger") as other:
+        other.open_account("people", epsilon=1)
+    assert command(capsys, "verify", certificate, folder / "t.json", "--ledger", folder / "other.ledger")[0] == 2
+    forged = folder / "forged.json"
+    for change in ({"account": "nobody"}, {"request": "never"}, {"head": "no head"}):
+        data = json.loads(certificate.read_text())
+        forged.write_text(json.dumps({**data, "ledger": {**data["ledger"], **change}}, indent=1, sort_keys=True))
+        assert command(capsys, "verify", forged, folder / "t.json")[0] == 0
+        code, _, err = command(capsys, "verify", forged, folder / "t.json", *book)
+        assert code == 2
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+    forged.write_bytes(b"\xff\xfe")
+    assert command(capsys, "verify", forged, folder / "t.json")[2] == "error: certificate: cannot be read\n"
+    assert "verify the .json form" in command(capsys, "verify", certificate, folder / "t.csv")[2]
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
     assert json.loads(out)["rows"] == json.loads(json.dumps(_rows(folder / "t.json")))
     assert remaining(folder) == "epsilon 0.5"
@@ -85,7 +103,17 @@ def test_plans_are_checked_explained_and_described(folder, capsys):
     bad = folder / "bad.toml"
     bad.write_text((folder / "plan.toml").read_text().replace('column = "wait"', 'column = "weight"'))
     code, _, err = command(capsys, "plan", "check", bad)
-    assert (code, err) == (2, "error: query[1].column='weight': the table has no such column\n")
+    assert (code, err) == (2, f"error: {bad}:14: query[1].column='weight': the table has no such column\n")
+    for command_ in (["release", bad, "--dry-run"], ["release", bad, "--request", "r1"]):
+        assert f"{bad}:14: query[1].column='weight'" in command(capsys, *command_)[2]
+    bad.write_text((folder / "plan.toml").read_text() + 'mechanism = "truncate Gaussian"\n')
+    assert f"{bad}:16: query[1].mechanism=" in command(capsys, "plan", "explain", bad)[2]
+    gaussian = 'name = "visits"\nmechanism = "truncate Gaussian"'
+    bad.write_text((folder / "plan.toml").read_text().replace('name = "visits"', gaussian))
+    for command_ in (["plan", "explain", bad], ["plan", "check", bad]):
+        code, _, err = command(capsys, *command_)
+        assert code == 2
+        assert f"{bad}:10: query[0].mechanism: " in err
     bad.write_text("[budget]\nepsilon = -1\n")
     code, _, err = command(capsys, "plan", "check", bad)
     assert code == 2
@@ -99,6 +127,48 @@ def test_wrong_commands_end_with_one_line_and_code_2(folder, capsys, arguments):
     code, _, err = command(capsys, *(folder / "plan.toml" if each == "PLAN" else each for each in arguments))
     assert code == 2
     assert err.count("\n") == 1
+    assert remaining(folder) == "epsilon 1"
+
+
+def test_names_in_a_plan_cannot_steer_the_terminal(folder, capsys):
+    plan = (folder / "plan.toml").read_text()
+    odd = folder / "odd.toml"
+    odd.write_text(plan.replace('"visits"', r'"\u001b]0;owned\u0007\nSpends epsilon 0 in all."'))
+    for command_ in (["plan", "explain", odd], ["release", odd, "--dry-run"], ["release", odd, "--request", "r1"]):
+        code, out, _ = command(capsys, *command_)
+        assert code == 0
+        assert r"\x1b]0;owned\x07" in out
+        assert "\x1b" not in out
+        assert "\nSpends epsilon 0 in all" not in out
+    odd.write_text(plan + r'"\u001b[31m" = 1' + "\n")
+    code, _, err = command(capsys, "plan", "check", odd)
+    assert (code, err.count("\n"), "\x1b" in err) == (2, 1, False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-o", "t.xlsx"],
+        ["-o", "nowhere/t.csv"],
+        ["-o", "visits.csv"],
+        ["-o", "t.json", "-o", "sub/../t.json"],
+        ["-o", "t.json", "--certificate", "t.json"],
+        ["--certificate", "l.ledger"],
+        ["--certificate", "l.ledger.key"],
+        ["--certificate", "plan.toml"],
+        ["--certificate", "."],
+        ["--certificate", "nowhere/c.json"],
+    ],
+    ids=" ".join,
+)
+def test_files_that_cannot_be_written_or_hold_something_else_are_refused_before_the_charge(folder, capsys, options):
+    (folder / "sub").mkdir()
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    places = [each if each.startswith("-") else folder / each for each in options]
+    code, _, err = command(capsys, "release", folder / "plan.toml", "--request", "r1", *places)
+    assert code == 2
+    assert err.startswith("error: path=")
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
     assert remaining(folder) == "epsilon 1"
 
 

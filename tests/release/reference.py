@@ -176,6 +176,6 @@ def sums(question, rows):
         places = [min(t * bins // ONE, bins - 1) for t in values]
     else:
         bins = question.steps + 1
-        step = round(ONE * question.grid_step / question.bounds.width)
-        places = [min((2 * t + step) // (2 * step), bins - 1) for t in values]
+        step = Fraction(question.grid_step) / Fraction(question.bounds.width) * ONE
+        places = [min(math.floor(t / step + Fraction(1, 2)), bins - 1) for t in values]
     return [sum(place == at for place in places) * ONE for at in range(bins)]

@@ -9,14 +9,17 @@ import polars
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from sqlglot import exp
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
+from rangebound.release import check_certificate, release
 from rangebound.release.aggregate import aggregate
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan import Source
 from rangebound.release.reading import make_plan
 from rangebound.release.schema import Family, check_schema
+from rangebound.release.sql import statements
 from tests.release import reference
 from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data
 
@@ -280,12 +283,18 @@ def test_bad_sources_are_refused(tmp_path):
             Spark(3)
 
 
-def test_a_person_level_table_of_a_real_study_goes_through():
+@pytest.fixture(scope="module")
+def study():
+    """The RAND health insurance experiment: one row for a person and a year, without the person."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from statsmodels.datasets import randhie
 
-        frame = randhie.load_pandas().data
+        return randhie.load_pandas().data
+
+
+def test_a_table_of_a_real_study_goes_through(study):
+    frame = study
     kinds = [{"kind": "count"}, {"kind": "mean", "column": "mdvis", "range": [0, 40]}]
     plan = make_plan(plan_data([], kinds))
     with DuckDB(frame) as engine:
@@ -295,8 +304,137 @@ def test_a_person_level_table_of_a_real_study_goes_through():
     assert float(40 * lower / (lower + upper)) == pytest.approx(frame["mdvis"].clip(0, 40).mean(), rel=1e-7)
 
 
+def test_a_whole_release_of_a_real_study_is_near_its_numbers(study):
+    visits = {"column": "mdvis", "range": [0, 40]}
+    kinds = [
+        {"kind": "count"},
+        {"kind": "sum", **visits},
+        {"kind": "mean", **visits},
+        {"kind": "variance", **visits},
+        {"kind": "standard deviation", "column": "disea", "range": [0, 60]},
+        {"kind": "share", "of": [{"column": "physlm", "is": ">", "value": 0}]},
+        {"kind": "quantiles", "column": "disea", "range": [0, 60], "step": 0.5, "levels": [0.25, 0.5, 0.75]},
+        {"kind": "median", "column": "lpi", "range": [0, 10]},
+        {"kind": "maximum", **visits, "step": 1.0},
+        {"kind": "histogram", **visits, "bins": 4},
+        {"kind": "count", "by": ["hlthp"]},
+    ]
+    plan = make_plan({**plan_data([], kinds, keys={"hlthp": [0, 1]}), "budget": {"epsilon": 20.0}, "level": 0.999})
+    study = study.assign(hlthp=study["hlthp"].astype(int))
+    clipped = study["mdvis"].clip(0, 40)
+    bins = [((clipped >= low) & ((clipped < low + 10) | (low == 30))).sum() for low in (0, 10, 20, 30)]
+    truths = [
+        [len(study)],
+        [clipped.sum()],
+        [clipped.mean()],
+        [clipped.var(ddof=0)],
+        [study["disea"].clip(0, 60).std(ddof=0)],
+        [(study["physlm"] > 0).mean()],
+        list(study["disea"].clip(0, 60).quantile([0.25, 0.5, 0.75])),
+        [study["lpi"].median()],
+        [clipped.quantile(0.99)],
+        bins,
+        [(study["hlthp"] == key).sum() for key in (0, 1)],
+    ]
+    with DuckDB(study) as engine:
+        found = release(plan, engine, ledger=None)
+    check_certificate(found.certificate, found.to_bytes())
+    for index, truth in enumerate(truths):
+        cells = [cell for cell in found.cells if cell.question == index]
+        assert len(cells) == len(truth)
+        for cell, number in zip(cells, truth, strict=True):
+            assert cell.lower - 1e-6 <= number <= cell.upper + 1e-6, plan.query[index]
+            near = 1.0 if plan.query[index].kind == "maximum" else 0.2  # few rows lie around the largest values
+            assert cell.upper - cell.lower <= near * max(abs(number), 5.0), plan.query[index]
+
+
+def test_people_of_many_rows_and_private_keys_go_through_a_whole_release(study):
+    frame = study.assign(person=study.index // 4, place=(study["lpi"] * 2).round().astype(int).astype(str))
+    kinds = [{"kind": "count", "by": ["place"]}, {"kind": "mean", "by": ["place"], "column": "mdvis", "range": [0, 40]}]
+    plan = make_plan(plan_data([], kinds, unit={"column": "person", "rows": 2, "groups": 2}))
+    with DuckDB(frame) as engine:
+        found = release(plan, engine, ledger=None)
+    common = {key for key, count in frame.groupby("place")["person"].nunique().items() if count > 500}
+    assert common <= {cell.key[0] for cell in found.cells} <= set(frame["place"])
+
+
+def test_dates_beyond_all_calendars_and_types_of_their_own_are_missing_values_and_texts(tmp_path):
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "odd.duckdb")) as base:
+        base.execute(
+            """CREATE TYPE mood AS ENUM ('low', 'high', '7');
+            CREATE TABLE t AS SELECT * FROM (VALUES
+            (DATE '2024-03-01', TIMESTAMP '2024-03-01', TIMESTAMP_NS '2024-03-01', 'low'::mood, uuid()),
+            (DATE 'infinity', TIMESTAMP 'infinity', NULL, '7'::mood, uuid()),
+            (DATE '-infinity', TIMESTAMP '-infinity', NULL, 'high'::mood, NULL),
+            (DATE '5881580-07-10', TIMESTAMP '294247-01-10', NULL, NULL, uuid()),
+            (DATE '5877642-06-25 (BC)', TIMESTAMP '290309-12-22 (BC) 00:00:00', NULL, NULL, uuid())
+            ) v(day, seen, fine, mood, id)"""
+        )
+    span = {"range": [datetime.date(2024, 1, 1), datetime.date(2024, 12, 30)], "missing": datetime.date(2024, 1, 1)}
+    kinds = [{"kind": "mean", "column": each, **span} for each in ("day", "seen", "fine", "mood", "id")]
+    kinds += [{"kind": "sum", "column": each, "range": [0, 10], "missing": 0} for each in ("mood", "id")]
+    wheres = [
+        ("mood", "==", "nobody"),
+        ("id", "==", "nobody"),
+        ("id", ">", 3),
+        ("mood", ">=", 7),
+        ("id", "present", None),
+    ]
+    kinds += [
+        {"kind": "count", "where": [{"column": a, "is": b, **({} if c is None else {"value": c})}]}
+        for a, b, c in wheres
+    ]
+    kinds += [{"kind": "count", "by": [each]} for each in ("mood", "id", "day")]
+    keys = {"mood": ["7", "x"], "id": ["x"], "day": [datetime.date(2024, 3, 1)]}
+    with DuckDB(Source(path=str(tmp_path / "odd.duckdb"), table="t")) as engine:
+        for unit in ({}, {"column": "id"}, {"column": "mood"}, {"column": "day"}):
+            plan = make_plan(plan_data([], kinds, unit=unit, keys=keys))
+            check_schema(plan, engine.schema())
+            answers = found(plan, engine)[0]
+            if not unit:
+                sums = [float(each[()][1]) for at, each in answers.items() if at < 5]
+                assert sums == pytest.approx([60 / 364] * 3 + [0, 0], abs=1e-8)
+                assert [float(answers[at][()][0]) for at in range(5, 12)] == pytest.approx(
+                    [7, 0, 0, 0, 0, 1, 4], abs=1e-8
+                )
+                assert [[float(x) for (x,) in answers[at].values()] for at in (12, 13, 14)] == [[1, 0], [0], [1]]
+
+
+def test_how_far_a_scan_is_can_be_seen_from_another_thread():
+    import threading
+
+    table = pa.table({"x": [float(each % 1000) for each in range(2_000_000)]})
+    plan = make_plan(plan_data([], [{"kind": "variance", "column": "x", "range": [0, 1000]}]))
+    seen = set()
+    with DuckDB(table, threads=1) as engine:
+        assert engine.progress() is None
+        ended = threading.Event()
+        watcher = threading.Thread(
+            target=lambda: [seen.add(engine.progress()) for _ in iter(lambda: ended.wait(0.002), True)]
+        )
+        watcher.start()
+        found(plan, engine)
+        ended.set()
+        watcher.join()
+    assert all(each is None or 0.0 <= each <= 100.0 for each in seen)
+    assert len(seen - {None}) > 0
+
+
 WIDTHS = [("tinyint", pa.int8(), 2**7), ("smallint", pa.int16(), 2**15), ("int", pa.int32(), 2**31)]
 WIDTHS += [("bigint", pa.int64(), 2**63)]
+
+
+@pytest.mark.parametrize("unit", [{}, {"column": "person", "rows": 1_000_000}], ids=["rows", "people"])
+def test_no_sum_over_rows_is_held_in_64_bits(unit):
+    kinds = [each for each in KINDS if unit or "units" not in each["kind"]]
+    plan = make_plan(plan_data([], kinds, unit=unit))
+    schema = {"person": Family.INTEGER, "wait": Family.NUMBER, "age": Family.INTEGER}
+    found = statements(plan, schema, SALT, source=exp.to_table("t"), dialect="spark")
+    sums = [tree.this.sql("spark") for each in found for tree in each.tree.find_all(exp.Sum)]
+    assert len(sums) >= 5
+    assert all(text.endswith("AS DECIMAL(28, 0))") for text in sums), sums
 
 
 @pytest.mark.parametrize(("name", "kind", "limit"), WIDTHS, ids=lambda each: str(each))

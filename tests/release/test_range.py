@@ -6,9 +6,10 @@ import random
 import pyarrow as pa
 import pytest
 
+from rangebound.errors import PlanError
 from rangebound.release import Release, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from tests.release.plans import KINDS, SUPPORTED, plan_data
+from tests.release.plans import KINDS, SUPPORTED, WAIT, plan_data
 
 PEOPLE = {"column": "person", "rows": 2, "groups": 2}
 
@@ -30,8 +31,8 @@ def in_support(found):
     for cell in found.cells:
         question = found.plan.query[cell.question]
         assert any(lower <= cell.value <= upper for lower, upper in question.allowed.spans), (question, cell)
-        assert cell.lower <= cell.upper
-        if question.kind in ("count", "count of units"):
+        assert question.allowed.hull.lower <= cell.lower <= cell.value <= cell.upper <= question.allowed.hull.upper
+        if question.kind in ("count", "count of units", "histogram"):
             assert cell.value == int(cell.value)
         if question.kind in ("variance", "standard deviation"):
             assert cell.value > 0.0
@@ -60,6 +61,40 @@ def test_every_number_is_in_its_support_in_1000_groups_at_epsilon_0_01():
     found = release(plan, data, ledger=None)
     assert len({cell.key for cell in found.cells}) == 1000
     in_support(found)
+
+
+MOVED = [  # by a step, by a gap, or both
+    {"kind": "mean", **WAIT, "step": 30.0},
+    {"kind": "mean", **WAIT, "support": [[0, 10], [50, 60]]},
+    {"kind": "share", "of": [{"column": "wait", "is": ">", "value": 50}], "step": 0.7},
+    {"kind": "sum", **WAIT, "support": [[0, 100], [300, 400]]},
+    {"kind": "histogram", **WAIT, "bins": 3, "step": 3.0},
+    {"kind": "histogram", **WAIT, "bins": 3, "support": [[0, 2], [50, 90]]},
+]
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 50.0])
+def test_numbers_that_a_step_or_a_gap_has_moved_are_in_their_intervals(epsilon):
+    data = plan_data(["clinic"], MOVED, unit=PEOPLE, keys={"clinic": ["a", "b", "none"]})
+    plan = make_plan({**data, "budget": {"epsilon": epsilon}})
+    for seed in range(5):
+        in_support(release(plan, table(9, seed), ledger=None))
+
+
+@pytest.mark.parametrize("kind", [{"kind": "count"}, {"kind": "count of units"}, {"kind": "histogram", **WAIT}])
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        ({"support": [0, 0.9]}, "support"),
+        ({"support": [[0, 2], [2.5, 9]]}, "support"),
+        ({"step": 0.7}, "step"),
+    ],
+)
+def test_counts_are_asked_for_in_whole_numbers(kind, part, says):
+    with pytest.raises(PlanError, match="whole numbers") as caught:
+        make_plan(plan_data([], [{**kind, **part}], unit=PEOPLE))
+    assert caught.value.field == f"query[0].{says}"
+    make_plan(plan_data([], [{**kind, "support": [[0, 2], [3, 9]], "step": 2.0}], unit=PEOPLE))
 
 
 def test_control_a_number_outside_is_noticed():

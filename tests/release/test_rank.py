@@ -62,7 +62,7 @@ def test_only_points_of_the_support_are_candidates():
     gaps = Quantiles(
         name="m", column="x", range=(0.0, 10.0), step=1.0, levels=(0.5,), support=((0.0, 2.0), (8.5, 10.0))
     )
-    assert rank.candidates(gaps) == [0, 1, 2, 9, 10]
+    assert rank.candidates(gaps) == (0, 1, 2, 9, 10)
 
 
 def test_a_large_table_gives_the_quantile_almost_surely():

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import json
 import pickle
+import tomllib
 
 import pytest
 from hypothesis import given
@@ -142,6 +143,58 @@ def test_the_lines_of_all_keys_are_found():
     assert found[("query", 1)] == 9
     assert found[("query", 1, "r")] == 12
     assert ("no",) not in found
+
+
+def test_statements_end_outside_of_texts_brackets_and_remarks():
+    text = r'''a = """[ # no bracket
+\"""" # ] nor here """
+b = """
+{ ' [[ """""
+c = [ # open [
+ "]", '"', "#", "\"",
+]
+d = {x = [1, {y = 2}]}
+e = "U+2028"
+"f]" = ""
+['g.[']
+h.i = """""" # """
+j = 1
+'''
+    for end in ("\n", "\r\n"):
+        other = text.replace("U+2028", "\u2028").replace("\n", end)
+        tomllib.loads(other)
+        found = lines(other)
+        places = [
+            ("a",),
+            ("b",),
+            ("c",),
+            ("d", "x", 1, "y"),
+            ("e",),
+            ("f]",),
+            ("g.[",),
+            ("g.[", "h", "i"),
+            ("g.[", "j"),
+        ]
+        assert [found[place] for place in places] == [1, 3, 5, 8, 9, 10, 11, 12, 13]
+    assert lines("a = '''\n[ \" # ]'''''\nb = 1")[("b",)] == 3
+
+
+@pytest.mark.parametrize("key", ['"key",\n', '"]",\n', "[1, 2],\n"])
+def test_each_statement_is_read_once(key, monkeypatch):
+    read = []
+    plain = tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: read.append(len(text)) or plain(text))
+    text = "keys = [\n" + key * 500 + "]\n" + "[[query]]\n" * 500
+    found = lines(text)
+    assert found[("keys", 499)] == 1
+    assert found[("query", 499)] == 1002
+    assert sum(read) <= len(text)
+
+
+def test_keys_deeper_than_a_plan_are_a_plan_error():
+    for text in ("a" + ".a" * 1500 + " = 1\n", "[a" + ".a" * 1500 + "]\n"):
+        with pytest.raises(PlanError, match=r"is not known here|is missing"):
+            parse_plan(text)
 
 
 def test_the_schema_is_json_and_names_every_kind():

@@ -1,7 +1,9 @@
 """Whole releases: near the truth, charged before data are read, published once, certified, in many forms."""
 
+import contextlib
 import datetime
 import json
+import math
 import random
 import statistics
 
@@ -16,6 +18,7 @@ from rangebound.release import Release, check_certificate, explain, make_plan, r
 from rangebound.release.allocation import allocate, spent
 from rangebound.release.geometric import Geometric
 from rangebound.release.mechanisms import intervals, noise_for
+from rangebound.release.result import plan_json, sha256
 from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 
@@ -102,6 +105,57 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
 
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"budget": {"epsilon": 5e-324, "account": "people"}}, "query[0].weight"),
+        ({"budget": {"epsilon": 1e-31, "account": "people"}}, "query[0].weight"),
+        (
+            {"query": [{"name": "a", "kind": "count"}, {"name": "b", "kind": "count", "weight": 1e-40}]},
+            "query[1].weight",
+        ),
+        (
+            {
+                "budget": {"epsilon": 1e-12, "delta": 1e-9, "account": "people"},
+                "query": [{"name": "a", "kind": "count", "by": ["clinic"]}],
+            },
+            "selection",
+        ),
+    ],
+)
+def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, change, field):
+    with pytest.raises(PlanError) as caught:
+        release(make_plan({**CHARGED, **change}), table(5), ledger=ledger, request="one")
+    assert caught.value.field == field
+    assert str(ledger.account("people").remaining) == "epsilon 2"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda each: each["kind"])
+def test_the_smallest_epsilon_goes_through(kind):
+    plan = make_plan({**plan_data([], [kind], unit=PEOPLE), "budget": {"epsilon": 4e-30}})
+    explain(plan)
+    for cell in release(plan, table(3), ledger=None).cells:
+        assert cell.lower <= cell.value <= cell.upper
+
+
+def test_an_account_protects_one_kind_of_unit(ledger):
+    def plan(**unit):
+        return make_plan({**CHARGED, "budget": {"epsilon": 0.5, "account": "people"}, "unit": unit})
+
+    release(plan(column="person"), table(5), ledger=ledger, request="one")
+    others = [{}, {"column": "clinic"}, {"column": "person", "neighbours": "replace", "size": 30}]
+    for number, other in enumerate(others):
+        with pytest.raises(PlanError, match="has paid for unit 'person', add or remove") as caught:
+            release(plan(**other), table(5), ledger=ledger, request=f"other {number}")
+        assert caught.value.field == "unit"
+    assert str(ledger.account("people").remaining) == "epsilon 1.5"
+    release(plan(column="person", rows=9, groups=2), table(5), ledger=ledger, request="two")
+    ledger.open_account("rows", epsilon=1)
+    rows = make_plan({**CHARGED, "budget": {"epsilon": 0.5, "account": "rows"}})
+    release(rows, table(5), ledger=ledger, request="three")
+    release(rows, table(5), ledger=ledger, request="four")
+
+
 def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
     plan, data = make_plan(CHARGED), table(5)
     with pytest.raises(TypeError, match="ledger"):
@@ -153,11 +207,100 @@ def test_a_certificate_holds_for_its_release_and_for_no_other():
     ):
         with pytest.raises(CertificateInvalid):
             check_certificate(json.dumps({**data, **change}), found.to_bytes())
+    cells = json.loads(found.to_bytes())["cells"]
+    for altered in (
+        cells[1:],
+        [*cells, cells[0]],
+        [{**cells[0], "epsilon": 0.5}, *cells[1:]],
+        [{**cells[0], "key": ["a clinic of one"]}, *cells[1:]],
+        [{**cells[0], "part": "x"}, *cells[1:]],
+        [{**cells[0], "value": -1.0}, *cells[1:]],
+    ):
+        body = as_bytes({**json.loads(found.to_bytes()), "cells": altered})
+        with pytest.raises(CertificateInvalid, match=r"cells: are not|published a number|another cost"):
+            check_certificate(as_text({**data, "published": sha256(body)}), body)
     for text in ("", "[]", "{}", "null"):
         with pytest.raises(CertificateInvalid):
             check_certificate(text, found.to_bytes())
     with pytest.raises(CertificateInvalid):
         check_certificate(found.certificate, b"{}")
+
+
+def as_bytes(data):
+    """Plain data as a release is written."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def as_text(data):
+    """Plain data as a certificate is written."""
+    return json.dumps(data, sort_keys=True, indent=1)
+
+
+def leaves(data, path=()):
+    """The paths of all values in plain data."""
+    yield path
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield from leaves(value, (*path, key))
+
+
+def changed(data, path, value):
+    if not path:
+        return value
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[path[0]] = changed(data[path[0]], path[1:], value)
+    return copy
+
+
+def test_whatever_is_written_into_a_release_and_its_certificate_is_checked_or_refused():
+    kinds = [KINDS[0], KINDS[3], KINDS[7]]
+    found = release(make_plan(plan_data(["clinic"], kinds, unit=PEOPLE)), table(50), ledger=None)
+    published, certificate = json.loads(found.to_bytes()), json.loads(found.certificate)
+    chance = random.Random(4)
+    values = [None, True, -1, 0, 7, 1e300, math.nan, "", "x", [], {}, [1], {"a": 1}]
+    refused = 0
+    for _ in range(400):
+        other, stated = published, certificate
+        for _ in range(chance.choice([1, 2])):
+            if chance.random() < 0.6:
+                other = changed(other, chance.choice(list(leaves(other))), chance.choice(values))
+            else:
+                stated = changed(stated, chance.choice(list(leaves(stated))), chance.choice(values))
+        data = as_bytes(other)
+        if isinstance(stated, dict):  # whoever alters a table can hash it again
+            stated = {**stated, "published": sha256(data)}
+            with contextlib.suppress(ValueError):
+                stated["plan"] = sha256(plan_json(Release.from_bytes(data).plan).encode())
+        try:
+            check_certificate(as_text(stated), data)
+        except CertificateInvalid:
+            refused += 1
+    assert 200 < refused < 400
+
+
+def test_no_number_is_lost_where_names_are_alike():
+    kinds = [
+        {"kind": "quantiles", "column": "wait", "range": [0, 100], "step": 10.0, "levels": [0.1234561, 0.1234562]},
+        {"kind": "histogram", "column": "wait", "range": [1e6, 1e6 + 10], "bins": 10},
+        {
+            "kind": "histogram",
+            "column": "day",
+            "range": [datetime.date(2025, 1, 1), datetime.date(2025, 1, 5)],
+            "bins": 2,
+        },
+        {
+            "kind": "histogram",
+            "column": "day",
+            "range": [datetime.date(2025, 1, 1), datetime.date(2025, 1, 3)],
+            "bins": 8,
+        },
+    ]
+    data = table(5).append_column("day", pa.array([datetime.date(2025, 1, 2)] * 5))
+    found = release(make_plan(plan_data([], kinds)), data, ledger=None)
+    assert [sum(cell.question == at for cell in found.cells) for at in range(4)] == [2, 10, 2, 8]
+    names = [cell.part for cell in found.cells if cell.question == 2]
+    assert names == ["2025-01-01 to 2025-01-03", "2025-01-03 to 2025-01-05"]
+    check_certificate(found.certificate, found.to_bytes())
 
 
 def test_the_table_comes_in_all_forms(tmp_path):

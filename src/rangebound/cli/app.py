@@ -60,5 +60,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _failed(message: str) -> int:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    from rangebound.arguments import plain
+
+    print("error: " + plain(" ".join(message.split())), file=sys.stderr)
     return 2

@@ -19,14 +19,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def check(plan: File, json: Json = False) -> None:
     """Check a plan, and the columns of its table where it names one; read no data."""
     from rangebound.cli import show
+    from rangebound.release import explain as words
     from rangebound.release import read_plan
     from rangebound.release.engine.opened import opened
+    from rangebound.release.reading import pointing
     from rangebound.release.schema import check_schema
 
     found = read_plan(plan)
-    if found.source is not None:
-        with opened(found.source) as engine:
-            check_schema(found, engine.schema())
+    with pointing(plan):
+        words(found)
+        if found.source is not None:
+            with opened(found.source) as engine:
+                check_schema(found, engine.schema())
     show.fact({"ok": True, "queries": len(found.query)}, f"ok: {len(found.query)} queries", as_json=json)
 
 
@@ -36,8 +40,10 @@ def explain(plan: File, json: Json = False) -> None:
     from rangebound.cli import show
     from rangebound.release import explain as words
     from rangebound.release import read_plan
+    from rangebound.release.reading import pointing
 
-    text = words(read_plan(plan))
+    with pointing(plan):
+        text = words(read_plan(plan))
     show.fact({"explained": text}, text, as_json=json)
 
 

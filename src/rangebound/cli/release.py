@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,8 @@ import typer
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
     from rangebound.release import Plan, Release
+
+_BLINK = 0.5  # seconds between two looks at how far a scan is
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[
@@ -49,15 +52,17 @@ def release(
     json: Json = False,
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
+    from rangebound.accounting.key import key_path
     from rangebound.cli import show
     from rangebound.release import explain, read_plan
     from rangebound.release.engine.opened import opened as open_source
+    from rangebound.release.reading import pointing
     from rangebound.release.schema import check_schema
 
     found = read_plan(plan)
     if found.source is None:
         raise typer.BadParameter("the plan names no source", param_hint="PLAN")
-    with open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
+    with pointing(plan), open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
         if dry_run:
             check_schema(found, engine.schema())
             text = explain(found)
@@ -65,6 +70,8 @@ def release(
         book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
         if book is None or request is None:
             raise typer.BadParameter("a release needs a ledger and a request; --dry-run needs neither")
+        kept = [plan, book, key_path(book, key)[0], *([Path(found.source.path)] if found.source.path else [])]
+        _spare(kept, output or [], certificate)
         with _opened(book, key) as opened:
             made = _made(found, engine, opened, request, quiet=json)
     _write(made, output or [], certificate)
@@ -74,15 +81,26 @@ def release(
 def verify(
     certificate: Annotated[Path, typer.Argument(help="The certificate.")],
     published: Annotated[Path, typer.Argument(help="The published .json file.")],
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """Check a release's certificate against the bytes that were published."""
+    """Check a release's certificate against the bytes that were published, and against its ledger if there is one."""
     from rangebound.cli import show
-    from rangebound.release import check_certificate
+    from rangebound.release import check_certificate, check_entry
 
-    found = check_certificate(certificate.read_text(encoding="utf-8"), published.read_bytes())
+    data = published.read_bytes()
+    found = check_certificate(certificate.read_text(encoding="utf-8", errors="replace"), data)
+    if ledger is not None:
+        with _opened(ledger, key) as opened:
+            check_entry(found, data, opened)
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
+    facts |= {"charged": ledger is not None}
     words = f"ok: {found.numbers} numbers, epsilon {found.epsilon:g}, delta {found.delta:g}"
+    unchecked = "the charge was not checked, which takes --ledger" if found.entry else "charged to no ledger"
+    words += f", {'charged in the ledger' if ledger is not None else unchecked}"
     show.fact(facts, words, as_json=json)
 
 
@@ -128,8 +146,39 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
     from rangebound.release import release as run
 
     console = Console(stderr=True, quiet=quiet)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_BLINK):
+            done = engine.progress() if hasattr(engine, "progress") else None
+            if done is not None:
+                status.update(f"aggregating, {done:.0f} % of this scan")
+
     with console.status("reading the plan") as status:
-        return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+        finally:
+            ended.set()
+            watcher.join()
+
+
+def _spare(kept: list[Path], outputs: list[Path], certificate: Path | None) -> None:
+    """Refuse, before anything is charged, files that cannot be written or that hold something else."""
+    from rangebound.errors import ArgumentError
+    from rangebound.release.result import writable
+
+    for path in outputs:
+        writable(path)
+    taken = {path.resolve() for path in kept}
+    for path in [*outputs, *([certificate] if certificate else [])]:
+        if path.resolve() in taken or path.is_dir() or not path.parent.is_dir():
+            raise ArgumentError(
+                f"path={str(path)!r}: must be a file of its own in a folder that exists; "
+                "the plan, the table, the ledger, its key and other outputs are not written over"
+            )
+        taken.add(path.resolve())
 
 
 def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rangebound.accounting.record import Account, Record
 from rangebound.accounting.verify import Report
+from rangebound.arguments import plain
 
 if TYPE_CHECKING:
     from rangebound.release.result import Release
@@ -77,7 +78,7 @@ def table(release: Release, *, as_json: bool) -> None:
     for row in texts:
         cells = (row[name] for name in shown)
         _add(found, *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells))
-    _print(found, *(f"note: {_plain(each)}" for each in release.notes))
+    _print(found, *(f"note: {plain(each)}" for each in release.notes))
 
 
 def findings(found: tuple[str, ...]) -> None:
@@ -93,12 +94,7 @@ def _table(*columns: str) -> Table:
 
 
 def _add(table: Table, *cells: object) -> None:
-    table.add_row(*(Text("" if cell is None else _plain(str(cell))) for cell in cells))
-
-
-def _plain(text: str) -> str:
-    """Text that cannot move the cursor, change colours or ring the bell: others wrote it."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    table.add_row(*(Text("" if cell is None else plain(str(cell))) for cell in cells))
 
 
 def _print(*parts: Table | str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rangebound.release.certificate import Checked, check_certificate
+from rangebound.release.certificate import Checked, check_certificate, check_entry
 from rangebound.release.plan import Budget, Plan, Source, Unit
 from rangebound.release.reading import make_plan, parse_plan, plan_schema, read_plan
 from rangebound.release.result import Release
@@ -17,6 +17,7 @@ __all__ = [
     "Source",
     "Unit",
     "check_certificate",
+    "check_entry",
     "explain",
     "make_plan",
     "parse_plan",

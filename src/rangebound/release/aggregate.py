@@ -16,6 +16,7 @@ from typing import Any
 from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
 from rangebound.release.expression import ONE
+from rangebound.release.known import known_rows
 from rangebound.release.plan import Plan, Unit
 from rangebound.release.sql import UNITS, Block, Statement, statements
 
@@ -70,7 +71,7 @@ def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[tuple[
                     sums[index][key] = {role: int(row[at] or 0) for role, at in roles.items()}
     keys = tuple(sorted(units)) if block.keys is None else block.keys
     answers = {
-        index: {key: coordinates(plan.query[index], found.get(key, {})) for key in keys}
+        index: {key: coordinates(plan.query[index], found.get(key, {}), plan.unit) for key in keys}
         for index, found in sums.items()
     }
     return Aggregate(block=block, keys=keys, answers=answers, units=units)
@@ -82,9 +83,14 @@ def _key(block: Block, parts: tuple[Any, ...]) -> Key:
     return block.keys[int(parts[0])] if parts else ()
 
 
-def coordinates(question: Any, sums: Mapping[Any, int]) -> Coordinates:
-    """The coordinates of one question in one group, from the sums that the engine found there."""
-    return _COORDINATES[question.kind](question, sums)
+def coordinates(question: Any, sums: Mapping[Any, int], unit: Unit) -> Coordinates:
+    """The coordinates of one question in one group, from the sums that the engine found there.
+
+    Those of a mean or a variance add up to the rows. Where these are public the first is what the others leave.
+    """
+    found = _COORDINATES[question.kind](question, sums)
+    left_out = question.kind in _ADD_UP and known_rows(question, unit) is not None
+    return found[1:] if left_out else found
 
 
 def _count(question: Any, sums: Mapping[Any, int]) -> Coordinates:
@@ -129,12 +135,33 @@ _COORDINATES = {
 }
 
 
+_ADD_UP = {"mean": 2, "share": 2, "variance": 3, "standard deviation": 3}
+_BERNSTEIN = Fraction(4, 3) + Fraction(4, ONE)  # of 2 x (1 - x) and x^2, from x = 1/3 to 1, and what rounding adds
+
+
+_KNOWN = {
+    "count": Fraction(0),
+    "mean": Fraction(1),
+    "share": Fraction(1),
+    "variance": _BERNSTEIN,
+    "standard deviation": _BERNSTEIN,
+}
+
+
+def width(question: Any, unit: Unit) -> int:
+    """How many coordinates a question has."""
+    if question.kind in _ADD_UP:
+        return _ADD_UP[question.kind] - (known_rows(question, unit) is not None)
+    return int(question.bins) if question.kind == "histogram" else 1
+
+
 def sensitivity(question: Any, unit: Unit, *, groups: float) -> Sensitivity:
     """What one unit can change in a question's coordinates, where its grouping has `groups` groups (inf if unknown).
 
     A unit has `rows` rows in a group and each row adds one to the coordinates in all, or a number of the column's range
     to a sum. A unit that is replaced takes its rows out of up to `groups` groups and puts as many into as many others,
-    or into the same ones.
+    or into the same ones. Where the number of rows is public a replaced row moves no count, and a mean by one end to
+    the other.
 
     Guarantee: true for all pairs of neighbouring tables, exactly, since the sums are whole numbers.
 
@@ -147,6 +174,8 @@ def sensitivity(question: Any, unit: Unit, *, groups: float) -> Sensitivity:
     if question.kind == "sum":
         lower, upper = Fraction(question.bounds.lower), Fraction(question.bounds.upper)
         cell = max(upper, Fraction(0)) - min(lower, Fraction(0)) if unit.replaced else max(abs(lower), abs(upper))
+    elif known_rows(question, unit) is not None and question.kind in _KNOWN:
+        cell = _KNOWN[question.kind]
     else:
         cell = Fraction(2 if unit.replaced and question.kind not in ("count", "count of units") else 1)
     return Sensitivity(cell=rows * cell, groups=int(touched))

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.aggregate import Sensitivity, sensitivity
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
+from rangebound.release.selection import keep_probabilities
 from rangebound.release.sql import blocks
+
+_SMALLEST = 1e-30  # an epsilon that promises all there is to promise, and keeps every scale within the doubles
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit is in.
 
-    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget.
+    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget. Of `epsilon`, a
+    quantile spends `end` on each end of its interval, and `drawn` on itself.
     """
 
     epsilon: float
     delta: float
     groups: int
     parts: int
+    end: float = 0.0
+
+    @property
+    def drawn(self) -> float:
+        """What is left for the number itself, rounded down."""
+        return _down(Fraction(self.epsilon) - 2 * Fraction(self.end))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +51,20 @@ def allocate(plan: Plan) -> Allocation:
     """Split the plan's budget.
 
     Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
-    ones that can use it.
+    ones that can use it. A number that is public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic.
+    Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged.
     """
     private = [block for block in blocks(plan) if block.keys is None]
-    weights = {index: Fraction(each.weight) for index, each in enumerate(plan.query)}
+    found = {
+        index: sensitivity(each, plan.unit, groups=_groups(plan, each.by)) for index, each in enumerate(plan.query)
+    }
+    weights = {
+        index: Fraction(each.weight) if found[index].cell else Fraction(0) for index, each in enumerate(plan.query)
+    }
     selection = Fraction(plan.selection)
-    total = sum(weights.values(), Fraction(0)) + selection * len(private)
+    total = sum(weights.values(), Fraction(0)) + selection * len(private) or Fraction(1)
     users = [index for index, each in enumerate(plan.query) if isinstance(each, Count | CountUnits | Sum)]
     slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
     epsilon, delta = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
@@ -57,15 +74,25 @@ def allocate(plan: Plan) -> Allocation:
         part = delta * weight / slack / times if slackened and slack else Fraction(0)
         return Share(epsilon=_down(epsilon * weight / total / times), delta=_down(part), groups=groups, parts=parts)
 
-    found = {
-        index: sensitivity(each, plan.unit, groups=_groups(plan, each.by)) for index, each in enumerate(plan.query)
-    }
     questions = {}
     for index, each in enumerate(plan.query):
         parts = len(each.asked) if isinstance(each, RankQuestion) else 1
-        questions[index] = share(weights[index], found[index].groups, parts, slackened=index in users)
+        own = share(weights[index], found[index].groups, parts, slackened=index in users)
+        end = Fraction(each.interval_share) / 2 if isinstance(each, RankQuestion) else Fraction(0)
+        questions[index] = replace(own, end=_down(Fraction(own.epsilon) * end))
+        if found[index].cell and questions[index].drawn < _SMALLEST:
+            raise PlanError(
+                f"query[{index}].weight={each.weight!r}: leaves epsilon {questions[index].drawn:.3g} for a number; "
+                f"it must be at least {_SMALLEST:g}: give it more weight, or a larger budget",
+                field=f"query[{index}].weight",
+            )
     most = plan.unit.groups * (2 if plan.unit.replaced else 1)
     selections = {block.by: share(selection, most, 1, slackened=True) for block in private}
+    for each_share in selections.values():
+        try:
+            keep_probabilities(each_share.epsilon, each_share.delta)
+        except ArgumentError as reason:
+            raise PlanError(f"selection={plan.selection!r}: {reason}", field="selection") from None
     return Allocation(questions=questions, selections=selections, sensitivities=found)
 
 

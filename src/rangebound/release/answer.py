@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from rangebound.mechanism import Mechanism
 from rangebound.release import rank, selection
 from rangebound.release.aggregate import Aggregate, Coordinates, Key
 from rangebound.release.allocation import Allocation
-from rangebound.release.estimate import Estimate, estimate, nearest
-from rangebound.release.geometric import Geometric
+from rangebound.release.bracket import bracket
+from rangebound.release.estimate import Estimate, estimate, held, nearest
+from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, intervals
+from rangebound.release.part import date
 from rangebound.release.plan import Plan
-from rangebound.release.question import Count, CountUnits, Histogram, Sum
+from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.sampling.entropy import SecureSource
 
 Numbers = dict[str, tuple[Estimate, float | None]]
@@ -88,46 +93,81 @@ def _published(
     single = isinstance(question, Count | CountUnits | Sum | Histogram)
     level = plan.level if single else 1.0 - (1.0 - plan.level) / len(truths[0])
     exact = np.array([[noise.truth(each) for each in truth] for truth in truths])
-    if isinstance(noise.mechanism, Geometric):
-        published = noise.mechanism.release(exact, bits)
-    else:
+    if isinstance(noise.mechanism, Mechanism):
         published = noise.mechanism.release(exact, step=noise.step)
+    else:
+        published = noise.mechanism.release(exact, bits)
     lower, upper = intervals(noise, published, level)
     found = []
     for values, low, high in zip(published.tolist(), lower.tolist(), upper.tolist(), strict=True):
         if single:
             found.append(_separate(question, values, low, high))
         else:
-            found.append({"": (estimate(question, values, list(zip(low, high, strict=True))), None)})
+            pairs = list(zip(low, high, strict=True))
+            found.append({"": (estimate(question, values, pairs, rows=known_rows(question, plan.unit)), None)})
     return found
 
 
 def _separate(question: Any, values: list[float], lower: list[float], upper: list[float]) -> Numbers:
     """Coordinates that are published as they are: a count, a sum, or the bins of a histogram."""
     if not isinstance(question, Histogram):
-        return {"": (Estimate(value=values[0], lower=lower[0], upper=upper[0]), None)}
+        return {"": (held(values[0], lower[0], upper[0], question.allowed), None)}
     whole = [nearest(value, question.allowed, question.step or 1.0) for value in values]
-    triples = zip(bin_names(question), whole, lower, upper, strict=True)
-    return {name: (Estimate(value=value, lower=low, upper=high), None) for name, value, low, high in triples}
+    bins = zip(bin_names(question), whole, lower, upper, strict=True)
+    return {name: (held(value, low, high, question.allowed), None) for name, value, low, high in bins}
+
+
+def parts(question: Any) -> list[str]:
+    """The names of the numbers that a question publishes in a group: bins, levels, or one without a name."""
+    if isinstance(question, RankQuestion):
+        return [repr(level) for level in question.asked]
+    return bin_names(question) if isinstance(question, Histogram) else [""]
+
+
+def possible(question: Any, value: float) -> bool:
+    """Whether a question can publish a number: one of its grid, or a finite one in its support and on its step."""
+    if isinstance(question, RankQuestion):
+        return value in _points(question)
+    spans, step = question.allowed.spans, question.step or (1.0 if question.kind in _WHOLE else None)
+    if not math.isfinite(value) or not any(lower <= value <= upper for lower, upper in spans):
+        return False
+    tidy = nearest(value, question.allowed, step)
+    return any(value in span for span in spans) or math.isclose(value, tidy, rel_tol=1e-14, abs_tol=1e-9 * (step or 0))
+
+
+_WHOLE = ("count", "count of units", "histogram")
+
+
+@lru_cache(maxsize=64)
+def _points(question: Any) -> frozenset[float]:
+    points = rank.grid(question)
+    return frozenset(points[at] for at in rank.candidates(question))
 
 
 def bin_names(question: Histogram) -> list[str]:
-    """The bins of a histogram in words."""
+    """The bins of a histogram in words, with as many digits as tell them apart."""
     edges = [question.bounds.lower + question.bounds.width * at / question.bins for at in range(question.bins + 1)]
-    return [f"{a:g} to {b:g}" for a, b in pairwise(edges)]
+    ways = [[f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18)]
+    if question.dated:
+        ways.insert(0, [date(edge).isoformat() for edge in edges])
+    texts = next((each for each in ways if len(set(each)) == len(each)), ways[-1])
+    return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
 def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -> Numbers:
-    """Quantiles, each by a draw of its own."""
+    """Quantiles, each by a draw of its own, and by two more for its interval; a wider interval holds no less."""
     question: Any = plan.query[index]
     share, cell = allocation.questions[index], allocation.sensitivities[index].cell
     places, points = rank.candidates(question), rank.grid(question)
     found: Numbers = {}
     for level in question.asked:
-        speed = rank.rate(level, cell, share.epsilon)
+        speed = rank.rate(level, cell, share.drawn)
         misses = rank.misses(truth, level)
-        place = places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]
-        hull = question.allowed.hull
-        number = Estimate(value=points[place], lower=hull.lower, upper=hull.upper)
-        found[f"{level:g}"] = (number, rank.rank_error(question, speed, plan.level))
+        value = points[places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]]
+        lower, upper = question.allowed.hull.lower, question.allowed.hull.upper
+        if share.end:
+            ends = rank.rate(level, cell, share.end)
+            lower, upper = bracket(question, truth, level, speed=ends, level=plan.level, bits=bits)
+        number = held(value, lower, upper, question.allowed)
+        found[repr(level)] = (number, rank.rank_error(question, speed, plan.level))
     return found

@@ -14,11 +14,15 @@ from rangebound.release.question import Share
 
 @dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """Numbers that ought to fit together, by their places among the cells, and the nearest ones that do."""
+    """Numbers that ought to fit together, by their places among the cells, and the nearest ones that do.
+
+    `ends` are the intervals that go with them, where these move too.
+    """
 
     what: str
     places: list[int]
     values: list[float]
+    ends: list[tuple[float, float]]
 
 
 def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
@@ -33,9 +37,13 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
     """
     found = list(cells)
     for fit in _fits(plan, cells):
-        if all(_allowed(plan, cells[at], value) for at, value in zip(fit.places, fit.values, strict=True)):
-            for at, value in zip(fit.places, fit.values, strict=True):
-                found[at] = replace(found[at], value=value)
+        fitted = [
+            replace(cells[at], value=value, lower=lower, upper=upper)
+            for at, value, (lower, upper) in zip(fit.places, fit.values, fit.ends, strict=True)
+        ]
+        if all(_allowed(plan, cell) for cell in fitted):
+            for at, cell in zip(fit.places, fitted, strict=True):
+                found[at] = cell
     return found
 
 
@@ -109,8 +117,12 @@ def _mixed(shares: Sequence[Share]) -> bool:
 
 
 def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
-    def fit(what: str, places: list[int], how: Callable[[Sequence[float]], list[float]]) -> _Fit:
-        return _Fit(what=what, places=places, values=how([cells[at].value for at in places]))
+    def fit(
+        what: str, places: list[int], how: Callable[[Sequence[float]], list[float]], *, rising: bool = False
+    ) -> _Fit:
+        ends = [(cells[at].lower, cells[at].upper) for at in places]
+        values = how([cells[at].value for at in places])
+        return _Fit(what=what, places=places, values=values, ends=widened(ends) if rising else ends)
 
     own: dict[int, list[int]] = {}
     for at, cell in enumerate(cells):
@@ -118,7 +130,7 @@ def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
     for index, places in own.items():
         if plan.query[index].kind == "quantiles":
             for each in _by_key(cells, places).values():
-                yield fit(f"quantiles {plan.query[index].name!r}", each, fit_order)
+                yield fit(f"quantiles {plan.query[index].name!r}", each, fit_order, rising=True)
     for index, total in _totals(plan):
         if not _different(plan, index):
             sum_ = cells[own[total][0]].value
@@ -138,13 +150,13 @@ def _by_key(cells: Sequence[Cell], places: Sequence[int]) -> dict[tuple[str, ...
     return found
 
 
-def _allowed(plan: Plan, cell: Cell, value: float) -> bool:
-    """Whether a cell may have another value: in its support, on its step, in its interval."""
+def _allowed(plan: Plan, cell: Cell) -> bool:
+    """Whether a cell may have its new value: in its support, on its step, in its interval."""
     question = plan.query[cell.question]
     if question.kind == "quantiles":  # only their order changes: every number was drawn from the question's own grid
-        return cell.lower <= value <= cell.upper
+        return cell.lower <= cell.value <= cell.upper
     step = 1.0 if question.kind == "count" and question.step is None else question.step
-    return cell.lower <= value <= cell.upper and nearest(value, question.allowed, step) == value
+    return cell.lower <= cell.value <= cell.upper and nearest(cell.value, question.allowed, step) == cell.value
 
 
 def fit_total(parts: Sequence[float], total: float, *, floor: float = 0.0) -> list[float]:
@@ -191,3 +203,17 @@ def fit_order(values: Sequence[float]) -> list[float]:
     [2.0, 3.0, 5.0]
     """
     return sorted(values)
+
+
+def widened(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Intervals that rise with the level, each at least as wide as it was.
+
+    A lower end goes down to the lowest of the later ones, an upper end up to the highest of the earlier ones. If each
+    interval held its number, the rising ones hold the numbers in rising order.
+
+    >>> widened([(1.0, 6.0), (0.0, 4.0), (3.0, 9.0)])
+    [(0.0, 6.0), (0.0, 6.0), (3.0, 9.0)]
+    """
+    lower = list(itertools.accumulate((low for low, _ in reversed(intervals)), min))
+    upper = itertools.accumulate((high for _, high in intervals), max)
+    return list(zip(reversed(lower), upper, strict=True))

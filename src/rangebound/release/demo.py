@@ -67,6 +67,7 @@ by = ["clinic"]
 [[query]]
 name = "age quartiles"
 kind = "quantiles"
+weight = 3
 levels = [0.25, 0.5, 0.75]
 column = "age"
 range = [0, 110]

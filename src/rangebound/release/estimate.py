@@ -10,6 +10,7 @@ from typing import Any
 from rangebound.support import Interval, Union
 
 Pair = tuple[float, float]
+Part = tuple[float, Pair]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,18 @@ class Estimate:
     value: float
     lower: float
     upper: float
+
+
+def held(value: float, lower: float, upper: float, support: Interval | Union) -> Estimate:
+    """A number with its interval, cut to the hull of the support and then widened to hold the number.
+
+    A number that a step or a gap has moved may lie outside its interval; one that spans both holds no less.
+
+    >>> held(5.0, -1.0, 4.5, Union((0, 3), (5, 9)))
+    Estimate(value=5.0, lower=0.0, upper=5.0)
+    """
+    low, high = (min(max(end, support.hull.lower), support.hull.upper) for end in (lower, upper))
+    return Estimate(value=value, lower=min(low, value), upper=max(high, value))
 
 
 def nearest(value: float, support: Interval | Union, step: float | None) -> float:
@@ -46,19 +59,17 @@ def _closest(value: float, lower: float, upper: float) -> float:
     return lower if value - lower <= upper - value else upper
 
 
-def estimate(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> Estimate:
+def estimate(question: Any, noisy: Sequence[float], intervals: Sequence[Pair], *, rows: int | None = None) -> Estimate:
     """The answer of a mean, share, variance or deviation from its noisy coordinates and their intervals.
 
-    Guarantee: the value lies in the support and on the step; if every interval holds its true coordinate, then the
-    result's interval holds the true answer.
+    Without `rows` the coordinates add up to the number of rows; with it the first of them is left out.
+
+    Guarantee: the value lies in the support, on the step and in its interval; if every interval holds its true
+    coordinate, then the result's interval holds the true answer, moved into the hull of the support.
     """
-    value, (lower, upper) = _KINDS[question.kind](question, noisy, intervals)
-    hull = question.allowed.hull
-    return Estimate(
-        value=nearest(value, question.allowed, question.step),
-        lower=min(max(lower, hull.lower), hull.upper),
-        upper=min(max(upper, hull.lower), hull.upper),
-    )
+    parts = _fractions(noisy, intervals) if rows is None else _known_fractions(noisy, intervals, rows)
+    value, (lower, upper) = _KINDS[question.kind](question, parts)
+    return held(nearest(value, question.allowed, question.step), lower, upper, question.allowed)
 
 
 def _ratio(part: float, rest: float, empty: float) -> float:
@@ -68,41 +79,48 @@ def _ratio(part: float, rest: float, empty: float) -> float:
     return part / (part + rest) if part + rest > 0.0 else empty
 
 
-def _fraction(noisy: Sequence[float], intervals: Sequence[Pair], at: int) -> tuple[float, Pair]:
-    """Coordinate `at` as a fraction of all of them, with the interval of that."""
-    rest = sum(noisy) - noisy[at]
-    least = sum(lower for lower, _ in intervals) - intervals[at][0]
-    most = sum(upper for place, (_, upper) in enumerate(intervals) if place != at)
-    return (
-        _ratio(noisy[at], max(rest, 0.0), 1.0 / len(noisy)),
-        (_ratio(intervals[at][0], most, 0.0), _ratio(intervals[at][1], max(least, 0.0), 1.0)),
-    )
+def _fractions(noisy: Sequence[float], intervals: Sequence[Pair]) -> list[Part]:
+    """Every coordinate but the first as a fraction of all of them, with the interval of that."""
+    found = []
+    for at in range(1, len(noisy)):
+        rest = sum(noisy) - noisy[at]
+        least = sum(lower for lower, _ in intervals) - intervals[at][0]
+        most = sum(upper for place, (_, upper) in enumerate(intervals) if place != at)
+        value = _ratio(noisy[at], max(rest, 0.0), 1.0 / len(noisy))
+        ends = _ratio(intervals[at][0], most, 0.0), _ratio(intervals[at][1], max(least, 0.0), 1.0)
+        found.append((value, ends))
+    return found
 
 
-def _mean(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> tuple[float, Pair]:
+def _known_fractions(noisy: Sequence[float], intervals: Sequence[Pair], rows: int) -> list[Part]:
+    """The same where the first coordinate is left out, since their sum is public."""
+    pairs = zip(noisy, intervals, strict=True)
+    return [(min(value / rows, 1.0), (lower / rows, min(upper / rows, 1.0))) for value, (lower, upper) in pairs]
+
+
+def _mean(question: Any, parts: Sequence[Part]) -> Part:
     lower, upper = (question.bounds.lower, question.bounds.upper) if question.kind == "mean" else (0.0, 1.0)
-    share, (least, most) = _fraction(noisy, intervals, 1)
+    share, (least, most) = parts[0]
     width = upper - lower
     return lower + width * share, (lower + width * least, lower + width * most)
 
 
-def _variance(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> tuple[float, Pair]:
-    """E x^2 - (E x)^2 for x from 0 to 1, where E x^2 is the third fraction and E x that and half the second."""
-    middle, middles = _fraction(noisy, intervals, 1)
-    square, squares = _fraction(noisy, intervals, 2)
-    value = square - (square + middle / 2) ** 2
+def _variance(question: Any, parts: Sequence[Part]) -> Part:
+    """E x^2 - (E x)^2 for x from 0 to 1, where E x^2 is the second part and E x that and half the first."""
+    (middle, middles), (square, squares) = parts
+    value = square - min(square + middle / 2, 1.0) ** 2
     means = (squares[0] + middles[0] / 2, min(squares[1] + middles[1] / 2, 1.0))
     scale = question.bounds.width**2
     least, most = squares[0] - means[1] ** 2, squares[1] - means[0] ** 2
     return scale * max(value, 0.0), (scale * max(least, 0.0), scale * max(min(most, 0.25), 0.0))
 
 
-def _deviation(question: Any, noisy: Sequence[float], intervals: Sequence[Pair]) -> tuple[float, Pair]:
-    value, (lower, upper) = _variance(question, noisy, intervals)
+def _deviation(question: Any, parts: Sequence[Part]) -> Part:
+    value, (lower, upper) = _variance(question, parts)
     return math.sqrt(value), (math.sqrt(lower), math.sqrt(upper))
 
 
-_KINDS: dict[str, Callable[[Any, Sequence[float], Sequence[Pair]], tuple[float, Pair]]] = {
+_KINDS: dict[str, Callable[[Any, Sequence[Part]], Part]] = {
     "mean": _mean,
     "share": _mean,
     "variance": _variance,

@@ -82,6 +82,11 @@ def _from_boolean(this: Tree) -> Tree:
     return choice((this, double(1.0)), (exp.Not(this=this.copy()), double(0.0)))
 
 
+def _text(this: Tree) -> Tree:
+    """A text as text: names from a list and unique ids have types of their own, which are not matched with patterns."""
+    return exp.cast(this.copy(), "TEXT")
+
+
 def _matches(this: Tree, pattern: str) -> Tree:
     return exp.RegexpLike(this=this, expression=text(pattern))
 
@@ -89,7 +94,7 @@ def _matches(this: Tree, pattern: str) -> Tree:
 _AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
     Family.INTEGER: lambda this: exp.cast(this, "DOUBLE"),
     Family.NUMBER: lambda this: exp.cast(this, "DOUBLE"),
-    Family.TEXT: lambda this: choice((_matches(this, _NUMERAL), exp.cast(this.copy(), "DOUBLE"))),
+    Family.TEXT: lambda this: choice((_matches(_text(this), _NUMERAL), exp.cast(_text(this), "DOUBLE"))),
     Family.BOOLEAN: _from_boolean,
 }
 
@@ -102,8 +107,8 @@ def _days(this: Tree) -> Tree:
 
 
 def _written_day(this: Tree) -> Tree:
-    parsed = exp.TryCast(this=this, to=exp.DataType.build("DATE"), safe=True)
-    return choice((_matches(this.copy(), _DAY), _days(parsed)))
+    parsed = exp.TryCast(this=_text(this), to=exp.DataType.build("DATE"), safe=True)
+    return choice((_matches(_text(this), _DAY), _days(parsed)))
 
 
 _AS_DAYS: dict[Family, Callable[[Tree], Tree]] = {
@@ -121,7 +126,7 @@ def as_key(name: str, schema: Schema) -> Tree:
     if family is Family.DATE:
         inside = exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY))
         return choice((inside, exp.cast(this.copy(), "TEXT")))
-    return this if family is Family.TEXT else exp.cast(this, "TEXT")
+    return exp.cast(this, "TEXT")
 
 
 _SIGNS: dict[Comparison, type[Tree]] = {

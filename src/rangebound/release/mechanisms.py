@@ -21,10 +21,13 @@ from rangebound.noise import FAMILIES, Gaussian, Laplace
 from rangebound.noise import Noise as Family
 from rangebound.query import Query
 from rangebound.release import rank
+from rangebound.release.aggregate import width
 from rangebound.release.allocation import Allocation, Share
+from rangebound.release.estimate import nearest
 from rangebound.release.geometric import Geometric, geometric
+from rangebound.release.known import Known, known_rows
 from rangebound.release.plan import Plan
-from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
+from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
 from rangebound.support import Interval, Union, is_line
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +43,7 @@ class Noise:
     `step` is the distance of published numbers; without one the mechanism's own is taken.
     """
 
-    mechanism: Mechanism | Geometric
+    mechanism: Mechanism | Geometric | Known
     grain: float
     step: float | None
 
@@ -69,6 +72,10 @@ def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
             )
         return None
     cell = allocation.sensitivities[index].cell
+    if not cell:
+        assert plan.unit.size is not None
+        size = nearest(float(plan.unit.size), question.allowed, question.step or 1.0)
+        return Noise(mechanism=Known(value=size), grain=1.0, step=None)
     grain = 2.0 ** math.floor(math.log2(float(cell))) * _FINEST
     if isinstance(question, Count | CountUnits):
         grain = 1.0
@@ -78,19 +85,13 @@ def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
         best = _scalar(plan, question, reach, share, index)
         whole = question.mechanism is None and step == 1.0 and not isinstance(question, Sum)
         return Noise(mechanism=_whole(best, cell, share) if whole else best, grain=grain, step=step)
-    several = (
-        question.bins
-        if isinstance(question, Histogram)
-        else 3
-        if "dev" in question.kind or "var" in question.kind
-        else 2
-    )
+    several, rows = width(question, plan.unit), known_rows(question, plan.unit)
     reach = _up(cell + several * Fraction(grain))
     scale = _up(Fraction(reach) / Fraction(share.epsilon))
     return Noise(
         mechanism=Mechanism(
             noise=Laplace(scale=scale),
-            query=Query(range=Interval(0.0, math.inf), sensitivity=reach),
+            query=Query(range=Interval(0.0, float(rows) if rows and several == 1 else math.inf), sensitivity=reach),
             bounding=Bounding.RECTIFY,
         ),
         grain=grain,
@@ -115,7 +116,7 @@ def intervals(noise: Noise, published: Floats, level: float) -> tuple[Floats, Fl
     after clamping: published +- (z + a step), inside the range. Other mechanisms are asked themselves.
     """
     mechanism = noise.mechanism
-    if isinstance(mechanism, Geometric):
+    if not isinstance(mechanism, Mechanism):
         wide, span = mechanism.reach(level), mechanism.support
         return np.clip(published - wide, span.lower, span.upper), np.clip(published + wide, span.lower, span.upper)
     family = mechanism.noise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rangebound.release.condition import Condition
 from rangebound.release.part import (
@@ -66,6 +66,18 @@ class _Question(Part):
         return self.natural if self.support is None else support(self.support)
 
 
+class _WholeQuestion(_Question):
+    """A question whose answers are whole numbers, and so are the ends of its support and its step."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> _WholeQuestion:
+        if any(number(end) % 1.0 for span in self.support or () for end in span):
+            raise ValueError("support: the ends must be whole numbers, as counts are")
+        if (self.step or 1.0) % 1.0:
+            raise ValueError("step: must be one of the whole numbers, as counts are; leave it out for 1")
+        return self
+
+
 class _ColumnQuestion(_Question):
     """A question about the numbers (or dates) of a column whose range is public."""
 
@@ -90,14 +102,14 @@ class _ColumnQuestion(_Question):
         return bounds.lower + bounds.width / 2 if self.missing is None else number(self.missing)
 
 
-class Count(_Question):
+class Count(_WholeQuestion):
     """The number of rows."""
 
     kind: Literal["count"] = "count"
     mechanism: Mechanisms | None = None
 
 
-class CountUnits(_Question):
+class CountUnits(_WholeQuestion):
     """The number of privacy units that have at least one row."""
 
     kind: Literal["count of units"] = "count of units"
@@ -167,8 +179,19 @@ class Share(_Question):
         return Interval(0.0, 1.0)
 
 
+def _none_or_some(value: float) -> float:
+    if 0.0 < value < 0.01:
+        raise ValueError("must be 0, for intervals as wide as the support, or at least 0.01")
+    return value
+
+
 class _RankQuestion(_ColumnQuestion):
-    """A question answered by a rank: its answers are points of a public grid over the column's range."""
+    """A question answered by a rank: its answers are points of a public grid over the column's range.
+
+    `interval_share` is the part of its budget that goes into the intervals; without one they are the whole support.
+    """
+
+    interval_share: Annotated[float, Field(ge=0.0, le=0.9), AfterValidator(_none_or_some)] = 0.25
 
     @model_validator(mode="after")
     def _grid_fits(self) -> _RankQuestion:
@@ -254,7 +277,7 @@ class Maximum(_RankQuestion):
         return (self.level,)
 
 
-class Histogram(_ColumnQuestion):
+class Histogram(_ColumnQuestion, _WholeQuestion):
     """The number of rows in each of some bins of equal width over the column's range."""
 
     kind: Literal["histogram"] = "histogram"

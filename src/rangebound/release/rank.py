@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -20,15 +21,18 @@ _DEEPEST = 88  # weights below e^-88 of the largest count as that: it keeps all 
 _MARGIN = Fraction(2**20 - 1, 2**20)  # what the rounding of weights and of the draw may cost, and more
 
 
+@lru_cache(maxsize=64)
 def grid(question: Any) -> tuple[float, ...]:
     """The points of a question's grid, those outside its support included."""
     bounds = question.bounds
     return tuple(min(bounds.lower + at * question.grid_step, bounds.upper) for at in range(question.steps + 1))
 
 
-def candidates(question: Any) -> list[int]:
+@lru_cache(maxsize=64)
+def candidates(question: Any) -> tuple[int, ...]:
     """The places on the grid that may be published."""
-    return [at for at, value in enumerate(grid(question)) if _inside(question.allowed, value)]
+    support = question.allowed
+    return tuple(at for at, value in enumerate(grid(question)) if _inside(support, value))
 
 
 def _inside(support: Interval | Union, value: float) -> bool:
@@ -61,13 +65,13 @@ def weights(found: Sequence[Fraction], speed: Fraction) -> list[int]:
 
     Guarantee: every weight is exact to 2^-128 relative, since those below e^-88 count as that.
     """
-    floor = Fraction(_DEEPEST)
+    rate, floor = fmpq(speed.numerator, speed.denominator), fmpq(_DEEPEST)
     with precision(_WEIGHT_BITS + 160):
-        result = []
+        one, result = arb(2) ** _WEIGHT_BITS, []
         for each in found:
-            depth = min(each * speed, floor)
-            value = (-arb(fmpq(depth.numerator, depth.denominator))).exp() * (arb(2) ** _WEIGHT_BITS)
-            result.append(int(str(value.lower().floor().unique_fmpz())))
+            depth = min(fmpq(each.numerator, each.denominator) * rate, floor)
+            whole: Any = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()
+            result.append(int(whole))
     return result
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,46 +84,80 @@ def plan_schema() -> dict[str, Any]:
     return Plan.model_json_schema(by_alias=True)
 
 
-def lines(text: str) -> dict[Place, int]:
-    """The line of every key and table of a TOML text, counted from 1.
+@contextmanager
+def pointing(path: str | Path) -> Iterator[None]:
+    """Give faults that show only with the table at hand the file and line of their field, as `read_plan` does.
 
-    A statement starts on a line of its own and ends where it can be read alone, so the TOML reader itself says where
-    tables, keys and values of several lines begin.
+    Edge cases: a file that has changed since may point at another line; the field is right all the same.
+    """
+    try:
+        yield
+    except PlanError as error:
+        if error.line is not None:
+            raise
+        try:
+            where = lines(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            raise error from None
+        words = re.findall(r"\w+", error.field)
+        line = _line(tuple(int(each) if each.isdigit() else each for each in words), where)
+        raise PlanError(f"{path}:{line}: {error}", field=error.field, line=line) from None
+
+
+def _line(place: Place, where: dict[Place, int]) -> int | None:
+    """The line of a place, or of the innermost table around it."""
+    found = (where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where)
+    return next(found, 1 if where else None)
+
+
+def lines(text: str) -> dict[Place, int]:
+    """The line of every key and table of a TOML text, counted from 1; those deeper than a plan can be are left out.
+
+    The text is cut into statements, and the TOML reader itself says what is in each, so each is read once.
 
     >>> lines('a.b = 1\\n[[query]]\\nname = "x"')[("query", 0, "name")]
     3
     """
-    rows = text.splitlines()
     found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
     table: Place = ()
-    start = 0
-    while start < len(rows):
-        end = start + 1
-        while (statement := _statement("\n".join(rows[start:end]))) is None and end < len(rows):
-            end += 1
-        if statement:
-            kind = rows[start].lstrip()
-            if kind.startswith("["):
-                table = _numbered(_first_path(statement), found, many=kind.startswith("[["))
-                found[table] = start + 1
-            else:
-                for path in _paths(statement):
-                    found.setdefault((*table, *path), start + 1)
-        start = end
+    for line, statement in _statements(text):
+        try:
+            data = tomllib.loads(statement)
+        except (tomllib.TOMLDecodeError, RecursionError):
+            continue
+        if statement.startswith("["):
+            table = _numbered(_first_path(data), counts, many=statement.startswith("[["))
+            found[table] = line
+        else:
+            for path in _paths(data, _DEEPEST):
+                found.setdefault((*table, *path), line)
     return found
 
 
-def _statement(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
+_TOKEN = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[][{}\n]''', re.DOTALL
+)
+_DEEPEST = 8  # levels of keys; a plan has five
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """The statements of a TOML text with their lines: each ends with a line, outside of texts and of all brackets."""
+    begin = depth = 0
+    line = first = 1
+    for token in _TOKEN.finditer(text + "\n"):
+        piece = token[0]
+        line += piece.count("\n")
+        depth += (piece in ("[", "{")) - (piece in ("]", "}"))
+        if piece == "\n" and not depth:
+            yield first, text[begin : token.start()].strip()
+            begin, first = token.end(), line
 
 
 def _first_path(data: Any) -> Place:
     """The path of a table header, read on its own."""
     path: Place = ()
-    while isinstance(data, (dict, list)) and data:
+    while isinstance(data, (dict, list)) and data and len(path) < _DEEPEST:
         if isinstance(data, dict):
             key, data = next(iter(data.items()))
             path = (*path, key)
@@ -131,25 +166,26 @@ def _first_path(data: Any) -> Place:
     return path
 
 
-def _numbered(path: Place, found: dict[Place, int], *, many: bool) -> Place:
-    """A header's path with the numbers of the tables in their arrays."""
+def _numbered(path: Place, counts: dict[Place, int], *, many: bool) -> Place:
+    """A header's path with the numbers of the tables in their arrays, which `counts` keeps."""
     place: Place = ()
     for depth, key in enumerate(path):
         place = (*place, key)
-        count = 0
-        while (*place, count) in found:
-            count += 1
+        count = counts.get(place, 0)
         if depth == len(path) - 1 and many:
+            counts[place] = count + 1
             place = (*place, count)
         elif count:
             place = (*place, count - 1)
     return place
 
 
-def _paths(data: Any) -> list[Place]:
+def _paths(data: Any, deepest: int) -> list[Place]:
     """The paths of the keys in a value, outer ones first."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [path for key, value in items for path in ((key,), *((key, *rest) for rest in _paths(value)))]
+    if not deepest:
+        return []
+    return [path for key, value in items for path in ((key,), *((key, *rest) for rest in _paths(value, deepest - 1)))]
 
 
 def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> PlanError:
@@ -168,9 +204,7 @@ def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> P
     field = _field(place)
     whole = inner or isinstance(value, dict) or fault["type"] in ("missing", "union_tag_not_found")
     text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
-    line = next((where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where), None)
-    if line is None and where:
-        line = 1
+    line = _line(place, where)
     return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rangebound.release.part import date
-from rangebound.release.result import Release, readable, sha256
+from rangebound.release.result import FACTS, Release, readable, sha256
 from rangebound.release.words import explain
 
 _STYLE = """
@@ -79,7 +79,7 @@ def _picture(name: str, rows: Sequence[dict[str, Any]]) -> str:
     marks = []
     for place, row in enumerate(own):
         y = place * _ROW + _ROW / 2
-        keys = [str(value) for key, value in row.items() if key not in _FACTS and value is not None]
+        keys = [str(value) for key, value in row.items() if key not in FACTS and value is not None]
         label = html.escape(", ".join([*keys, *([row["part"]] if row["part"] else [])]) or "all")
         marks.append(
             f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" font-size="12">{label[:60]}</text>'
@@ -94,18 +94,3 @@ def _picture(name: str, rows: Sequence[dict[str, Any]]) -> str:
     )
     kind = html.escape(f"{name}: {own[0]['kind']}")
     return f'<h3>{kind}</h3><svg viewBox="0 0 {_WIDTH} {height}" role="img">{"".join(marks)}{scale}</svg>'
-
-
-_FACTS = {
-    "query",
-    "kind",
-    "part",
-    "value",
-    "lower",
-    "upper",
-    "date",
-    "rank_error",
-    "mechanism",
-    "epsilon",
-    "delta",
-}

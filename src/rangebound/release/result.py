@@ -7,7 +7,8 @@ import datetime
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -38,13 +39,29 @@ class Release:
         return tuple(dict.fromkeys(column for each in self.plan.query for column in each.by))
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the table's columns, in order."""
+        return (*_FIRST, *self._named.values(), *_LAST)
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """The name of every grouping column in the table; one of the table's own names gets an underscore."""
+        found: dict[str, str] = {}
+        for column in self.grouped_by:
+            name = column
+            while name in FACTS or name in found.values():
+                name += "_"
+            found[column] = name
+        return found
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What could not be made consistent, and why, where the plan asks for consistent numbers."""
         return notes(self.plan, self.cells)
 
     def rows(self) -> list[dict[str, Any]]:
         """The table, one mapping a row; a grouping column that a query does not use is None."""
-        found = []
+        found, named = [], self._named
         for cell in self.cells:
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
@@ -53,7 +70,7 @@ class Release:
                 {
                     "query": question.name,
                     "kind": question.kind,
-                    **{column: keys.get(column) for column in self.grouped_by},
+                    **{name: keys.get(column) for column, name in named.items()},
                     "part": cell.part,
                     "value": cell.value,
                     "lower": cell.lower,
@@ -84,38 +101,44 @@ class Release:
             found = json.loads(data)
             if found["format"] != FORMAT:
                 raise KeyError("format")
-            cells = tuple(Cell(**{**each, "key": tuple(each["key"])}) for each in found["cells"])
+            cells = tuple(map(_cell, found["cells"]))
             plan, mechanisms = plan_from_json(found["plan"]), tuple(found["mechanisms"])
-        except (ValueError, KeyError, TypeError, PlanError):
+        except (ValueError, KeyError, TypeError, RecursionError, PlanError):
             raise ArgumentError(f"data={arguments.shown(data)}: must be the bytes of a release") from None
         return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate)
 
     def to_csv(self) -> str:
         """The table as CSV."""
-        rows, text = self.rows(), io.StringIO()
-        writer = csv.DictWriter(text, _names(rows, self), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(_harmless, self.columns))
+        writer.writerows(map(_harmless, row.values()) for row in self.rows())
         return text.getvalue()
 
     def to_arrow(self) -> Any:
         """The table for Arrow; needs pyarrow."""
         arrow, rows = _optional("pyarrow"), self.rows()
         return arrow.table(
-            {name: arrow.array([row[name] for row in rows], _type(arrow, name)) for name in _names(rows, self)}
+            {
+                name: arrow.array([row[name] for row in rows], arrow.float64() if name in _NUMBERS else arrow.string())
+                for name in self.columns
+            }
         )
 
     def to_pandas(self) -> Any:
         """The table for pandas."""
-        return _optional("pandas").DataFrame(self.rows())
+        frame = _optional("pandas").DataFrame(self.rows(), columns=self.columns)
+        return frame.astype(dict.fromkeys(_NUMBERS, float))
 
     def to_polars(self) -> Any:
         """The table for Polars."""
-        return _optional("polars").DataFrame(self.rows(), infer_schema_length=None)
+        polars = _optional("polars")
+        types = {name: polars.Float64 if name in _NUMBERS else polars.String for name in self.columns}
+        return polars.DataFrame(self.rows(), schema=types)
 
     def write(self, path: str | Path) -> None:
         """Write the table: the name's ending says how, .csv, .parquet, .json (the certified bytes) or .html."""
-        file = Path(path)
+        file = writable(path)
         match file.suffix.lower():
             case ".csv":
                 file.write_text(self.to_csv(), encoding="utf-8")
@@ -127,12 +150,35 @@ class Release:
                 from rangebound.release.report import report
 
                 file.write_text(report(self), encoding="utf-8")
-            case _:
-                raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+
+
+def writable(path: str | Path) -> Path:
+    """The file for a table, if its name says in which form and its folder is there."""
+    file = Path(path)
+    if file.suffix.lower() not in (".csv", ".parquet", ".json", ".html"):
+        raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+    if not file.parent.is_dir():
+        raise ArgumentError(f"path={str(path)!r}: must be in a folder that exists")
+    return file
 
 
 _UNDATED = ("sum", "variance", "standard deviation", "histogram")
 _NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+_FIRST = ("query", "kind")
+_LAST = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
+FACTS = frozenset((*_FIRST, *_LAST))
+"""The columns of every table; those between them are grouping columns."""
+
+
+def _cell(data: dict[str, Any]) -> Cell:
+    """The cell that was written, if all its fields are of their types."""
+    cell = Cell(**{**data, "key": tuple(data["key"])})
+    numbers = (cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta)
+    error = 0.0 if cell.rank_error is None else cell.rank_error
+    right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
+    if not right or not all(type(each) is str for each in (cell.part, *cell.key)):
+        raise TypeError("a field of a cell is of another type")
+    return cell
 
 
 def readable(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,20 +188,10 @@ def readable(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "date"}
 
 
-_COLUMNS = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
-
-
 def _harmless(value: Any) -> Any:
-    """A text that a spreadsheet will not run as a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
-
-
-def _names(rows: Sequence[dict[str, Any]], release: Release) -> list[str]:
-    return list(rows[0]) if rows else ["query", "kind", *release.grouped_by, *_COLUMNS]
-
-
-def _type(arrow: Any, name: str) -> Any:
-    return arrow.float64() if name in _NUMBERS else arrow.string()
+    """A text that a spreadsheet will not run as a formula; a negative whole number is none."""
+    runs = isinstance(value, str) and value[:1] in tuple("=+-@\t\r\n") and not re.fullmatch("-[0-9]+", value)
+    return f"'{value}" if runs else value
 
 
 def _optional(name: str) -> Any:

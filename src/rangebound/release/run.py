@@ -13,12 +13,13 @@ from rangebound.release.aggregate import Aggregate, aggregate
 from rangebound.release.allocation import Allocation, allocate
 from rangebound.release.answer import answers, bits
 from rangebound.release.certificate import Entry, write_certificate
+from rangebound.release.charge import charge_text, check_unit
 from rangebound.release.consistency import consistent
 from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
-from rangebound.release.result import Release, plan_json, sha256
+from rangebound.release.result import Release
 from rangebound.release.schema import check_schema
 from rangebound.release.words import mechanism_name
 
@@ -80,8 +81,8 @@ def release(
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
         cost = Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
-        what = f"release of plan {sha256(plan_json(plan).encode())[:16]}"
-        published = ledger.release(account=account, request=name, cost=cost, compute=compute, what=what)
+        check_unit(plan, ledger, account)
+        published = ledger.release(account=account, request=name, cost=cost, compute=compute, what=charge_text(plan))
         entry = Entry(account=account, request=name, head=ledger.head)
     made = Release.from_bytes(published)
     certificate = write_certificate(made, allocation, noises, entry)

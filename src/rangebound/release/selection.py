@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from flint import arb
 
@@ -19,6 +20,7 @@ WHOLE = 1 << _UNIT_BITS
 _LONGEST = 1_000_000
 
 
+@lru_cache(maxsize=64)
 def keep_probabilities(epsilon: float, delta: float) -> tuple[int, ...]:
     """The chance of naming a key that has n = 0, 1, 2, ... units, up to the first n where it is certain.
 

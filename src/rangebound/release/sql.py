@@ -35,6 +35,7 @@ from rangebound.release.schema import Family, Schema
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 _BINNED = (Histogram, Quantiles, Median, Minimum, Maximum)
+_FINE = 2**16  # a grid of 10,000 points drifts by less than a millionth of its step
 UNITS = "units"
 
 
@@ -138,7 +139,7 @@ class _Scan:
             columns[-1] = {UNITS: finals.name(self._units(measures))}
         order = list(finals.trees)
         place = {name: len(self.keys) + at for at, name in enumerate(order)}
-        sums = {name: exp.Sum(this=tree) for name, tree in finals.trees.items()}
+        sums = {name: _added(tree, self.dialect) for name, tree in finals.trees.items()}
         if self.unit is None:
             rows = self._base(measures.trees)
             totals = {
@@ -173,7 +174,7 @@ class _Scan:
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = _from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
             scaled = exp.Mul(this=_wide(local("c"), self.dialect), expression=integer(ONE))
-            counts = exp.Sum(this=self._at_most(scaled, local("n")))
+            counts = _added(self._at_most(scaled, local("n")), self.dialect)
             tree = self._grouped(shares, [*self.keys, "j"], {"f0": counts})
         return Statement(
             block=self.block,
@@ -369,9 +370,12 @@ def _wide(tree: Tree, dialect: str) -> Tree:
 
 def _total(name: str, measure: Tree, dialect: str) -> Tree:
     """The sum of a measure over rows. It cannot overflow: DuckDB adds into 128 bits by itself, Spark where told to."""
-    if measure == integer(1):
-        return exp.Count(this=exp.Star())
-    return exp.Sum(this=_wide(local(name), dialect) if dialect == "spark" else local(name))
+    return exp.Count(this=exp.Star()) if measure == integer(1) else _added(local(name), dialect)
+
+
+def _added(tree: Tree, dialect: str) -> Tree:
+    """The sum of whole numbers of 64 bits, in more than these."""
+    return exp.Sum(this=_wide(tree, dialect) if dialect == "spark" else tree)
 
 
 def _bin(question: Any, value: Tree, bins: int) -> Tree:
@@ -380,7 +384,7 @@ def _bin(question: Any, value: Tree, bins: int) -> Tree:
     if isinstance(question, Histogram):
         at = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=value, expression=integer(bins))), expression=integer(ONE))
     else:
-        step = max(1, round(ONE * question.grid_step / question.bounds.width))
-        doubled = exp.Add(this=exp.Mul(this=value, expression=integer(2)), expression=integer(step))
+        step = round(ONE * _FINE * question.grid_step / question.bounds.width)
+        doubled = exp.Add(this=exp.Mul(this=value, expression=integer(2 * _FINE)), expression=integer(step))
         at = exp.IntDiv(this=exp.Paren(this=doubled), expression=integer(2 * step))
     return choice((exp.LT(this=at, expression=last), at.copy()), otherwise=last.copy())

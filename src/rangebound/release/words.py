@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rangebound import arguments
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, allocate
+from rangebound.release.bracket import margin
 from rangebound.release.condition import Condition
 from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
+from rangebound.release.known import Known
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
@@ -42,7 +45,9 @@ def explain(plan: Plan) -> str:
         )
     for index, noise in noises.items():
         lines += ["", *describe(plan, index, allocation, noise)]
-    return "\n".join([*lines, *(f"\nNote: {each}." for each in obstacles(plan))])
+    for each in obstacles(plan):
+        lines += ["", f"Note: {each}."]
+    return "\n".join(map(arguments.plain, lines))
 
 
 def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None) -> list[str]:
@@ -58,7 +63,9 @@ def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None
         what += ", of those with " + " and ".join(map(_condition, question.of))
     if question.by:
         what += f", by {', '.join(question.by)}"
-    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in question.allowed.spans)
+    counted = noise is not None and isinstance(question, Count | CountUnits) and not isinstance(noise.mechanism, Known)
+    support = noise.mechanism.support if noise is not None and counted else None  # it ends at a public size
+    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in (support or question.allowed).spans)
     return [
         what + ".",
         f"  published in {spans}, epsilon {share.epsilon:.4g}{f', delta {share.delta:.3g}' if share.delta else ''}"
@@ -72,6 +79,8 @@ def mechanism_name(noise: Noise | None) -> str:
     if noise is None:
         return "exponential mechanism"
     mechanism = noise.mechanism
+    if isinstance(mechanism, Known):
+        return "no mechanism, since it is public"
     if isinstance(mechanism, Geometric):
         return f"clamped geometric noise, scale {mechanism.scale:.4g}"
     return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
@@ -83,18 +92,35 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
     if isinstance(question, RankQuestion):
         share, cell = allocation.questions[index], allocation.sensitivities[index].cell
         rows = max(
-            rank.rank_error(question, rank.rate(level, cell, share.epsilon), plan.level) for level in question.asked
+            rank.rank_error(question, rank.rate(level, cell, share.drawn), plan.level) for level in question.asked
         )
-        return f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}"
+        return (
+            f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}; "
+            f"{_expected_interval(plan, index, allocation)}"
+        )
     assert noise is not None
     mechanism = noise.mechanism
-    mse = mechanism.mse if isinstance(mechanism, Geometric) else mechanism.error(_somewhere(mechanism)).mse
+    mse = mechanism.error(_somewhere(mechanism)).mse if isinstance(mechanism, Mechanism) else mechanism.mse
     size = math.sqrt(mse)
     if isinstance(question, Count | CountUnits | Sum | Histogram):
         return f"{size:.4g} (root mean square)"
     width = question.bounds.width if hasattr(question, "bounds") else 1.0
     scale = width**2 if question.kind == "variance" else width
     return f"about {size * scale:.4g} divided by the number of rows that count (root mean square, many rows)"
+
+
+def _expected_interval(plan: Plan, index: int, allocation: Allocation) -> str:
+    """How wide the interval of a quantile is, as far as public facts say: in rows."""
+    question: Any = plan.query[index]
+    share, cell = allocation.questions[index], allocation.sensitivities[index].cell
+    if not share.end:
+        return "its interval is the whole support"
+    places = len(rank.candidates(question))
+    aims = [margin(places, rank.rate(level, cell, share.end), plan.level) for level in question.asked]
+    return (
+        f"its interval, for epsilon {share.end:.4g} an end, aims at {float(max(aims)):.4g} rows to either side "
+        "and ends where the support does if there are fewer"
+    )
 
 
 def _somewhere(mechanism: Mechanism) -> float:

@@ -33,7 +33,7 @@ _FAMILIES = {
     **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), Family.NUMBER),
     **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Family.TEXT),
     "DATE": Family.DATE,
-    "TIMESTAMP": Family.TIMESTAMP,
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Family.TIMESTAMP),
     "BOOLEAN": Family.BOOLEAN,
 }
 
@@ -59,6 +59,7 @@ class DuckDB:
             self._connection.execute("SET threads = ?", [threads])
         if memory is not None:
             self._connection.execute("SET memory_limit = ?", [memory])
+        self._connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
         # A column of Python objects is text: its type would otherwise be guessed from some of the rows.
         self._connection.execute("SET pandas_analyze_sample = 0")
         self.source = exp.to_table(_VIEW)
@@ -93,13 +94,16 @@ class DuckDB:
 
     def _csv(self, path: Path) -> None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        # Bytes that are no UTF-8 may stand anywhere below; only those of the header, which is public, are looked at.
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             header = next(csv.reader(file, delimiter=delimiter), [])
-        if not header or len(set(header)) < len(header) or not all(header):
+        if not header or len(set(header)) < len(header) or not all(map(_readable, header)):
             raise ArgumentError(f"source.path={str(path)!r}: the first line must name every column, each differently")
         columns = dict.fromkeys(header, "VARCHAR")
         options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": columns, "sep": delimiter}
         options |= {"quotechar": '"', "escapechar": '"', "null_padding": True, "ignore_errors": True}
+        # Strict or in parallel, the reader fails at mixed line ends or quoted line breaks, and so tells of the data.
+        options |= {"strict_mode": False, "parallel": False}
         self._connection.read_csv(str(path), **options).create_view(_VIEW)
 
     def schema(self) -> Schema:
@@ -113,6 +117,14 @@ class DuckDB:
             name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER)
             for name, kind in zip(found.columns, found.types, strict=True)
         }
+
+    def progress(self) -> float | None:
+        """How much of the running statement is done, in percent, as far as DuckDB can tell; None if nothing runs.
+
+        Edge cases: may be asked from another thread. It depends on the data, so it is for the custodian's eyes alone.
+        """
+        done = self._connection.query_progress()
+        return done if 0.0 <= done <= 100.0 else None
 
     def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
@@ -132,6 +144,11 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _readable(name: str) -> bool:
+    """Whether the name of a column is not empty, and text."""
+    return bool(name) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _shown(data: Any) -> str:

@@ -1,0 +1,46 @@
+"""What the ledger keeps of a release, and the rule that an account protects one kind of unit."""
+
+from __future__ import annotations
+
+from rangebound.accounting.chain import Kind
+from rangebound.accounting.ledger import Ledger
+from rangebound.errors import PlanError
+from rangebound.release.plan import Plan, Unit
+from rangebound.release.result import plan_json, sha256
+
+_RELEASE, _UNIT = "release of plan ", ", unit "
+
+
+def charge_text(plan: Plan) -> str:
+    """What a release is charged for: the hash of its plan, and the unit that it protects.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> charge_text(plan).partition(", ")[2]
+    'unit row, add or remove'
+    """
+    return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
+
+
+def check_unit(plan: Plan, ledger: Ledger, account: str) -> None:
+    """Refuse a plan whose account has paid for releases that protect another unit.
+
+    Costs add up only if all are about the same neighbours: a release that protects single rows at epsilon 1 may give
+    away a person of a thousand rows.
+
+    Assumes: a column of one name holds the same units in all tables of an account; other charges of the account, which
+    do not name a unit, are about the same one.
+    """
+    own = _words(plan.unit)
+    for each in ledger.history(account):
+        head, named, other = each.what.partition(_UNIT)
+        if each.kind is Kind.SPEND and head.startswith(_RELEASE) and named and other != own:
+            raise PlanError(
+                f"unit: is {own}, but account {account!r} has paid for unit {other}, and their costs do not add up; "
+                "take the same unit, or an account of its own",
+                field="unit",
+            )
+
+
+def _words(unit: Unit) -> str:
+    return f"{'row' if unit.column is None else repr(unit.column)}, {unit.neighbours}"
