@@ -13,12 +13,13 @@ from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
-from rangebound.privacy.exact import Mapped, Restricted, family, stick
-from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_share, top_stick
+from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
+from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_odds, top_stick
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Task, enclose
 
 _GAPS = 64  # that are looked into first
+_REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
 _LONG = 12  # cells from which a grid is worth comparing with an endless one
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
@@ -36,6 +37,7 @@ class _Common:
         self._ends = [] if self._gaussian else _ends(noise, shape)
         self.attained = True
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
+        self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
 
     def step(self) -> float:
         return self._step
@@ -54,9 +56,28 @@ class _Common:
         d = line.d
         return [x for end in self._ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
 
+    def cuts(self, line: Line) -> list[float]:
+        """The kinks and, for Gaussian noise, where the ends of wide spans begin to show, or points far apart.
+
+        From there on a ceiling is sharp, and the search need not find the place by halving.
+        """
+        return [*self.kinks(line), *self._cuts]
+
     def seeds(self, line: Line) -> list[float]:
         """Positions that may be the worst."""
         return []
+
+    def _part(self, start: float, end: float) -> tuple[Ball, Ball | None]:
+        """What can be told of a Gaussian law from the part of its support that matters seen from [start, end].
+
+        The mass elsewhere, relative to that of the part (an upper bound, `inf` if none is known), and the largest
+        change of the log-ratio over the part, per unit of distance of the pair; None where the part is an interval.
+        """
+        if not (self._gaussian and isinstance(self.family, (Restricted, RestrictedGrid))):
+            return INFINITY, None
+        elsewhere, width = self.family.elsewhere(start, end)
+        scale = self.family.noise.scale
+        return elsewhere, None if width is None else width / (scale * scale)
 
     def _tail(self, start: float, end: float, d: Ball, order: Ball) -> Ball:
         """Renyi bound on a cell that reaches beyond a bounded side of the support, for Gaussian truncation.
@@ -94,12 +115,20 @@ class Delta(_Common):
         return found
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1."""
+        """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1.
+
+        A Gaussian law on an interval gives away no more than the unbounded one, one of bounded log-ratio no more than
+        two atoms do; a part of the support with all but a share of the mass adds at most that share on either side.
+        """
         best = ball(1.0)
         if self._laplace:
             best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
-        if isinstance(self.family, Restricted):
-            kept = self.family.kept_at_least(start, end)
+        elsewhere, rate = self._part(start, up(ball(end) + d))
+        if elsewhere < 1:
+            inside = self._free(d) if rate is None else top_stick(rate * d / 2, self.epsilon)
+            best = smallest(best, inside + 2 * elsewhere)
+        if isinstance(self.family, Restricted) and not elsewhere.is_zero():
+            kept = self.family.kept_at_least(start, up(ball(end) + d))
             if kept > 0.5:
                 best = smallest(best, self._free(d) + 1 / kept - 1)
         if math.isinf(start) or math.isinf(end):
@@ -137,9 +166,9 @@ class Delta(_Common):
             else:  # two Gaussian atoms: the odds are even half-way and move by their distance over s^2
                 rate = (ball(high) - ball(low)) / (scale * scale)
                 odds = (rate * d / 2).exp()
-            share = top_share(rate * d / 2, self.epsilon)
-            if 0 < share < 1 and odds > 0:
-                found.append(middle + float(((odds * (1 - share) / share).log() / rate).mid()))
+            worst = top_odds(rate * d / 2, self.epsilon)
+            if worst > 0 and odds > 0:
+                found.append(middle + float(((odds / worst).log() / rate).mid()))
         return [x for x in found if line.start < x < line.end]
 
     def _free(self, d: Ball) -> Ball:
@@ -173,7 +202,12 @@ class Renyi(_Common):
                 best = smallest(best, self.family.renyi_right(ball(start), d, self.order))
             return best
         best = top_renyi(d / self.family.noise.scale, self.order) if self._laplace else INFINITY
-        if isinstance(self.family, Restricted):
+        blended = down(ball(start) - (self.order - 1) * d)
+        elsewhere, rate = self._part(blended, up(ball(end) + d))
+        if elsewhere < 1:
+            inside = free if rate is None else top_renyi(rate * d / 2, self.order)
+            best = smallest(best, inside + elsewhere.log1p() * self.order / (self.order - 1))
+        if isinstance(self.family, Restricted) and not elsewhere.is_zero():
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
                 best = smallest(best, free - kept.log() * self.order / (self.order - 1))
@@ -241,6 +275,18 @@ def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:
     step = cuts[1] - cuts[0]
     regular = all(Fraction(b) - Fraction(a) == Fraction(step) for a, b in itertools.pairwise(cuts))
     return step if regular else None
+
+
+def _lonely_places(noise: Noise, shape: Shape) -> list[float]:
+    """For Gaussian noise: places beyond the reach of an end of a wide span or gap, and points far from each other."""
+    reach = _REACH * noise.scale
+    if len(shape.spans) > _GAPS or len(shape.points) > 4 * _GAPS:
+        return []
+    ends = [end for pair in shape.spans for end in pair]
+    around = [-math.inf, *ends, math.inf]
+    found = [a + reach for a, b in itertools.pairwise(around) if math.isfinite(a) and b - a > reach]
+    found += [b - reach for a, b in itertools.pairwise(around) if math.isfinite(b) and b - a > reach]
+    return [*found, *(b for a, b in itertools.pairwise(shape.points) if b - a > reach)]
 
 
 def _ends(noise: Noise, shape: Shape) -> list[float]:

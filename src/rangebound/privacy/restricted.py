@@ -11,7 +11,7 @@ from flint import arb
 from rangebound.ball import Ball, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.noise.exact import exact
+from rangebound.noise.exact import INFINITY, exact
 from rangebound.privacy.pieces import finite_end, near_pair, score_moments, shifted, up_to
 
 _ZERO: Any = ball(0.0)
@@ -26,6 +26,7 @@ class Restricted:
     def __init__(self, noise: Noise, shape: Shape) -> None:
         self.noise = exact(noise)
         self.spans: Spans = [(finite_end(a), finite_end(b)) for a, b in shape.spans]
+        self._masses: dict[float, list[Ball]] = {}
 
     def kept(self, p: Any) -> Any:
         """Z(p): the mass of the support."""
@@ -136,17 +137,39 @@ class Restricted:
         return second / total - mean * mean
 
     def kept_at_least(self, start: float, end: float) -> Ball:
-        """A lower bound on Z over the positions [start, end] from single spans, each log-concave in the position."""
-        best = ball(0.0)
-        for lower, upper in self.spans:
-            ends = []
-            for at, open_end in ((start, lower), (end, upper)):
-                if math.isinf(at):
-                    ends.append(ball(1.0 if open_end is None else 0.0))
-                else:
-                    ends.append(self.noise.mass(shifted(lower, ball(at)), shifted(upper, ball(at))))
-            best = largest(best, smallest(*ends))
-        return best.lower()
+        """A lower bound on Z over the positions [start, end]: the mass of each span is log-concave in the position."""
+        ends = zip(self._masses_at(start), self._masses_at(end), strict=True)
+        return sum((smallest(*each) for each in ends), ball(0.0)).lower()
+
+    def elsewhere(self, start: float, end: float) -> tuple[Ball, Ball | None]:
+        """The most mass outside the span that matters, in units of the mass inside, over the positions [start, end].
+
+        The mass of a span on the right, relative to one on the left, rises with the position. Also the width of what
+        matters, None for a whole span.
+        """
+        if len(self.spans) == 1:
+            return ball(0.0), None
+        before, after = self._masses_at(start), self._masses_at(end)
+        last, best = len(self.spans) - 1, INFINITY
+        for k, (one, other) in enumerate(zip(before, after, strict=True)):
+            if (k > 0 and not one > 0) or (k < last and not other > 0) or not (k > 0 or k < last):
+                continue
+            left = sum(before[:k], ball(0.0)) / one if k else ball(0.0)
+            right = sum(after[k + 1 :], ball(0.0)) / other if k < last else ball(0.0)
+            best = smallest(best, left + right)
+        return best, None
+
+    def _masses_at(self, at: float) -> list[Ball]:
+        """The mass of each span at a position; at an infinite one, of an endless span all and of the others nothing."""
+        known = self._masses.get(at)
+        if known is None:
+            if math.isinf(at):
+                known = [ball(float((a if at < 0.0 else b) is None)) for a, b in self.spans]
+            else:
+                p = ball(at)
+                known = [self.noise.mass(shifted(a, p), shifted(b, p)) for a, b in self.spans]
+            self._masses[at] = known
+        return known
 
     def edges(self) -> tuple[Ball | None, Ball | None]:
         """The outer ends of the support."""

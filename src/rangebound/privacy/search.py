@@ -47,7 +47,10 @@ class Objective(Protocol):
         """
 
     def kinks(self, line: Line) -> list[float]:
-        """Positions where a branch may not be smooth, each rounded both ways: cells are cut there first."""
+        """Positions where a branch may not be smooth, each rounded both ways."""
+
+    def cuts(self, line: Line) -> list[float]:
+        """Where cells are cut first: the kinks, and places from which on a ceiling is sharp."""
 
     def seeds(self, line: Line) -> list[float]:
         """Positions to look at first, because the worst may be there."""
@@ -237,7 +240,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         heapq.heappush(queue, (-cell.upper, count, cell))
 
     for number, (objective, line) in enumerate(tasks):
-        inner = {x for x in objective.kinks(line) if line.start < x < line.end}
+        inner = {x for x in objective.cuts(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
             add(number, start, end)
     while True:
