@@ -13,9 +13,42 @@ from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.noise.exact import INFINITY, exact
 from rangebound.privacy.pieces import finite_end, near_pair, score_moments, shifted, up_to
+from rangebound.privacy.tilted import Tilted
 
 _ZERO: Any = ball(0.0)
+_NARROW, _FAR = 3.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
 Spans = list[tuple[Any, Any]]  # ends as balls or series, None where infinite
+
+
+class Plain:
+    """Integrals of the noise over spans, by the offsets of their ends from the location."""
+
+    def __init__(self, noise: Any, gaussian: bool) -> None:
+        self._noise, self._gaussian = noise, gaussian
+
+    def mass(self, spans: Spans, p: Any) -> Any:
+        """The probability of the spans."""
+        total: Any = ball(0.0)
+        for lower, upper in spans:
+            total = total + self._noise.mass(shifted(lower, p), shifted(upper, p))
+        return total
+
+    def slope(self, spans: Spans, p: Any) -> Any:
+        """d/dp of the logarithm of the mass with all ends held; unknown where the mass may be 0."""
+        total, first, _ = self.scores(spans, p)
+        return first / total if value_of(total) > 0 else arb.nan()
+
+    def threshold(self, p: Any, d: Ball, level: Any) -> Any:
+        """Where the log-ratio of the noise about p and p + d is `level`."""
+        return self._noise.free_threshold(p, d, level)
+
+    def scores(self, spans: Spans, p: Any) -> tuple[Any, Any, Any]:
+        """Integrals of the density, of score times density and of score^2 times density."""
+        sums: tuple[Any, Any, Any] = (ball(0.0),) * 3
+        for lower, upper in spans:
+            parts = score_moments(self._noise, self._gaussian, shifted(lower, p), shifted(upper, p))
+            sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
+        return sums
 
 
 class Restricted:
@@ -27,22 +60,34 @@ class Restricted:
         self.noise = exact(noise)
         self.spans: Spans = [(finite_end(a), finite_end(b)) for a, b in shape.spans]
         self._masses: dict[float, list[Ball]] = {}
-
-    def kept(self, p: Any) -> Any:
-        """Z(p): the mass of the support."""
-        return self._mass(self.spans, p)
+        self._plain = Plain(self.noise, self.gaussian)
+        low, high = self.edges()
+        self._tilted = [
+            None if end is None else Tilted(self.noise.scale, end, from_below=below)
+            for end, below in ((low, True), (high, False))
+        ]
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
-        zp, zq = self.kept(p), self.kept(p + d)
+        view = self._view(p)
+        zp, zq = view.mass(self.spans, p), view.mass(self.spans, p + d)
         if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything, or a place too far out
             return dict.fromkeys(only or (0,), arb.nan())
-        change = self._close_change(p, d)
-        if change is None:
-            change = zq.log() - zp.log()
+        change = self._change(view, p, d, zp, zq)
         level = epsilon - change
         if is_taylor(level) and not p[0].is_exact():
-            level = tightened(level, lambda at: epsilon - self.change(at, d), p[0])
+            level = tightened(level, lambda at: epsilon - self._change(view, at, d), p[0])
+
+        def of(event: Spans) -> Any:
+            """P(A) - e^epsilon Q(A), where the two nearly agree from the slope of log Q(A) in the location."""
+            below = view.mass(event, p)
+            if near_pair(p, d) and value_of(below) > 0:
+                slope = view.slope(event, p + up_to(d))
+                if value_of(slope).is_finite():
+                    return below / zp * -expm1(epsilon + d * slope - change)
+            return below / zp - view.mass(event, p + d) * epsilon.exp() / zq
+
+        t = view.threshold(p, d, level)
         if is_taylor(p) and self._smooth_loss():
             # The loss is monotone in the position. Where it is below epsilon all over the cell, nothing is given away;
             # where it is above, the threshold lies inside, and without a clip the series has no kink.
@@ -50,15 +95,28 @@ class Restricted:
             if low <= epsilon and high <= epsilon:
                 return {0: _ZERO}
             if low >= epsilon and high >= epsilon:
-                event = [(self.spans[0][0], self.noise.free_threshold(p, d, level))]
-                return {0: self._stick(event, p, d, zp, zq, epsilon, change)}
-        t = self.noise.free_threshold(p, d, level)
+                return {0: of([(self.spans[0][0], t)])}
         if is_taylor(p) and len(self.spans) > 1:
-            events = {name: self._event(name, t) for name in only or self._candidates(value_of(t))}
-            return {name: self._stick(event, p, d, zp, zq, epsilon, change) for name, event in events.items()} or {
-                0: _ZERO
-            }
-        return {0: self._stick(self._up_to(t), p, d, zp, zq, epsilon, change)}
+            return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: _ZERO}
+        return {0: of(self._up_to(t))}
+
+    def _view(self, p: Any) -> Tilted | Plain:
+        """The form in which series about p are sharp: offsets from p, or tilted weights.
+
+        Offsets do not change where a pair moves along the inside of a support. Seen from outside, or across a support
+        that is narrow against the noise, the weights change less.
+        """
+        low, high = self.edges()
+        here, (from_low, from_high) = value_of(p).mid(), self._tilted
+        if not is_taylor(p) or (low is None and high is None):
+            return self._plain
+        left = None if low is None else (low - here) / self.noise.scale
+        right = None if high is None else (here - high) / self.noise.scale
+        if left is not None and (left > _FAR or (right is not None and -_NARROW < left + right and left > right)):
+            return from_low
+        if right is not None and (right > _FAR or (left is not None and -_NARROW < left + right)):
+            return from_high
+        return self._plain
 
     def _candidates(self, t: Ball) -> list[int]:
         """Where the threshold may be: 2k for in span k, 2k + 1 for in the gap after it."""
@@ -76,29 +134,23 @@ class Restricted:
         k, gap = divmod(name, 2)
         return [*self.spans[:k], self.spans[k] if gap else (self.spans[k][0], t)]
 
-    def _stick(self, event: Spans, p: Any, d: Ball, zp: Any, zq: Any, epsilon: Ball, change: Any) -> Any:
-        """P(A) - e^epsilon Q(A), where the two nearly agree from the slope of log Q(A) in the location."""
-        below = self._mass(event, p)
-        if near_pair(p, d) and value_of(below) > 0:
-            total, first, _ = self._scores(p + up_to(d), event)
-            if value_of(total) > 0:
-                return below / zp * -expm1(epsilon + d * first / total - change)
-        return below / zp - self._mass(event, p + d) * epsilon.exp() / zq
-
     def change(self, p: Any, d: Ball) -> Any:
         """log Z(p+d) - log Z(p)."""
-        change = self._close_change(p, d)
-        return self.kept(p + d).log() - self.kept(p).log() if change is None else change
+        return self._change(self._plain, p, d)
 
-    def _close_change(self, p: Any, d: Ball) -> Any:
-        """The same for a pair much closer than the cell is wide, by the mean value theorem; else None.
+    def _change(self, view: Any, p: Any, d: Ball, zp: Any = None, zq: Any = None) -> Any:
+        """The same without what all weights of a view share.
 
-        The coefficients of its series are integrals over s in [0, d] of those of the score of Z about p + s.
+        For a pair much closer than the cell is wide by the mean value theorem: the coefficients of the series are
+        integrals over s in [0, d] of those of the slope about p + s.
         """
-        if not near_pair(p, d):
-            return None
-        total, first, _ = self._scores(p + up_to(d))
-        return d * first / total if value_of(total) > 0 else None
+        if near_pair(p, d):
+            slope = view.slope(self.spans, p + up_to(d))
+            if value_of(slope).is_finite():
+                return d * slope
+        if zp is None or zq is None:
+            zp, zq = view.mass(self.spans, p), view.mass(self.spans, p + d)
+        return zq.log() - zp.log()
 
     def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
         """Whether the loss passes epsilon between two positions, where it is monotone."""
@@ -121,18 +173,40 @@ class Restricted:
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""
+        if self.gaussian and is_taylor(p):
+            return self._gaussian_renyi(p, d, order)
         total: Any = ball(0.0)
         for lower, upper in self.spans:
             part = self.noise.blend(p, d, order, lower, upper)
             if not value_of(part).is_finite():
                 return part
             total = total + part
-        zp, zq = self.kept(p), self.kept(p + d)
+        zp, zq = self._plain.mass(self.spans, p), self._plain.mass(self.spans, p + d)
         return (total.log() - zp.log() * order) / (order - 1) + zq.log()
+
+    def _gaussian_renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+        """The same as order d^2/(2 s^2) plus a weighted sum of log Z at three places, each in the form that suits it.
+
+        A tilted mass lacks the factor e^{-(at-c)^2/(2 s^2)}. The weights add up to zero, and so do the squares of p.
+        """
+        variance = self.noise.scale * self.noise.scale
+        total: Any = order * d * d / (2 * variance)
+        square, linear, rest = ball(0.0), ball(0.0), ball(0.0)
+        for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
+            view = self._view(p + offset)
+            kept = view.mass(self.spans, p + offset)
+            if not value_of(kept) > 0:
+                return arb.nan()
+            total = total + kept.log() * weight / (order - 1)
+            if view is not self._plain:
+                away = offset - view.centre
+                square, linear, rest = square + weight, linear + weight * away, rest + weight * away * away
+                rest = rest + weight * variance * (2 * arb.pi()).log()
+        return total - ((p * square + 2 * linear) * p + rest) / (2 * variance * (order - 1))
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: the variance of the score d/dq log g(x-q)."""
-        total, first, second = self._scores(p)
+        total, first, second = self._plain.scores(self.spans, p)
         mean = first / total
         return second / total - mean * mean
 
@@ -177,19 +251,18 @@ class Restricted:
 
     def mean(self, p: Ball) -> Ball:
         """Expectation at p, for Gaussian noise."""
-        total, first, _ = self._scores(p)
+        total, first, _ = self._plain.scores(self.spans, p)
         return p + self.noise.scale * self.noise.scale * first / total
 
     def right_of(self, p: Ball) -> Ball:
         """Probability of an output above p at the location p."""
-        kept = self.kept(p)
-        return 1 - self._mass(self._up_to(p), p) / kept
+        return 1 - self._plain.mass(self._up_to(p), p) / self._plain.mass(self.spans, p)
 
     def spread(self, p: Ball, edge: Ball) -> Ball:
         """E (x - edge)^2 at p, for Gaussian noise."""
-        total, first, second = self._scores(p)
-        variance, offset = self.noise.scale * self.noise.scale, edge - p
-        return variance * (second * variance - 2 * offset * first) / total + offset * offset
+        view = Tilted(self.noise.scale, edge, from_below=False)
+        variance = self.noise.scale * self.noise.scale
+        return variance * view.mass(self.spans, p, 2) / view.mass(self.spans, p)
 
     def _up_to(self, t: Any) -> Spans:
         """The support up to t."""
@@ -204,22 +277,9 @@ class Restricted:
             found.append((lower, end))
         return found
 
-    def _mass(self, spans: Spans, p: Any) -> Any:
-        total: Any = ball(0.0)
-        for lower, upper in spans:
-            total = total + self.noise.mass(shifted(lower, p), shifted(upper, p))
-        return total
-
     def _balanced(self, p: Ball, d: Ball) -> bool:
         """Whether the pair lies symmetrically in an interval, so that both keep exactly the same mass."""
         low, high = self.edges()
         if is_taylor(p) or len(self.spans) > 1 or low is None or high is None:
             return False
         return bool((low + high - 2 * p - d).is_zero())
-
-    def _scores(self, p: Any, spans: Spans | None = None) -> tuple[Any, Any, Any]:
-        sums: tuple[Any, Any, Any] = (ball(0.0),) * 3
-        for lower, upper in self.spans if spans is None else spans:
-            parts = score_moments(self.noise, self.gaussian, shifted(lower, p), shifted(upper, p))
-            sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
-        return sums
