@@ -35,7 +35,7 @@ class _Common:
         self._gaussian = isinstance(noise, Gaussian)
         self._laplace = isinstance(noise, Laplace) and shape.normalised
         self._ends = [] if self._gaussian else _ends(noise, shape)
-        self.attained = True
+        self.smooth, self.attained = self._gaussian, True
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
         self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
 

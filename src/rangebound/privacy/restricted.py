@@ -8,47 +8,16 @@ from typing import Any, ClassVar
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, expm1, is_taylor, largest, smallest, tightened, value_of
+from rangebound.ball import Ball, ball, expm1, is_taylor, largest, smallest, taylor, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.noise.exact import INFINITY, exact
-from rangebound.privacy.pieces import finite_end, near_pair, score_moments, shifted, up_to
+from rangebound.privacy.pieces import finite_end, near_pair, shifted, up_to
+from rangebound.privacy.sight import Plain, Sight, Span
 from rangebound.privacy.tilted import Tilted
 
 _ZERO: Any = ball(0.0)
-_NARROW, _FAR = 3.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
-Spans = list[tuple[Any, Any]]  # ends as balls or series, None where infinite
-
-
-class Plain:
-    """Integrals of the noise over spans, by the offsets of their ends from the location."""
-
-    def __init__(self, noise: Any, gaussian: bool) -> None:
-        self._noise, self._gaussian = noise, gaussian
-
-    def mass(self, spans: Spans, p: Any) -> Any:
-        """The probability of the spans."""
-        total: Any = ball(0.0)
-        for lower, upper in spans:
-            total = total + self._noise.mass(shifted(lower, p), shifted(upper, p))
-        return total
-
-    def slope(self, spans: Spans, p: Any) -> Any:
-        """d/dp of the logarithm of the mass with all ends held; unknown where the mass may be 0."""
-        total, first, _ = self.scores(spans, p)
-        return first / total if value_of(total) > 0 else arb.nan()
-
-    def threshold(self, p: Any, d: Ball, level: Any) -> Any:
-        """Where the log-ratio of the noise about p and p + d is `level`."""
-        return self._noise.free_threshold(p, d, level)
-
-    def scores(self, spans: Spans, p: Any) -> tuple[Any, Any, Any]:
-        """Integrals of the density, of score times density and of score^2 times density."""
-        sums: tuple[Any, Any, Any] = (ball(0.0),) * 3
-        for lower, upper in spans:
-            parts = score_moments(self._noise, self._gaussian, shifted(lower, p), shifted(upper, p))
-            sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
-        return sums
+_NARROW, _FAR = 1.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
 
 
 class Restricted:
@@ -58,34 +27,44 @@ class Restricted:
 
     def __init__(self, noise: Noise, shape: Shape) -> None:
         self.noise = exact(noise)
-        self.spans: Spans = [(finite_end(a), finite_end(b)) for a, b in shape.spans]
+        self.spans: list[Span] = [(finite_end(a), finite_end(b)) for a, b in shape.spans]
         self._masses: dict[float, list[Ball]] = {}
-        self._plain = Plain(self.noise, self.gaussian)
+        self._plain = Plain(self.noise, gaussian=self.gaussian)
         low, high = self.edges()
         self._tilted = [
             None if end is None else Tilted(self.noise.scale, end, from_below=below)
             for end, below in ((low, True), (high, False))
         ]
 
+    def kept(self, p: Any) -> Any:
+        """Z(p): the mass of the support."""
+        return Sight(self._plain, p).mass(self.spans)
+
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
         view = self._view(p)
-        zp, zq = view.mass(self.spans, p), view.mass(self.spans, p + d)
-        if not (value_of(zp) > 0 and value_of(zq) > 0):  # a cell too wide to say anything, or a place too far out
-            return dict.fromkeys(only or (0,), arb.nan())
-        change = self._change(view, p, d, zp, zq)
+        right = Sight(view, p + d)
+        between = Sight(view, p + up_to(d)) if near_pair(p, d) else None
+        # From a cell much wider than the pair, all that lies between the two looks like the left one.
+        left = between if between is not None and p[0].rad() > 8 * d else Sight(view, p)
+        zp, change = left.mass(self.spans), self._change(left, right, between, d)
+        if not (value_of(zp) > 0 and value_of(change).is_finite()):
+            return dict.fromkeys(only or (0,), arb.nan())  # a cell too wide to say anything, or a place too far out
         level = epsilon - change
         if is_taylor(level) and not p[0].is_exact():
-            level = tightened(level, lambda at: epsilon - self._change(view, at, d), p[0])
+            level = tightened(
+                level, lambda at: epsilon - self._change(Sight(view, at), Sight(view, at + d), None, d), p[0]
+            )
 
-        def of(event: Spans) -> Any:
+        def of(event: list[Span]) -> Any:
             """P(A) - e^epsilon Q(A), where the two nearly agree from the slope of log Q(A) in the location."""
-            below = view.mass(event, p)
-            if near_pair(p, d) and value_of(below) > 0:
-                slope = view.slope(event, p + up_to(d))
+            below = left.mass(event)
+            if between is not None and value_of(below) > 0:
+                slope = between.slope(event)
                 if value_of(slope).is_finite():
                     return below / zp * -expm1(epsilon + d * slope - change)
-            return below / zp - view.mass(event, p + d) * epsilon.exp() / zq
+            zq = right.mass(self.spans)
+            return below / zp - right.mass(event) * epsilon.exp() / zq if value_of(zq) > 0 else arb.nan()
 
         t = view.threshold(p, d, level)
         if is_taylor(p) and self._smooth_loss():
@@ -129,28 +108,27 @@ class Restricted:
                 found.append(2 * k + 1)
         return found
 
-    def _event(self, name: int, t: Any) -> Spans:
+    def _event(self, name: int, t: Any) -> list[Span]:
         """The support up to the threshold, taken to be where `name` says: smooth, and too large if it is not there."""
         k, gap = divmod(name, 2)
         return [*self.spans[:k], self.spans[k] if gap else (self.spans[k][0], t)]
 
     def change(self, p: Any, d: Ball) -> Any:
         """log Z(p+d) - log Z(p)."""
-        return self._change(self._plain, p, d)
+        between = Sight(self._plain, p + up_to(d)) if near_pair(p, d) else None
+        return self._change(Sight(self._plain, p), Sight(self._plain, p + d), between, d)
 
-    def _change(self, view: Any, p: Any, d: Ball, zp: Any = None, zq: Any = None) -> Any:
+    def _change(self, left: Sight, right: Sight, between: Sight | None, d: Ball) -> Any:
         """The same without what all weights of a view share.
 
         For a pair much closer than the cell is wide by the mean value theorem: the coefficients of the series are
         integrals over s in [0, d] of those of the slope about p + s.
         """
-        if near_pair(p, d):
-            slope = view.slope(self.spans, p + up_to(d))
-            if value_of(slope).is_finite():
-                return d * slope
-        if zp is None or zq is None:
-            zp, zq = view.mass(self.spans, p), view.mass(self.spans, p + d)
-        return zq.log() - zp.log()
+        slope = arb.nan() if between is None else between.slope(self.spans)
+        if value_of(slope).is_finite():
+            return d * slope
+        zp, zq = left.mass(self.spans), right.mass(self.spans)
+        return zq.log() - zp.log() if value_of(zp) > 0 and value_of(zq) > 0 else arb.nan()
 
     def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
         """Whether the loss passes epsilon between two positions, where it is monotone."""
@@ -181,24 +159,33 @@ class Restricted:
             if not value_of(part).is_finite():
                 return part
             total = total + part
-        zp, zq = self._plain.mass(self.spans, p), self._plain.mass(self.spans, p + d)
+        zp, zq = self.kept(p), self.kept(p + d)
         return (total.log() - zp.log() * order) / (order - 1) + zq.log()
 
     def _gaussian_renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """The same as order d^2/(2 s^2) plus a weighted sum of log Z at three places, each in the form that suits it.
 
         A tilted mass lacks the factor e^{-(at-c)^2/(2 s^2)}. The weights add up to zero, and so do the squares of p.
+        Over a cell wider than those places are apart, the divergence is order d^2/2 times a mean of the second
+        derivative of log Z + p^2/(2 s^2) between them, and so is each coefficient of its series.
         """
         variance = self.noise.scale * self.noise.scale
+        reach = ((1 - order) * d).union(d)
+        if reach.rad() < p[0].rad():
+            view = self._view(p)
+            kept = Sight(view, taylor(p[0] + reach, p.prec + 1)).mass(self.spans)
+            if value_of(kept) > 0:
+                bend = kept.log().derivative().derivative()
+                return (bend if isinstance(view, Tilted) else bend + 1 / variance) * (order * d * d / 2)
         total: Any = order * d * d / (2 * variance)
         square, linear, rest = ball(0.0), ball(0.0), ball(0.0)
         for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
             view = self._view(p + offset)
-            kept = view.mass(self.spans, p + offset)
+            kept = Sight(view, p + offset).mass(self.spans)
             if not value_of(kept) > 0:
                 return arb.nan()
             total = total + kept.log() * weight / (order - 1)
-            if view is not self._plain:
+            if isinstance(view, Tilted):
                 away = offset - view.centre
                 square, linear, rest = square + weight, linear + weight * away, rest + weight * away * away
                 rest = rest + weight * variance * (2 * arb.pi()).log()
@@ -256,17 +243,18 @@ class Restricted:
 
     def right_of(self, p: Ball) -> Ball:
         """Probability of an output above p at the location p."""
-        return 1 - self._plain.mass(self._up_to(p), p) / self._plain.mass(self.spans, p)
+        here = Sight(self._plain, p)
+        return 1 - here.mass(self._up_to(p)) / here.mass(self.spans)
 
     def spread(self, p: Ball, edge: Ball) -> Ball:
         """E (x - edge)^2 at p, for Gaussian noise."""
-        view = Tilted(self.noise.scale, edge, from_below=False)
-        variance = self.noise.scale * self.noise.scale
-        return variance * view.mass(self.spans, p, 2) / view.mass(self.spans, p)
+        view, zero = Tilted(self.noise.scale, edge, from_below=False), ball(0.0)
+        total, second = (sum((view.mass(span, p, power) for span in self.spans), zero) for power in (0, 2))
+        return self.noise.scale * self.noise.scale * second / total
 
-    def _up_to(self, t: Any) -> Spans:
+    def _up_to(self, t: Any) -> list[Span]:
         """The support up to t."""
-        found: Spans = []
+        found: list[Span] = []
         for lower, upper in self.spans:
             end: Any = upper
             if lower is not None and value_of(t) <= lower:

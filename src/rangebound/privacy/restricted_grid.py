@@ -10,7 +10,7 @@ from typing import Any
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, down, expm1, is_taylor, tightened, up, value_of
+from rangebound.ball import Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.noise.exact import INFINITY, exact
@@ -100,8 +100,16 @@ class RestrictedGrid:
         return sums.log_ratio(self.points[0], d) + sums.total(p + d).log() - sums.total(p).log()
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
-        """Renyi divergence of P from Q of an order above 1: the same sums about a third place."""
+        """Renyi divergence of P from Q of an order above 1: the same sums about a third place.
+
+        Over a cell wider than the places are apart from a mean of the second derivative, as for spans.
+        """
         sums = GaussianSums(self.points, self.noise, p)
+        reach = ((1 - order) * d).union(d)
+        if is_taylor(p) and reach.rad() < p[0].rad():
+            total = sums.total(taylor(p[0] + reach, p.prec + 1))
+            if value_of(total) > 0:
+                return total.log().derivative().derivative() * (order * d * d / 2)
         blend = sums.total(p + (1 - order) * d)
         return (blend.log() - sums.total(p).log() * order) / (order - 1) + sums.total(p + d).log()
 

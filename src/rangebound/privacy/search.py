@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up, value_of
+from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
 from rangebound.privacy.positions import Line
 
 CELLS, DECIDING = 8_000, 1_000
@@ -35,6 +35,7 @@ LOW, HIGH, EASY = 5, 16, 150
 class Objective(Protocol):
     """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
 
+    smooth: bool  # whether no branch has a kink
     attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong
 
     def value(self, p: Ball, d: Ball) -> Ball:
@@ -132,7 +133,13 @@ def bound(
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
-    upper = min(upper, max(_by_taylor(objective, start, end, d, at, seen, order), 0.0))
+    middle = None if objective.smooth else inside(start, end)
+    by_taylor = _by_taylor(objective, start, end, middle or span(start, end), d, at, seen, order)
+    if middle is not None:  # what it leaves out at either end, which may be a kink, is narrow enough for wider pairs
+        low, high = up(middle.lower()), down(middle.upper())
+        for first, last in ((start, low), (high, end)):
+            by_taylor = max(by_taylor, up(objective.value(ball(first), d + (ball(last) - ball(first)))))
+    upper = min(upper, max(by_taylor, 0.0))
     if upper <= enough:
         return upper
     if math.isinf(upper):
@@ -141,10 +148,17 @@ def bound(
 
 
 def _by_taylor(
-    objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball], seen: See, order: int
+    objective: Objective,
+    start: float,
+    end: float,
+    cell: Ball,
+    d: Ball,
+    at: Callable[[float], Ball],
+    seen: See,
+    order: int,
 ) -> float:
-    """The bound from Taylor series about the middle, with remainders from the series about the whole cell."""
-    wide = objective.branches(taylor(span(start, end), order), d)
+    """The bound over `cell` from Taylor series about the middle, with remainders from the series about the cell."""
+    wide = objective.branches(taylor(cell, order), d)
     middle = _middle(start, end)
     near = objective.branches(taylor(ball(middle), order), d, wide)
     if objective.attained:

@@ -15,8 +15,9 @@ from typing import Any
 from flint import arb, arb_series, ctx
 
 from rangebound.ball import PRECISIONS, Ball, ball, hull, is_taylor, precision, value_of
+from rangebound.privacy.sight import Span
 
-Spans = list[tuple[Any, Any]]
+_COMMON = 5  # order of the series that are asked for most often
 
 
 class Tilted:
@@ -25,35 +26,30 @@ class Tilted:
     def __init__(self, scale: Ball, centre: Ball, *, from_below: bool) -> None:
         self.scale, self.centre, self._from_below = scale, centre, from_below
         self._known: dict[Any, list[Ball]] = {}
+        self._scales: list[Ball] = []
 
-    def mass(self, spans: Spans, p: Any, power: int = 0) -> Any:
-        """The integral of y^power times the weight; the upper end of a span may be a series in p."""
+    def mass(self, span: Span, p: Any, power: int = 0) -> Any:
+        """The integral of y^power times the weight; the upper end may be a series in p."""
         order = p.prec - 1 if is_taylor(p) else 0
-        total = [ball(0.0)] * (order + 1)
-        if not all(upper is None or value_of(upper).is_finite() for _, upper in spans):
+        lower, upper = span
+        if upper is not None and not value_of(upper).is_finite():
             return arb.nan()
-        for lower, upper in spans:
-            for start, ends in self._parts(lower, None if upper is None else value_of(upper)):
-                corners = [
-                    self._moments(start, end, place, power + order)[power:]
-                    for end in ends
-                    for place in _ends(value_of(p))
-                ]
-                total = [before + hull(each) for before, each in zip(total, zip(*corners, strict=True), strict=True)]
+        total = [ball(0.0)] * (order + 1)
+        for start, ends in self._parts(lower, None if upper is None else value_of(upper)):
+            corners = [
+                self._moments(start, end, place, order)[power : power + order + 1]
+                for end, place in self._corners(start, ends, value_of(p))
+            ]
+            total = [before + hull(each) for before, each in zip(total, zip(*corners, strict=True), strict=True)]
         if not is_taylor(p):
             return total[0]
-        series = arb_series(
-            [each / (math.factorial(k) * self.scale**k) for k, each in enumerate(total)], prec=order + 1
-        )
-        for _, upper in spans:
-            if is_taylor(upper):
-                series = series + self._motion(upper, p, power)
-        return series
+        coefficients = [each * factor for each, factor in zip(total, self._factors(order), strict=True)]
+        series = arb_series(coefficients, prec=order + 1)
+        return series + self._motion(upper, p, power) if is_taylor(upper) else series
 
-    def slope(self, spans: Spans, p: Any) -> Any:
-        """d/dp of the logarithm of the mass with all ends held; unknown where the mass may be 0."""
-        total = self.mass(spans, p)
-        return self.mass(spans, p, 1) / (total * self.scale) if value_of(total) > 0 else arb.nan()
+    def pull(self, span: Span, p: Any) -> Any:
+        """The derivative of the mass in p with the ends held."""
+        return self.mass(span, p, 1) / self.scale
 
     def threshold(self, p: Any, d: Ball, level: Any) -> Any:
         """Where the log-ratio of the weights of p and p + d is `level`."""
@@ -71,6 +67,22 @@ class Tilted:
         if all(x == self.centre for x in beyond):
             return [(lower, ends)]
         return [(lower, inside), (self.centre, beyond)]
+
+    def _corners(self, start: Any, ends: list[Any], p: Ball) -> list[tuple[Any, Ball]]:
+        """The corners of the rectangle of ends and places between which all moments lie."""
+        places = _ends(p)
+        if len(ends) == len(places) == 2 and start is not None and (ends[0] >= start or ends[1] <= start):
+            # A longer stretch has larger moments, and so has one seen from where its weights are larger.
+            longer, shorter = ends if ends[1] <= start else ends[::-1]
+            nearer, farther = places if longer < self.centre or start < self.centre else places[::-1]
+            return [(longer, nearer), (shorter, farther)]
+        return [(end, place) for end in ends for place in places]
+
+    def _factors(self, order: int) -> list[Ball]:
+        """1/(k! s^k)."""
+        if len(self._scales) <= order:
+            self._scales = [1 / (math.factorial(k) * self.scale**k) for k in range(order + 1)]
+        return self._scales[: order + 1]
 
     def _motion(self, upper: Any, p: Any, power: int) -> Any:
         """What the motion of an upper end adds: the integral from where it is to where it goes, power 0 or 1.
@@ -93,21 +105,21 @@ class Tilted:
         weight = (y * (theta - y / 2)).exp()
         return weight * (y * first + second if power else first)
 
-    def _moments(self, lower: Any, upper: Any, place: Ball, count: int) -> list[Ball]:
-        """Integrals of y^k times the weight from `lower` to `upper`, seen from an exact place, for k up to `count`.
+    def _moments(self, lower: Any, upper: Any, place: Ball, order: int) -> list[Ball]:
+        """Integrals of y^k times the weight from `lower` to `upper`, seen from an exact place, for k up to order + 2.
 
         By parts: M_k = (k-1) M_{k-2} + theta M_{k-1} - [y^{k-1} weight]. Each step loses digits where the stretch is
         short or far away; as everything is exact here, enough of them can be had.
         """
-        key = tuple(None if x is None else x.man_exp() for x in (lower, upper, place)), count
+        key = tuple(None if x is None else x.man_exp() for x in (lower, upper, place))
         known = self._known.get(key)
-        if known is None:
+        if known is None or len(known) < order + 3:
             width = 1.0 if lower is None or upper is None else abs(float(((upper - lower) / self.scale).mid()))
             rate = abs(float(((place - self.centre) / self.scale).mid())) + (1.0 / width if width > 1e-300 else 0.0)
+            count = max(order, _COMMON) + 2
             lost = 2 * (count + 1) * math.ceil(math.log2(2.0 + rate))
             with precision(min(ctx.prec + lost, PRECISIONS[-1])):
-                known = self._by_parts(lower, upper, place, count)
-            self._known[key] = known
+                known = self._known[key] = self._by_parts(lower, upper, place, count)
         return known
 
     def _by_parts(self, lower: Any, upper: Any, place: Ball, count: int) -> list[Ball]:
