@@ -14,13 +14,14 @@ from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
-from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_odds, top_stick
+from rangebound.privacy.laplace_pair import top_loss, top_odds, top_renyi, top_stick
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Task, enclose
 
 _GAPS = 64  # that are looked into first
 _REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
 _LONG = 12  # cells from which a grid is worth comparing with an endless one
+_WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
 
@@ -37,6 +38,8 @@ class _Common:
         self._ends = [] if self._gaussian else _ends(noise, shape)
         self.smooth, self.attained = self._gaussian, True
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
+        ends = [end for end in {*shape.ends, *(x for cell in shape.cells for x in cell)} if math.isfinite(end)]
+        self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
         self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
 
     def step(self) -> float:
@@ -64,8 +67,8 @@ class _Common:
         return [*self.kinks(line), *self._cuts]
 
     def seeds(self, line: Line) -> list[float]:
-        """Positions that may be the worst."""
-        return []
+        """Positions that may be the worst: first of all the middle of the support."""
+        return [] if self._centre is None else [self._centre - 0.5 * (line.far - line.near)]
 
     def _part(self, start: float, end: float) -> tuple[Ball, Ball | None]:
         """What can be told of a Gaussian law from the part of its support that matters seen from [start, end].
@@ -155,7 +158,7 @@ class Delta(_Common):
     def seeds(self, line: Line) -> list[float]:
         """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
         scale, d = self.family.noise.scale, line.d
-        found = []
+        found = super().seeds(line)
         for low, high in itertools.islice(itertools.pairwise(self._gaps), _GAPS):
             middle = 0.5 * low + 0.5 * high - 0.5 * (line.far - line.near)
             if not line.start <= middle <= line.end or (self._laplace and middle < low):
@@ -190,11 +193,16 @@ class Renyi(_Common):
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.renyi(p, d, self.order)
 
+    def seeds(self, line: Line) -> list[float]:
+        """Also where Gaussian laws of a large order blend in the middle of the support."""
+        found = super().seeds(line)
+        return [*found, *(x + (up(self.order) - 1.0) * (line.far - line.near) for x in found if self._gaussian)]
+
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Maps are post-processing of the unbounded noise; truncation adds at most order/(order-1) log 1/Z."""
         free = self.free.renyi(ball(0.0), d, self.order)
         if isinstance(self.family, Mapped):
-            best = smallest(free, self._top(d, free))
+            best = self._top(start, end, d, free)
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
                 best = smallest(best, self.family.renyi_left(ball(end), d, self.order))
@@ -216,25 +224,50 @@ class Renyi(_Common):
             best = tail if tail.is_finite() and not tail > best else best
         return best
 
-    def _top(self, d: Ball, free: Ball) -> Ball:
+    def _top(self, start: float, end: float, d: Ball, free: Ball) -> Ball:
         """For rounding to a long regular grid: the supremum over one step of the endless grid, of which it is a part.
 
-        Rounding to the endless grid and collecting what lies beyond the ends is rounding to the grid itself.
+        Rounding to the endless grid and collecting what lies beyond the ends is rounding to the grid itself. Noise cut
+        at a limit lacks a mass t on either side: an end of the grid adds at most (1 - t/Q)^(1-order) times as much,
+        with Q what it collects without the cut, and all is divided by 1 - 2t.
         """
-        step = _regular_step(self._cells)
-        if step is None or len(self._cells) < _LONG:
-            return free
+        limited = isinstance(self._noise, TruncatedLaplacian)
+        whole = self._noise.untruncated if isinstance(self._noise, TruncatedLaplacian) else self._noise
         key = str(d)
         if key not in self._tops:
-            reach = 12.0 * self._noise.scale + up(abs(self.order) * d)
-            count = math.ceil(reach / step)
-            if 2 * count > len(self._cells):
-                return free
-            cuts = [step * k for k in range(-count, count + 1)]
-            cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
-            period = _Endless(self._noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
-            self._tops[key] = ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
-        return self._tops[key]
+            self._tops[key] = self._endless(whole, d)
+        top = self._tops[key]
+        if not limited or not top.is_finite():
+            return smallest(free, top)
+        if math.isinf(start) or math.isinf(end):
+            return free
+        exact, cuts = self.family.noise.whole, self.family.cuts
+        cut = exact.cdf(-self.family.noise.limit)
+        lowest = exact.cdf(ball(cuts[0][0]) - ball(end) - d)
+        highest = exact.sf(ball(cuts[-1][1]) - ball(start) - d)
+        lacking = cut / smallest(lowest, highest)
+        if not lacking < 1:
+            return free
+        return smallest(free, top - (1 - lacking).log() - (1 - 2 * cut).log() / (self.order - 1))
+
+    def _endless(self, noise: Noise, d: Ball) -> Ball:
+        """The supremum on the endless grid; `inf` where it is not worth its cost."""
+        step = _regular_step(self._cells)
+        if step is None or len(self._cells) < _LONG:
+            return INFINITY
+        if isinstance(noise, Gaussian):  # all that counts is around where the two densities blend
+            centre = down((1 - self.order) * d)
+            low, high = centre - _WINDOW * noise.scale, centre + _WINDOW * noise.scale
+        else:  # outside the pair the ratio is constant
+            low, high = -step, up(d) + step
+        first, last = math.floor(low / step) - 1, math.ceil(high / step) + 2
+        cuts = [step * k for k in range(first, last + 1)]
+        exact = all(Fraction(cut) == Fraction(step) * k for k, cut in enumerate(cuts, start=first))
+        if not exact or len(cuts) > 4 * len(self._cells):
+            return INFINITY
+        cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
+        period = _Endless(noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
+        return ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
 
 
 class _Endless(_Common):

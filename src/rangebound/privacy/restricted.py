@@ -85,15 +85,14 @@ class Restricted:
         Offsets do not change where a pair moves along the inside of a support. Seen from outside, or across a support
         that is narrow against the noise, the weights change less.
         """
-        low, high = self.edges()
-        here, (from_low, from_high) = value_of(p).mid(), self._tilted
-        if not is_taylor(p) or (low is None and high is None):
-            return self._plain
-        left = None if low is None else (low - here) / self.noise.scale
-        right = None if high is None else (here - high) / self.noise.scale
-        if left is not None and (left > _FAR or (right is not None and -_NARROW < left + right and left > right)):
+        (low, from_low), (high, from_high) = zip(self.edges(), self._tilted, strict=True)
+        here, scale = value_of(p).mid(), self.noise.scale
+        left = -INFINITY if low is None else (low - here) / scale  # how far outside on either side, or less than 0
+        right = -INFINITY if high is None else (here - high) / scale
+        narrow = left + right > -_NARROW
+        if is_taylor(p) and from_low is not None and (left > _FAR or (narrow and left > right)):
             return from_low
-        if right is not None and (right > _FAR or (left is not None and -_NARROW < left + right)):
+        if is_taylor(p) and from_high is not None and (right > _FAR or narrow):
             return from_high
         return self._plain
 

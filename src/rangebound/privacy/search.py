@@ -22,7 +22,7 @@ from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, 
 from rangebound.privacy.positions import Line
 
 CELLS, DECIDING = 8_000, 1_000
-KINKS = 32  # that are looked at before the search
+KINKS, SEEDS = 32, 2  # that are looked at before the search, and climbed from on an endless line
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
@@ -133,12 +133,14 @@ def bound(
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
-    middle = None if objective.smooth else inside(start, end)
-    by_taylor = _by_taylor(objective, start, end, middle or span(start, end), d, at, seen, order)
-    if middle is not None:  # what it leaves out at either end, which may be a kink, is narrow enough for wider pairs
-        low, high = up(middle.lower()), down(middle.upper())
-        for first, last in ((start, low), (high, end)):
-            by_taylor = max(by_taylor, up(objective.value(ball(first), d + (ball(last) - ball(first)))))
+    core = None if objective.smooth else inside(start, end)
+    by_taylor = _by_taylor(objective, start, end, span(start, end) if core is None else core, d, at, seen, order)
+    if core is not None:  # the slivers left out at the ends, one of which may be a kink
+        for first, last in ((start, up(core.lower())), (down(core.upper()), end)):
+            sliver = up(objective.value(ball(first), d + (ball(last) - ball(first))))
+            if sliver > enough:
+                sliver = min(sliver, _by_taylor(objective, first, last, span(first, last), d, at, seen, 2))
+            by_taylor = max(by_taylor, sliver)
     upper = min(upper, max(by_taylor, 0.0))
     if upper <= enough:
         return upper
@@ -216,7 +218,9 @@ def look(tasks: Sequence[Task]) -> Best:
         inner = [
             x for x in (*task.objective.kinks(line)[:KINKS], *task.objective.seeds(line)) if line.start < x < line.end
         ]
-        if math.isfinite(line.start) and line.start < line.end < math.inf:
+        if math.isinf(line.start) or math.isinf(line.end):
+            inner += [climb(task, x) for x in task.objective.seeds(line)[:SEEDS] if line.start < x < line.end]
+        elif line.start < line.end:
             inner.append(climb(task, _middle(line.start, line.end)))
         for position in sorted({x for x in (line.start, line.end, *inner) if math.isfinite(x)}):
             best.see(number, position, task.objective.value(ball(position), line.d))
@@ -234,13 +238,14 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     """
     best = look(tasks)
     size = max(2, *(task.objective.size() for task in tasks))
+    patience = max(2 * PATIENCE // size, 2 * PATIENCE // 10)
     queue: list[tuple[float, int, Cell]] = []
     count = 0
 
     def enough() -> float:
         if target is not None:
             return target
-        return max(best.value * (1.0 + (TOLERANCE if count < PATIENCE else LOOSE)), FLOOR)
+        return max(best.value * (1.0 + (TOLERANCE if count < patience else LOOSE)), FLOOR)
 
     def add(task: int, start: float, end: float) -> None:
         nonlocal count
