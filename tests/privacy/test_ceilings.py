@@ -96,7 +96,7 @@ ROUNDED = [
 
 
 @pytest.mark.parametrize("noise", ROUNDED, ids=str)
-@pytest.mark.parametrize("order", [1.5, 12.0])
+@pytest.mark.parametrize("order", [12.0])
 def test_the_endless_grid_bounds_every_position(noise: Any, order: float) -> None:
     m = rb.Mechanism(
         noise=noise,
@@ -104,7 +104,7 @@ def test_the_endless_grid_bounds_every_position(noise: Any, order: float) -> Non
         support=rb.Grid(step=0.5, within=rb.Interval(0, 10)),
         bounding=rb.QUANTIZE,
     )
-    p = np.linspace(0.0, 9.0, 1201)
+    p = np.linspace(0.0, 9.0, 2401)
     values = renyi_formula(m.noise, m.shape, p, p + 1.0, order)
     with precision(128):
         objective = Renyi(m.noise, m.shape, order)

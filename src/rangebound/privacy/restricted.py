@@ -247,7 +247,8 @@ class Restricted:
 
     def spread(self, p: Ball, edge: Ball) -> Ball:
         """E (x - edge)^2 at p, for Gaussian noise."""
-        view, zero = Tilted(self.noise.scale, edge, from_below=False), ball(0.0)
+        lowest, zero = self.spans[0][0], ball(0.0)
+        view = Tilted(self.noise.scale, edge, from_below=lowest is not None and bool(edge == lowest))
         total, second = (sum((view.mass(span, p, power) for span in self.spans), zero) for power in (0, 2))
         return self.noise.scale * self.noise.scale * second / total
 

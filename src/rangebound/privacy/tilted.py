@@ -18,6 +18,7 @@ from rangebound.ball import PRECISIONS, Ball, ball, hull, is_taylor, precision, 
 from rangebound.privacy.sight import Span
 
 _COMMON = 5  # order of the series that are asked for most often
+_KEPT = 4096  # stretches whose moments are remembered
 
 
 class Tilted:
@@ -118,6 +119,8 @@ class Tilted:
             rate = abs(float(((place - self.centre) / self.scale).mid())) + (1.0 / width if width > 1e-300 else 0.0)
             count = max(order, _COMMON) + 2
             lost = 2 * (count + 1) * math.ceil(math.log2(2.0 + rate))
+            if len(self._known) >= _KEPT:
+                self._known.clear()
             with precision(min(ctx.prec + lost, PRECISIONS[-1])):
                 known = self._known[key] = self._by_parts(lower, upper, place, count)
         return known
