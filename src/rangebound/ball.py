@@ -42,6 +42,17 @@ def span(lower: float, upper: float) -> Ball:
     return arb(lower).union(arb(upper))
 
 
+def inside(lower: float, upper: float) -> Ball | None:
+    """A ball that reaches just not over [lower, upper], and leaves little of it out; None where it is too narrow.
+
+    The radius of a ball has few digits: a ball around the interval always reaches over its ends, and so over a kink
+    that is one of them.
+    """
+    margin = (arb(upper) - arb(lower)) / 2**27
+    result = (arb(lower) + margin).union(arb(upper) - margin)
+    return result if result.lower() >= lower and result.upper() <= upper else None
+
+
 _HUGE = 1.7e308  # no finite number of ours is beyond this
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -229,7 +230,7 @@ def _by_violations(request: _Request, cap: float) -> float:
     natural = request.query.sensitivity / request.epsilon
     if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
         return cap
-    scale, low, slack = min(request.start().noise.scale, 0.999 * cap), 0.0, _CLOSE
+    scale, low, slack = min(_first_guess(request), 0.999 * cap), 0.0, _CLOSE
     while True:
         if scale >= cap and low > 0.0:
             return cap
@@ -254,6 +255,26 @@ def _by_violations(request: _Request, cap: float) -> float:
         else:
             scale *= 0.5
             _inside_range(scale, request)
+
+
+def _first_guess(request: _Request) -> float:
+    """The scale to begin with; on a grid with Gaussian noise just below what two neighbouring points alone need."""
+    start = request.start()
+    points = start.shape.points
+    if not (request.family is Gaussian and start.shape.normalised and points):
+        return start.noise.scale
+    # Their log-ratio varies by 2x, x = d step/(2 s^2), and `top_stick` is attained.
+    with precision(PRECISIONS[0]):
+        low, high = 0.0, 1.0
+        while not top_stick(ball(high), ball(request.epsilon)) > request.delta:
+            low, high = high, 2.0 * high
+        while high - low > 1e-9 * high:
+            middle = 0.5 * (low + high)
+            low, high = (
+                (low, middle) if top_stick(ball(middle), ball(request.epsilon)) > request.delta else (middle, high)
+            )
+    gap = max(b - a for a, b in itertools.pairwise(points))
+    return math.sqrt(0.5 * request.query.sensitivity / high) * math.sqrt(gap) * (1.0 - 1e-9)
 
 
 def _first_in_reach(request: _Request, low: float, high: float) -> float:

@@ -19,7 +19,7 @@ from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplac
 from rangebound.privacy import Setting
 from rangebound.query import Query
 from rangebound.serial import support_from_dict, support_to_dict
-from rangebound.support import Grid, Interval, Support, Union
+from rangebound.support import Grid, Interval, Support, Union, nearest
 from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
 
 
@@ -165,7 +165,8 @@ class Mechanism:
         Guarantee: covers each true answer, the ends of the range included, with probability at least `level`; inside
         the query's range; rounded outwards.
         Edge cases: a number that is rare for every answer in the range gives a single point. An end is infinite where
-        the range is and the published number says nothing about it. A number outside the support is refused.
+        the range is and the published number says nothing about it. A number that is never published (beyond the
+        support, in a gap of a union, between the points of a grid) is refused.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
@@ -175,9 +176,16 @@ class Mechanism:
         """
         numbers = arguments.reals("published", published)
         share = arguments.probability("level", level)
-        lower, upper = self.shape.ends
-        if ((numbers < lower) | (numbers > upper)).any():
-            raise ArgumentError(f"published={arguments.shown(published)}: must lie in the support, {self.support}")
+        assert self.support is not None
+        below, above = nearest(self.support, numbers)
+        gap = np.flatnonzero(below < above)
+        if gap.size:
+            here, low, high = (each.reshape(-1)[gap[0]] for each in (numbers, below, above))
+            ways = " and ".join(str(float(x)) for x in (low, high) if math.isfinite(x))
+            raise ArgumentError(
+                f"published={here}: is never published; the numbers of the support next to it are {ways}"
+            )
+        numbers = below
         half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
         low, high = confidence_interval(self.noise, self.shape, self.query.range, numbers, share, half)
         return (low, high) if numbers.ndim else (low.item(), high.item())

@@ -15,6 +15,7 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 _GRID_LIMIT = 1_000_000
+_SLACK = 1e-9  # of a step: 10 * 0.1 is meant to reach 1 whichever way the product was rounded
 
 
 @dataclass(frozen=True)
@@ -159,8 +160,7 @@ class Grid:
     @cached_property
     def points(self) -> npt.NDArray[np.float64]:
         """The points, in order."""
-        slack = 1e-9  # 10 * 0.1 is meant to reach 1 whichever way the product was rounded
-        count = math.floor(self.within.width / self.step + slack) + 1
+        count = math.floor(self.within.width / self.step + _SLACK) + 1
         points: npt.NDArray[np.float64] = np.minimum(
             self.within.lower + self.step * np.arange(count), self.within.upper
         )
@@ -189,6 +189,27 @@ Support = Interval | Union | Grid
 def is_line(support: Support) -> bool:
     """Whether the support is the whole real line."""
     return support.spans == ((-math.inf, math.inf),)
+
+
+def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:
+    """The nearest allowed number at or below each of `numbers`, and at or above it; infinite where there is none.
+
+    A number that a grid's own rounding may have made of a point is that point.
+
+    >>> [each.tolist() for each in nearest(Union((0, 1), (2, 3)), np.asarray([0.5, 1.75, 4.0]))]
+    [[0.5, 1.0, 3.0], [0.5, 2.0, inf]]
+    """
+    if isinstance(support, Grid):
+        points = starts = ends = support.points
+        at = np.clip(np.searchsorted(points, numbers), 1, len(points) - 1)
+        close = np.where(numbers - points[at - 1] < points[at] - numbers, points[at - 1], points[at])
+        numbers = np.where(np.abs(numbers - close) <= _SLACK * support.step, close, numbers)
+    else:
+        starts, ends = np.asarray(support.spans).T
+    after = np.searchsorted(starts, numbers, side="right")
+    last = np.concatenate(([-np.inf], ends))[after]  # the end of the span that starts at or before the number
+    inside = numbers <= last
+    return np.where(inside, numbers, last), np.where(inside, numbers, np.concatenate((starts, [np.inf]))[after])
 
 
 def _pair(name: str, value: Any) -> tuple[float, float]:

@@ -94,6 +94,34 @@ def test_bad_numbers_are_refused(published):
         m.confidence_interval(published)
 
 
+@pytest.mark.parametrize(
+    ("support", "published", "ways"),
+    [
+        (rb.Union((0, 8), (12, 20)), 9.0, "8.0 and 12.0"),
+        (rb.Union((0, 8), (12, 20)), [1.0, 11.5], "8.0 and 12.0"),
+        (rb.Union((0, 8), (12, 20)), 20.5, "are 20.0$"),
+        (rb.Union((-INF, 8), (12, INF)), math.nextafter(12.0, 0.0), "8.0 and 12.0"),
+        (rb.Interval(0, 20), -0.5, "are 0.0$"),
+        (rb.Grid(step=0.1, within=rb.Interval(0, 20)), 0.25, "0.2 and 0.30000000000000004"),
+    ],
+)
+def test_numbers_that_are_never_published_are_refused_with_the_nearest_that_are(support, published, ways):
+    query = rb.Query(range=rb.Interval(0, 20), sensitivity=1.0)
+    m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query, support=support)
+    with pytest.raises(rb.ArgumentError, match=ways):
+        m.confidence_interval(published)
+
+
+def test_ends_of_spans_and_rounded_points_are_published():
+    """The control of the refusals: what may be published, also written with fewer digits than the point has."""
+    query = rb.Query(range=rb.Interval(0, 20), sensitivity=1.0)
+    union = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query, support=rb.Union((0, 8), (12, 20)))
+    assert np.isfinite(union.confidence_interval([0.0, 8.0, 12.0, 20.0])).all()
+    points = rb.Grid(step=0.1, within=rb.Interval(0, 20))
+    grid = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query, support=points, bounding=rb.QUANTIZE)
+    assert grid.confidence_interval(0.3) == grid.confidence_interval(0.30000000000000004)
+
+
 @pytest.mark.parametrize("level", [-0.1, 1.0, 2.0, math.nan, "0.9", None, True])
 def test_bad_levels_are_refused(level):
     m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 20), sensitivity=1.0))

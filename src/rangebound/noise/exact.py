@@ -132,16 +132,29 @@ class ExactGaussian(ExactNoise):
 
     def __init__(self, noise: Gaussian) -> None:
         self.scale = ball(noise.scale)
-        self._root = self.scale * ball(2.0).sqrt()
+        self._shrink = 1 / (self.scale * ball(2.0).sqrt())
         self._height = 1 / (self.scale * (2 * arb.pi()).sqrt())
+        self._known: dict[Any, Ball] = {}
 
     def pdf(self, y: Ball) -> Ball:
-        z = y / self._root
+        z = y * self._shrink
         return (-(z * z)).exp() * self._height
 
     def cdf(self, y: Ball) -> Ball:
-        z = -y / self._root
-        return (z.erfc() if is_taylor(y) else rising(arb.erfc, z)) / 2
+        if not is_taylor(y):
+            return rising(self._cdf, y)
+        if not y[0].is_exact():
+            return (y * -self._shrink).erfc() / 2
+        return (self.pdf(y) * y.derivative()).integral() + self._cdf(y[0])
+
+    def _cdf(self, y: Ball) -> Ball:
+        """The same at an exact offset; the ends of a cell are the ends of its neighbours and come up again."""
+        if not y.is_finite():
+            return (-y).erfc() / 2
+        key = y.man_exp()
+        if key not in self._known:
+            self._known[key] = (y * -self._shrink).erfc() / 2
+        return self._known[key]
 
     def score(self, y: Ball) -> Ball:
         """-(log g)'(y), a plain ball: y/s^2."""

@@ -97,9 +97,10 @@ def top_stick(d: Ball, epsilon: Ball) -> Ball:
     return gap * gap / -(-2 * d).expm1()
 
 
-def top_share(d: Ball, epsilon: Ball) -> Ball:
-    """The probability w at which `top_stick` is attained; outside (0, 1) if there is none."""
-    return (d.exp() - (epsilon / 2).exp()) / (2 * d.sinh())
+def top_odds(d: Ball, epsilon: Ball) -> Ball:
+    """The odds w/(1 - w) at which `top_stick` is attained; negative if there are none."""
+    root = (epsilon / 2).exp()
+    return (d.exp() - root) / (root - (-d).exp())
 
 
 def top_renyi(d: Ball, order: Ball) -> Ball:

@@ -7,11 +7,15 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+from flint import arb
+
 from rangebound.ball import Ball, ball, is_taylor, largest, power, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY, exact
-from rangebound.privacy.pieces import finite_end, score_moments, shifted
+from rangebound.privacy.pieces import finite_end, near_pair, score_moments, shifted, up_to
+from rangebound.privacy.sight import Sight, Span
+from rangebound.privacy.tilted import Tilted
 
 
 class Mapped:
@@ -23,6 +27,7 @@ class Mapped:
         self.gaussian = isinstance(noise, Gaussian)
         self.span = shape.spans[0] if shape.spans else None
         self.cells = shape.cells
+        self._tilted: dict[tuple[float, bool], Tilted] = {}
         # Ranges of the cuts that an attacker can see: a whole span, or single points.
         self.cuts: list[tuple[float, float]] = (
             [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
@@ -70,6 +75,8 @@ class Mapped:
         With `open_ends` the outermost cells are not collected but counted as finely as can be: an upper bound that
         holds for every longer grid.
         """
+        if self.gaussian and self.span is None and is_taylor(p):
+            return self._rounded_gaussian(p, d, order, open_ends)
         total: Any = ball(0.0)
         if self.span is not None:
             total = self.noise.blend(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
@@ -132,6 +139,56 @@ class Mapped:
         if is_taylor(ratio) and not p[0].is_exact():
             ratio = tightened(ratio, lambda at: mass(at).log() - mass(at + d).log(), p[0])
         return a * ((order - 1) * ratio).exp()
+
+    def _beside(self, low: Ball | None, high: Ball | None, at: Ball) -> Tilted | None:
+        """The tilted form of a cell about its end next to a position outside of it; None inside."""
+        if low is not None and at <= low:
+            end, from_below = low, True
+        elif high is not None and at >= high:
+            end, from_below = high, False
+        else:
+            return None
+        key = float(end), from_below
+        if key not in self._tilted:
+            self._tilted[key] = Tilted(self.noise.scale, end, from_below=from_below)
+        return self._tilted[key]
+
+    def _rounded_gaussian(self, p: Any, d: Ball, order: Ball, open_ends: bool) -> Any:
+        """The divergence after rounding Gaussian noise, for a series p.
+
+        The two densities blend into that of a Gaussian about r = p + (1-order) d. A cell beside p with the end c next
+        to it has P = s g(c - p) T(p), T its tilted mass, and adds s g(c - r) T(p)^order T(p+d)^(1-order), of which the
+        latter hardly varies with p. What varies most is taken out of the sum: s g(c - r) for a cut next to r.
+        """
+        variance = self.noise.scale * self.noise.scale
+        r = p + (1 - order) * d
+        base = value_of(r).mid().max(ball(self.cuts[0][0])).min(ball(self.cuts[-1][1]))
+        rest, lift = (r - base) * (r - base) / (2 * variance), order * (order - 1) * d * d / (2 * variance)
+        total: Any = ball(0.0)
+        for low, high in self.cells:
+            ends = finite_end(low), finite_end(high)
+            view = self._beside(*ends, value_of(p).mid())
+            if open_ends and math.isinf(high - low):
+                part = self.noise.mass(shifted(ends[0], r), shifted(ends[1], r)) * rest.exp()
+            elif view is None:
+                part = self._atom(*ends, p, d, order) * (rest - lift).exp()
+            else:
+                away = view.centre - base
+                tilt = ((r - base - away / 2) * (away / variance)).exp() / (2 * arb.pi()).sqrt()
+                part = tilt * self._tilted_power(view, ends, p, d, order)
+            if not value_of(part).is_finite():
+                return arb.nan()
+            total = total + part
+        return (total.log() - rest + lift) / (order - 1)
+
+    def _tilted_power(self, view: Tilted, cell: Span, p: Any, d: Ball, order: Ball) -> Any:
+        """T(p)^order T(p+d)^(1-order)."""
+        here, other = Sight(view, p), Sight(view, p + (up_to(d) if near_pair(p, d) else d))
+        mass, away = here.mass([cell]), other.mass([cell])
+        if not (value_of(mass) > 0 and value_of(away) > 0):
+            return arb.nan()
+        gap = d * other.slope([cell]) if near_pair(p, d) else away.log() - mass.log()
+        return mass * ((1 - order) * gap).exp()
 
     def _near(self, peak: Ball, start: float, end: float) -> list[tuple[float, float]]:
         """The cuts that can make an offset next to the peak: all of a few, or the neighbours of each end's best."""

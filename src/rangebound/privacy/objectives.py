@@ -13,13 +13,15 @@ from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
-from rangebound.privacy.exact import Mapped, Restricted, family, stick
-from rangebound.privacy.laplace_pair import top_loss, top_renyi, top_share, top_stick
+from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
+from rangebound.privacy.laplace_pair import top_loss, top_odds, top_renyi, top_stick
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Task, enclose
 
 _GAPS = 64  # that are looked into first
+_REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
 _LONG = 12  # cells from which a grid is worth comparing with an endless one
+_WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
 
@@ -34,8 +36,11 @@ class _Common:
         self._gaussian = isinstance(noise, Gaussian)
         self._laplace = isinstance(noise, Laplace) and shape.normalised
         self._ends = [] if self._gaussian else _ends(noise, shape)
-        self.attained = True
+        self.smooth, self.attained = self._gaussian, True
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
+        ends = [end for end in {*shape.ends, *(x for cell in shape.cells for x in cell)} if math.isfinite(end)]
+        self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
+        self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
 
     def step(self) -> float:
         return self._step
@@ -54,9 +59,28 @@ class _Common:
         d = line.d
         return [x for end in self._ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
 
+    def cuts(self, line: Line) -> list[float]:
+        """The kinks and, for Gaussian noise, where the ends of wide spans begin to show, or points far apart.
+
+        From there on a ceiling is sharp, and the search need not find the place by halving.
+        """
+        return [*self.kinks(line), *self._cuts]
+
     def seeds(self, line: Line) -> list[float]:
-        """Positions that may be the worst."""
-        return []
+        """Positions that may be the worst: first of all the middle of the support."""
+        return [] if self._centre is None else [self._centre - 0.5 * (line.far - line.near)]
+
+    def _part(self, start: float, end: float) -> tuple[Ball, Ball | None]:
+        """What can be told of a Gaussian law from the part of its support that matters seen from [start, end].
+
+        The mass elsewhere, relative to that of the part (an upper bound, `inf` if none is known), and the largest
+        change of the log-ratio over the part, per unit of distance of the pair; None where the part is an interval.
+        """
+        if not (self._gaussian and isinstance(self.family, (Restricted, RestrictedGrid))):
+            return INFINITY, None
+        elsewhere, width = self.family.elsewhere(start, end)
+        scale = self.family.noise.scale
+        return elsewhere, None if width is None else width / (scale * scale)
 
     def _tail(self, start: float, end: float, d: Ball, order: Ball) -> Ball:
         """Renyi bound on a cell that reaches beyond a bounded side of the support, for Gaussian truncation.
@@ -94,12 +118,20 @@ class Delta(_Common):
         return found
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1."""
+        """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1.
+
+        A Gaussian law on an interval gives away no more than the unbounded one, one of bounded log-ratio no more than
+        two atoms do; a part of the support with all but a share of the mass adds at most that share on either side.
+        """
         best = ball(1.0)
         if self._laplace:
             best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
-        if isinstance(self.family, Restricted):
-            kept = self.family.kept_at_least(start, end)
+        elsewhere, rate = self._part(start, up(ball(end) + d))
+        if elsewhere < 1:
+            inside = self._free(d) if rate is None else top_stick(rate * d / 2, self.epsilon)
+            best = smallest(best, inside + 2 * elsewhere)
+        if isinstance(self.family, Restricted) and not elsewhere.is_zero():
+            kept = self.family.kept_at_least(start, up(ball(end) + d))
             if kept > 0.5:
                 best = smallest(best, self._free(d) + 1 / kept - 1)
         if math.isinf(start) or math.isinf(end):
@@ -126,7 +158,7 @@ class Delta(_Common):
     def seeds(self, line: Line) -> list[float]:
         """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
         scale, d = self.family.noise.scale, line.d
-        found = []
+        found = super().seeds(line)
         for low, high in itertools.islice(itertools.pairwise(self._gaps), _GAPS):
             middle = 0.5 * low + 0.5 * high - 0.5 * (line.far - line.near)
             if not line.start <= middle <= line.end or (self._laplace and middle < low):
@@ -137,9 +169,9 @@ class Delta(_Common):
             else:  # two Gaussian atoms: the odds are even half-way and move by their distance over s^2
                 rate = (ball(high) - ball(low)) / (scale * scale)
                 odds = (rate * d / 2).exp()
-            share = top_share(rate * d / 2, self.epsilon)
-            if 0 < share < 1 and odds > 0:
-                found.append(middle + float(((odds * (1 - share) / share).log() / rate).mid()))
+            worst = top_odds(rate * d / 2, self.epsilon)
+            if worst > 0 and odds > 0:
+                found.append(middle + float(((odds / worst).log() / rate).mid()))
         return [x for x in found if line.start < x < line.end]
 
     def _free(self, d: Ball) -> Ball:
@@ -161,11 +193,16 @@ class Renyi(_Common):
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.renyi(p, d, self.order)
 
+    def seeds(self, line: Line) -> list[float]:
+        """Also where Gaussian laws of a large order blend in the middle of the support."""
+        found = super().seeds(line)
+        return [*found, *(x + (up(self.order) - 1.0) * (line.far - line.near) for x in found if self._gaussian)]
+
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Maps are post-processing of the unbounded noise; truncation adds at most order/(order-1) log 1/Z."""
         free = self.free.renyi(ball(0.0), d, self.order)
         if isinstance(self.family, Mapped):
-            best = smallest(free, self._top(d, free))
+            best = self._top(start, end, d, free)
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
                 best = smallest(best, self.family.renyi_left(ball(end), d, self.order))
@@ -173,7 +210,12 @@ class Renyi(_Common):
                 best = smallest(best, self.family.renyi_right(ball(start), d, self.order))
             return best
         best = top_renyi(d / self.family.noise.scale, self.order) if self._laplace else INFINITY
-        if isinstance(self.family, Restricted):
+        blended = down(ball(start) - (self.order - 1) * d)
+        elsewhere, rate = self._part(blended, up(ball(end) + d))
+        if elsewhere < 1:
+            inside = free if rate is None else top_renyi(rate * d / 2, self.order)
+            best = smallest(best, inside + elsewhere.log1p() * self.order / (self.order - 1))
+        if isinstance(self.family, Restricted) and not elsewhere.is_zero():
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
                 best = smallest(best, free - kept.log() * self.order / (self.order - 1))
@@ -182,25 +224,50 @@ class Renyi(_Common):
             best = tail if tail.is_finite() and not tail > best else best
         return best
 
-    def _top(self, d: Ball, free: Ball) -> Ball:
+    def _top(self, start: float, end: float, d: Ball, free: Ball) -> Ball:
         """For rounding to a long regular grid: the supremum over one step of the endless grid, of which it is a part.
 
-        Rounding to the endless grid and collecting what lies beyond the ends is rounding to the grid itself.
+        Rounding to the endless grid and collecting what lies beyond the ends is rounding to the grid itself. Noise cut
+        at a limit lacks a mass t on either side: an end of the grid adds at most (1 - t/Q)^(1-order) times as much,
+        with Q what it collects without the cut, and all is divided by 1 - 2t.
         """
-        step = _regular_step(self._cells)
-        if step is None or len(self._cells) < _LONG:
-            return free
+        limited = isinstance(self._noise, TruncatedLaplacian)
+        whole = self._noise.untruncated if isinstance(self._noise, TruncatedLaplacian) else self._noise
         key = str(d)
         if key not in self._tops:
-            reach = 12.0 * self._noise.scale + up(abs(self.order) * d)
-            count = math.ceil(reach / step)
-            if 2 * count > len(self._cells):
-                return free
-            cuts = [step * k for k in range(-count, count + 1)]
-            cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
-            period = _Endless(self._noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
-            self._tops[key] = ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
-        return self._tops[key]
+            self._tops[key] = self._endless(whole, d)
+        top = self._tops[key]
+        if not limited or not top.is_finite():
+            return smallest(free, top)
+        if math.isinf(start) or math.isinf(end):
+            return free
+        exact, cuts = self.family.noise.whole, self.family.cuts
+        cut = exact.cdf(-self.family.noise.limit)
+        lowest = exact.cdf(ball(cuts[0][0]) - ball(end) - d)
+        highest = exact.sf(ball(cuts[-1][1]) - ball(start) - d)
+        lacking = cut / smallest(lowest, highest)
+        if not lacking < 1:
+            return free
+        return smallest(free, top - (1 - lacking).log() - (1 - 2 * cut).log() / (self.order - 1))
+
+    def _endless(self, noise: Noise, d: Ball) -> Ball:
+        """The supremum on the endless grid; `inf` where it is not worth its cost."""
+        step = _regular_step(self._cells)
+        if step is None or len(self._cells) < _LONG:
+            return INFINITY
+        if isinstance(noise, Gaussian):  # all that counts is around where the two densities blend
+            centre = down((1 - self.order) * d)
+            low, high = centre - _WINDOW * noise.scale, centre + _WINDOW * noise.scale
+        else:  # outside the pair the ratio is constant
+            low, high = -step, up(d) + step
+        first, last = math.floor(low / step) - 1, math.ceil(high / step) + 2
+        cuts = [step * k for k in range(first, last + 1)]
+        exact = all(Fraction(cut) == Fraction(step) * k for k, cut in enumerate(cuts, start=first))
+        if not exact or len(cuts) > 4 * len(self._cells):
+            return INFINITY
+        cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
+        period = _Endless(noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
+        return ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
 
 
 class _Endless(_Common):
@@ -241,6 +308,18 @@ def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:
     step = cuts[1] - cuts[0]
     regular = all(Fraction(b) - Fraction(a) == Fraction(step) for a, b in itertools.pairwise(cuts))
     return step if regular else None
+
+
+def _lonely_places(noise: Noise, shape: Shape) -> list[float]:
+    """For Gaussian noise: places beyond the reach of an end of a wide span or gap, and points far from each other."""
+    reach = _REACH * noise.scale
+    if len(shape.spans) > _GAPS or len(shape.points) > 4 * _GAPS:
+        return []
+    ends = [end for pair in shape.spans for end in pair]
+    around = [-math.inf, *ends, math.inf]
+    found = [a + reach for a, b in itertools.pairwise(around) if math.isfinite(a) and b - a > reach]
+    found += [b - reach for a, b in itertools.pairwise(around) if math.isfinite(b) and b - a > reach]
+    return [*found, *(b for a, b in itertools.pairwise(shape.points) if b - a > reach)]
 
 
 def _ends(noise: Noise, shape: Shape) -> list[float]:

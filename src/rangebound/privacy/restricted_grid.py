@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, down, expm1, is_taylor, tightened, up, value_of
+from rangebound.ball import Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.noise.exact import exact
+from rangebound.noise.exact import INFINITY, exact
 from rangebound.privacy.pieces import near_pair, up_to
 
 _ZERO: Any = ball(0.0)
@@ -99,8 +100,16 @@ class RestrictedGrid:
         return sums.log_ratio(self.points[0], d) + sums.total(p + d).log() - sums.total(p).log()
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
-        """Renyi divergence of P from Q of an order above 1: the same sums about a third place."""
+        """Renyi divergence of P from Q of an order above 1: the same sums about a third place.
+
+        Over a cell wider than the places are apart from a mean of the second derivative, as for spans.
+        """
         sums = GaussianSums(self.points, self.noise, p)
+        reach = ((1 - order) * d).union(d)
+        if is_taylor(p) and reach.rad() < p[0].rad():
+            total = sums.total(taylor(p[0] + reach, p.prec + 1))
+            if value_of(total) > 0:
+                return total.log().derivative().derivative() * (order * d * d / 2)
         blend = sums.total(p + (1 - order) * d)
         return (blend.log() - sums.total(p).log() * order) / (order - 1) + sums.total(p + d).log()
 
@@ -111,6 +120,23 @@ class RestrictedGrid:
         mean = sum((w * s for w, s in zip(weights, scores, strict=True)), ball(0.0)) / total
         second = sum((w * s * s for w, s in zip(weights, scores, strict=True)), ball(0.0)) / total
         return second - mean * mean
+
+    def elsewhere(self, start: float, end: float) -> tuple[Ball, Ball]:
+        """The most weight outside the points around the positions [start, end], in units of the weight inside.
+
+        Also how far apart those points are. The weight of a point relative to one on its left rises with the position.
+        """
+        last = len(self._places) - 1
+        first = min(max(bisect.bisect_right(self._places, start) - 1, 0), last - 1)
+        final = min(max(bisect.bisect_left(self._places, end), first + 1), last)
+        total, variance = ball(0.0), self.noise.scale * self.noise.scale
+        for at, edge, others in ((start, first, range(first)), (end, final, range(final + 1, last + 1))):
+            if others and math.isinf(at):
+                return INFINITY, self.points[last]
+            for k in others:
+                offset = self.points[k] - self.points[edge]
+                total = total + ((ball(at) - self.points[edge] - offset / 2) * offset / variance).exp()
+        return total, self.points[final] - self.points[first]
 
     def edges(self) -> tuple[Ball, Ball]:
         """The outer points."""

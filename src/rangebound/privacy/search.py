@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from rangebound.ball import Ball, ball, down, is_taylor, largest, span, taylor, up, value_of
+from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
 from rangebound.privacy.positions import Line
 
 CELLS, DECIDING = 8_000, 1_000
-KINKS = 32  # that are looked at before the search
+KINKS, SEEDS = 32, 2  # that are looked at before the search, and climbed from on an endless line
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
@@ -35,6 +35,7 @@ LOW, HIGH, EASY = 5, 16, 150
 class Objective(Protocol):
     """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
 
+    smooth: bool  # whether no branch has a kink
     attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong
 
     def value(self, p: Ball, d: Ball) -> Ball:
@@ -47,7 +48,10 @@ class Objective(Protocol):
         """
 
     def kinks(self, line: Line) -> list[float]:
-        """Positions where a branch may not be smooth, each rounded both ways: cells are cut there first."""
+        """Positions where a branch may not be smooth, each rounded both ways."""
+
+    def cuts(self, line: Line) -> list[float]:
+        """Where cells are cut first: the kinks, and places from which on a ceiling is sharp."""
 
     def seeds(self, line: Line) -> list[float]:
         """Positions to look at first, because the worst may be there."""
@@ -129,7 +133,15 @@ def bound(
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
-    upper = min(upper, max(_by_taylor(objective, start, end, d, at, seen, order), 0.0))
+    core = None if objective.smooth else inside(start, end)
+    by_taylor = _by_taylor(objective, start, end, span(start, end) if core is None else core, d, at, seen, order)
+    if core is not None:  # the slivers left out at the ends, one of which may be a kink
+        for first, last in ((start, up(core.lower())), (down(core.upper()), end)):
+            sliver = up(objective.value(ball(first), d + (ball(last) - ball(first))))
+            if sliver > enough:
+                sliver = min(sliver, _by_taylor(objective, first, last, span(first, last), d, at, seen, 2))
+            by_taylor = max(by_taylor, sliver)
+    upper = min(upper, max(by_taylor, 0.0))
     if upper <= enough:
         return upper
     if math.isinf(upper):
@@ -138,10 +150,17 @@ def bound(
 
 
 def _by_taylor(
-    objective: Objective, start: float, end: float, d: Ball, at: Callable[[float], Ball], seen: See, order: int
+    objective: Objective,
+    start: float,
+    end: float,
+    cell: Ball,
+    d: Ball,
+    at: Callable[[float], Ball],
+    seen: See,
+    order: int,
 ) -> float:
-    """The bound from Taylor series about the middle, with remainders from the series about the whole cell."""
-    wide = objective.branches(taylor(span(start, end), order), d)
+    """The bound over `cell` from Taylor series about the middle, with remainders from the series about the cell."""
+    wide = objective.branches(taylor(cell, order), d)
     middle = _middle(start, end)
     near = objective.branches(taylor(ball(middle), order), d, wide)
     if objective.attained:
@@ -199,7 +218,9 @@ def look(tasks: Sequence[Task]) -> Best:
         inner = [
             x for x in (*task.objective.kinks(line)[:KINKS], *task.objective.seeds(line)) if line.start < x < line.end
         ]
-        if math.isfinite(line.start) and line.start < line.end < math.inf:
+        if math.isinf(line.start) or math.isinf(line.end):
+            inner += [climb(task, x) for x in task.objective.seeds(line)[:SEEDS] if line.start < x < line.end]
+        elif line.start < line.end:
             inner.append(climb(task, _middle(line.start, line.end)))
         for position in sorted({x for x in (line.start, line.end, *inner) if math.isfinite(x)}):
             best.see(number, position, task.objective.value(ball(position), line.d))
@@ -217,13 +238,14 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     """
     best = look(tasks)
     size = max(2, *(task.objective.size() for task in tasks))
+    patience = max(2 * PATIENCE // size, 2 * PATIENCE // 10)
     queue: list[tuple[float, int, Cell]] = []
     count = 0
 
     def enough() -> float:
         if target is not None:
             return target
-        return max(best.value * (1.0 + (TOLERANCE if count < PATIENCE else LOOSE)), FLOOR)
+        return max(best.value * (1.0 + (TOLERANCE if count < patience else LOOSE)), FLOOR)
 
     def add(task: int, start: float, end: float) -> None:
         nonlocal count
@@ -237,7 +259,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         heapq.heappush(queue, (-cell.upper, count, cell))
 
     for number, (objective, line) in enumerate(tasks):
-        inner = {x for x in objective.kinks(line) if line.start < x < line.end}
+        inner = {x for x in objective.cuts(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
             add(number, start, end)
     while True:

@@ -20,6 +20,7 @@ from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import unions
 from rangebound.privacy.exact import Mapped, family
+from rangebound.privacy.laplace_pair import top_loss
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose, look
@@ -72,13 +73,22 @@ def _many_spans(setting: Setting) -> Worst | None:
 
 def worst_delta(setting: Setting, epsilon: float) -> Worst:
     """The smallest delta for an epsilon: the exact privacy profile."""
-    pure = worst_loss(setting)
-    if pure.upper <= epsilon:
-        return Worst(0.0, 0.0, pure.pair)
+    if not _loses_more(setting, epsilon):
+        pure = worst_loss(setting)
+        if pure.upper <= epsilon:
+            return Worst(0.0, 0.0, pure.pair)
     epsilon = min(epsilon, _LARGEST_EPSILON)
     if setting.shape.normalised:
         return _searched(setting, lambda noise, shape: Delta(noise, shape, epsilon))
     return _pinned(setting, lambda side, line: _delta_on(side, line, epsilon))
+
+
+def _loses_more(setting: Setting, epsilon: float) -> bool:
+    """Whether the loss at an end of a line is surely above epsilon, where finding the largest takes a search."""
+    if loss_is_pinned(setting):
+        return False
+    with precision(PRECISIONS[0]):
+        return any(value > epsilon for value in loss_values(setting))
 
 
 def worst_renyi(setting: Setting, order: float) -> Worst:
@@ -100,7 +110,10 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
     Each round asks for a pair above delta. There is none when epsilon is large enough; a pair that there is needs a
     larger epsilon, found on that pair alone.
     """
-    pure = worst_loss(setting)
+    if delta > 0.0 and not loss_is_pinned(setting) and isinstance(setting.noise, Laplace):
+        pure = _cheap_loss(setting)
+    else:
+        pure = worst_loss(setting)
     if delta == 0.0 or pure.upper == 0.0:
         return pure
     lower, pair, slack, least = 0.0, pure.pair, 1e-10, 0.0
@@ -118,6 +131,12 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
             least = max(4.0 * tried, 1e-10 * min(pure.upper, 1.0)) if lower == 0.0 else 0.0
         lower = max(lower, needed)
     return Worst(lower, pure.upper, pair)
+
+
+def _cheap_loss(setting: Setting) -> Worst:
+    """The most that any truncated Laplace law can lose, whatever the support: a limit without a search."""
+    most = up(top_loss(ball(setting.sensitivity) / ball(setting.noise.scale)))
+    return Worst(0.0, most if setting.pairs() else 0.0, _somewhere(setting))
 
 
 class Violation(NamedTuple):
