@@ -57,7 +57,7 @@ def release(
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
-    engine = data if hasattr(data, "dialect") else _duckdb(data)
+    engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
     tell = progress or _quiet
     tell("checking the plan")
     check_schema(plan, engine.schema())
