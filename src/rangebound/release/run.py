@@ -18,6 +18,7 @@ from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
+from rangebound.release.rehearsal import rehearse
 from rangebound.release.result import Release, plan_json, sha256
 from rangebound.release.schema import check_schema
 from rangebound.release.words import mechanism_name
@@ -63,6 +64,7 @@ def release(
     check_schema(plan, engine.schema())
     allocation = allocate(plan)
     noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    rehearse(plan, allocation, noises)
 
     def compute(_: Cost) -> bytes:
         tell("aggregating")
