@@ -463,3 +463,64 @@ def test_values_and_keys_may_be_whole_numbers_of_any_width(spark, name, kind, li
     assert found(plan, engines[0]) == found(plan, engines[1])
     assert found(whole, engines[0]) == found(whole, engines[1])
     assert found(plan, engines[0])[0][0][str(-limit),] != (0,)
+
+
+ODD = [
+    "${env:HOME}",
+    "${spark.master}",
+    "local[2]",
+    "${spark.note}",
+    "\\",
+    "\\\\",
+    "'",
+    "\\'",
+    "\x1f",
+    "é",
+    "\\u0041",
+    "A",
+]
+
+
+@pytest.mark.parametrize("escaped", ["false", "true"])
+def test_a_text_of_a_plan_is_that_text_to_spark_whatever_the_settings(spark, escaped):
+    kinds = [{"kind": "count", "by": ["k"]}]
+    kinds += [{"kind": "count", "where": [{"column": "k", "is": "in", "value": [each]}]} for each in ODD]
+    plan = make_plan(plan_data([], kinds, keys={"k": ODD}))
+    with DuckDB(pa.table({"k": ODD})) as engine:
+        expected = found(plan, engine)
+    settings = {"spark.note": "x') OR ('1'='1", "spark.sql.parser.escapedStringLiterals": escaped}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        substituted = spark.sql("SELECT '${spark.master}'").collect()[0][0]
+        assert found(plan, Spark(spark.createDataFrame([(each,) for each in ODD], "k string"))) == expected
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    assert substituted == "local[2]"  # control: Spark does so by itself
+    assert all(sums == dict.fromkeys(sums, (1,)) for sums in expected[0].values())
+
+
+def test_columns_that_spark_would_take_for_others_are_refused(spark):
+    frame = spark.createDataFrame([("a", "A")], "`${spark.master}` string, k string")
+    engine = Spark(frame.selectExpr("*", "k COLLATE UTF8_LCASE AS folded"))
+    assert engine.schema() == {"${spark.master}": Family.OTHER, "k": Family.TEXT, "folded": Family.OTHER}
+    with pytest.raises(EngineError, match="which Spark replaces"):
+        found(make_plan(plan_data(["${spark.master}"], KINDS[:1])), engine)
+
+
+def test_spark_says_nothing_about_the_data_where_it_fails(spark):
+    from pyspark.logger import PySparkLogger
+
+    frame = spark.createDataFrame([("a secret",)], "k string").selectExpr("CAST(k AS INT) AS k")
+    logger, said = PySparkLogger.getLogger("SQLQueryContextLogger"), []
+    logger.addFilter(lambda record: said.append(record.getMessage()))
+    try:
+        with pytest.raises(EngineError, match="its own logs say why"):
+            found(make_plan(plan_data(["k"], KINDS[:1])), Spark(frame))
+        assert said == []
+        with pytest.raises(Exception, match="secret"):
+            frame.collect()
+        assert "secret" in said[0]  # control: by itself it tells
+    finally:
+        logger.filters.clear()

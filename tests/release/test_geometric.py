@@ -85,3 +85,14 @@ def test_draws_stay_in_the_support():
     drawn = made.release(np.array([[0.0, 20.0], [10.0, 3.0]]), bits)
     assert drawn.shape == (2, 2)
     assert ((drawn >= 0) & (drawn <= 20)).all()
+
+
+def test_beyond_the_doubles_numbers_are_added_whole(monkeypatch):
+    from rangebound.release import geometric as module
+
+    monkeypatch.setattr(module, "magnitude", lambda scale, bits: 2**53 + 1)
+    drawn = Geometric(scale=1e15, sensitivity=1, support=rb.Interval(0, math.inf)).release(
+        np.array([[0.0, 1.0, 2.0, 3.0]]), lambda _: 0
+    )
+    assert drawn.tolist() == [[float(2**53 + 1 + truth) for truth in range(4)]]
+    assert drawn[0, 1] != 1.0 + float(2**53 + 1)  # control: added as doubles, one is lost

@@ -64,3 +64,21 @@ def test_a_key_is_named_when_the_draw_is_below_its_chance():
     draws = iter([WHOLE - 1, WHOLE // 4 - 1, WHOLE // 4])
     assert select(units, chances, lambda count: next(draws)) == [("a",), ("b",)]
     assert Fraction(chances[1], WHOLE) == Fraction(1, 4)
+
+
+def test_only_the_keys_that_are_selected_are_worked_out(monkeypatch):
+    import pyarrow as pa
+
+    from rangebound.release import aggregate, make_plan, release
+
+    plain, made = aggregate.coordinates, []
+    monkeypatch.setattr(aggregate, "coordinates", lambda *facts: made.append(1) or plain(*facts))
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "query": [{"name": "m", "kind": "median", "column": "x", "range": [0, 10], "by": ["k"]}],
+        }
+    )
+    keys = ["often"] * 500 + [f"a text of one person {at}" for at in range(500)]
+    found = release(plan, pa.table({"k": keys, "x": [1.0] * len(keys)}), ledger=None)
+    assert len(made) == len({cell.key for cell in found.cells}) < 10

@@ -8,7 +8,7 @@ each would have to share the budget.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -42,6 +42,29 @@ class Aggregate:
     units: Mapping[Key, int]
 
 
+class _Answers(Mapping[Key, Coordinates]):
+    """A question's coordinates by key, made when they are asked for.
+
+    A private table may have a key for every row, and a median a thousand coordinates for each: only those of the keys
+    that are selected are ever made.
+    """
+
+    def __init__(self, question: Any, unit: Unit, keys: tuple[Key, ...], sums: Mapping[Key, Mapping[Any, int]]) -> None:
+        self._question, self._unit, self._sums = question, unit, sums
+        self._keys = dict.fromkeys(keys)
+
+    def __getitem__(self, key: Key) -> Coordinates:
+        if key not in self._keys:
+            raise KeyError(key)
+        return coordinates(self._question, self._sums.get(key, {}), self._unit)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
 def aggregate(plan: Plan, engine: Engine, salt: Salt) -> tuple[Aggregate, ...]:
     """Run the plan's statements and bring their sums into coordinates, for every block of the plan.
 
@@ -70,10 +93,7 @@ def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[tuple[
                 else:
                     sums[index][key] = {role: int(row[at] or 0) for role, at in roles.items()}
     keys = tuple(sorted(units)) if block.keys is None else block.keys
-    answers = {
-        index: {key: coordinates(plan.query[index], found.get(key, {}), plan.unit) for key in keys}
-        for index, found in sums.items()
-    }
+    answers = {index: _Answers(plan.query[index], plan.unit, keys, found) for index, found in sums.items()}
     return Aggregate(block=block, keys=keys, answers=answers, units=units)
 
 

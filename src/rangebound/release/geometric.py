@@ -62,10 +62,13 @@ class Geometric:
         return max(0.0, math.ceil(-self.scale * math.log((1.0 - level) * (1.0 + r) / 2.0) - 1.0 + 1e-9))
 
     def release(self, answers: Floats, bits: Bits) -> Floats:
-        """One draw for each whole true answer, with secure `bits`."""
-        noise = [magnitude(self.scale, bits) * (1 - 2 * bits(1)) for _ in range(answers.size)]
-        drawn = answers + np.array(noise, dtype=np.float64).reshape(answers.shape)
-        return np.clip(drawn, self.support.lower, self.support.upper)
+        """One draw for each whole true answer, with secure `bits`.
+
+        The sum is of whole numbers and becomes a double at the end: rounding, like clamping, is then post-processing.
+        """
+        drawn = [int(each) + magnitude(self.scale, bits) * (1 - 2 * bits(1)) for each in answers.flat]
+        doubles = np.array([float(each) for each in drawn], dtype=np.float64).reshape(answers.shape)
+        return np.clip(doubles, self.support.lower, self.support.upper)
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism as plain data."""

@@ -19,6 +19,7 @@ from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
+from rangebound.release.rehearsal import rehearse
 from rangebound.release.result import Release
 from rangebound.release.schema import check_schema
 from rangebound.release.words import mechanism_name
@@ -58,12 +59,13 @@ def release(
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
-    engine = data if hasattr(data, "dialect") else _duckdb(data)
+    engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
     tell = progress or _quiet
     tell("checking the plan")
     check_schema(plan, engine.schema())
     allocation = allocate(plan)
     noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    rehearse(plan, allocation, noises)
 
     def compute(_: Cost) -> bytes:
         tell("aggregating")

@@ -17,6 +17,7 @@ from rangebound.release.known import Known
 from rangebound.release.mechanisms import Noise, noise_for
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
+from rangebound.release.rehearsal import rehearse
 
 
 def explain(plan: Plan) -> str:
@@ -29,6 +30,7 @@ def explain(plan: Plan) -> str:
     """
     allocation = allocate(plan)
     noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    rehearse(plan, allocation, noises)
     unit = plan.unit
     who = f"every owner of rows, by column {unit.column!r}" if unit.column else "every single row"
     change = f"one of {unit.size} is replaced" if unit.replaced else "one comes or goes"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import csv
+import glob
+import shutil
+import tempfile
+import weakref
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +17,14 @@ from rangebound.errors import ArgumentError, EngineError
 from rangebound.release.plan import Source
 from rangebound.release.schema import Family, Schema
 
-_VIEW = "rangebound_source"
+_RAW, _VIEW = "rangebound_raw", "rangebound_source"
+# Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
+# type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing.
+_SEEN = {
+    "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"',
+    "TIMESTAMP_S": "TRY_CAST({} AS TIMESTAMP)",
+    "TIMESTAMP_MS": "TRY_CAST({} AS TIMESTAMP)",
+}
 _FAMILIES = {
     **dict.fromkeys(
         (
@@ -42,7 +53,8 @@ class DuckDB:
     """A table in DuckDB: a CSV, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
 
     Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
-    numbers or dates in plain notation are read as such by the statements.
+    numbers or dates in plain notation are read as such by the statements. What does not fit into memory goes to a
+    folder for this user alone, where `TMPDIR` says; it is gone with `close`.
 
     >>> import pyarrow
     >>> DuckDB(pyarrow.table({"age": [41, 27]})).schema()
@@ -52,8 +64,14 @@ class DuckDB:
     dialect = "duckdb"
 
     def __init__(self, data: Any, *, threads: int | None = None, memory: str | None = None) -> None:
+        self._spilled = tempfile.mkdtemp(prefix="rangebound-")  # mode 0700
+        self._clean = weakref.finalize(self, shutil.rmtree, self._spilled, ignore_errors=True)
         self._connection = duckdb.connect(
-            config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+            config={
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "temp_directory": self._spilled,
+            }
         )
         if threads is not None:
             self._connection.execute("SET threads = ?", [threads])
@@ -64,33 +82,51 @@ class DuckDB:
         self._connection.execute("SET pandas_analyze_sample = 0")
         self.source = exp.to_table(_VIEW)
         try:
-            self._attach(data)
-        except duckdb.Error:
+            self._show(self._attach(data))
+        except (duckdb.Error, TypeError):
+            self.close()
             raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table") from None
 
-    def _attach(self, data: Any) -> None:
+    def _attach(self, data: Any) -> exp.Table:
+        raw = exp.to_table(_RAW)
         if not isinstance(data, Source):
-            self._connection.register(_VIEW, data)
-            return
+            if hasattr(data, "read_next_batch"):
+                raise ArgumentError(f"data={_shown(data)}: can be read only once; make a table of it")
+            self._connection.register(_RAW, data)
+            return raw
         if data.path is None:
             raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
         path = Path(data.path)
         if not path.exists():
             raise ArgumentError(f"source.path={data.path!r}: there is no such file")
+        plain = str(path.absolute())  # else "~" would be a folder of the user, and "a:" a place on a network
         if data.table is not None:
             name = exp.to_identifier("file", quoted=True)
             self._connection.execute(
-                f"ATTACH {exp.Literal.string(str(path)).sql('duckdb')} AS {name.sql('duckdb')} (READ_ONLY)"
+                f"ATTACH {exp.Literal.string(plain).sql('duckdb')} AS {name.sql('duckdb')} (READ_ONLY)"
             )
-            self.source = exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
-        elif path.suffix.lower() in (".csv", ".tsv"):
+            return exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
+        if path.suffix.lower() in (".csv", ".tsv"):
             self._csv(path)
         elif path.suffix.lower() in (".parquet", ".pq"):
-            self._connection.read_parquet(str(path)).create_view(_VIEW)
+            self._connection.read_parquet(glob.escape(plain), hive_partitioning=False).create_view(_RAW)
         else:
             raise ArgumentError(
                 f"source.path={data.path!r}: must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
             )
+        return raw
+
+    def _show(self, raw: exp.Table) -> None:
+        """Let statements see the table's columns as `_SEEN` says, at no cost to the scan."""
+        everything = exp.select("*").from_(raw.copy())
+        found = self._connection.sql(everything.limit(0).sql(self.dialect))
+        changed = []
+        for name, kind in zip(found.columns, found.types, strict=True):
+            column = exp.to_identifier(name, quoted=True).sql(self.dialect)
+            seen = _SEEN.get(str(kind.id).upper())
+            changed += [f"{seen.format(column)} AS {column}"] if seen else []
+        replaced = f" REPLACE ({', '.join(changed)})" if changed else ""
+        self._connection.execute(f"CREATE VIEW {_VIEW} AS SELECT *{replaced} FROM {raw.sql(self.dialect)}")
 
     def _csv(self, path: Path) -> None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
@@ -103,8 +139,8 @@ class DuckDB:
         options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": columns, "sep": delimiter}
         options |= {"quotechar": '"', "escapechar": '"', "null_padding": True, "ignore_errors": True}
         # Strict or in parallel, the reader fails at mixed line ends or quoted line breaks, and so tells of the data.
-        options |= {"strict_mode": False, "parallel": False}
-        self._connection.read_csv(str(path), **options).create_view(_VIEW)
+        options |= {"strict_mode": False, "parallel": False, "hive_partitioning": False}
+        self._connection.read_csv(glob.escape(str(path.absolute())), **options).create_view(_RAW)
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
@@ -136,8 +172,9 @@ class DuckDB:
             ) from None
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Let go of the table, and of what did not fit into memory."""
         self._connection.close()
+        self._clean()
 
     def __enter__(self) -> Self:
         return self

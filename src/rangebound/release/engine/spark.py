@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -24,6 +27,9 @@ _FAMILIES = {
 }
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9 .:_+-]*")
+_SUBSTITUTED = "${"  # Spark puts settings and variables of its machine here, before it reads a statement
+_TALKING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PORT = 15002  # of Spark Connect, where an address has none
 _PATIENCE = 10.0  # seconds for a server to answer at all; Spark itself would try for minutes
 
@@ -32,7 +38,9 @@ class Spark:
     """A Spark data frame, classic or through Spark Connect.
 
     Assumes: the data frame gives the same rows whenever it is read within one release.
+    Guarantee: a text of a plan is a text to Spark, whatever the session's settings; nothing in it is ever replaced.
     Edge cases: a timestamp's day is its day in the time zone of the session; set it to UTC to match other engines.
+    Columns with a collation, and those with "${" in their names, serve for nothing.
     """
 
     dialect = "spark"
@@ -80,14 +88,19 @@ class Spark:
             kinds = self._frame.dtypes
         except PySparkException:
             raise EngineError("frame: Spark cannot tell its columns; is the table still there?") from None
-        return {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
+        found = {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
+        return {name: Family.OTHER if _SUBSTITUTED in name else family for name, family in found.items()}
 
     def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
         from pyspark.errors import PySparkException
 
+        written = statement.transform(_spelled).sql(self.dialect)
+        if _SUBSTITUTED in written:
+            raise EngineError(f"statement: must not hold {_SUBSTITUTED!r}, which Spark replaces; rename the column")
         try:
-            return [tuple(row) for row in self._session.sql(statement.sql(self.dialect)).collect()]
+            with _silent():
+                return [tuple(row) for row in self._session.sql(written).collect()]
         except PySparkException:
             raise EngineError("statement: Spark could not run it; its own logs say why") from None
 
@@ -103,6 +116,32 @@ class Spark:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _spelled(tree: exp.Expr) -> exp.Expr:
+    """A text by its bytes unless it is plain: how Spark reads quotes, backslashes and dollars depends on settings."""
+    if not (isinstance(tree, exp.Literal) and tree.is_string) or _PLAIN.fullmatch(tree.this):
+        return tree
+    return exp.cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Spark's words about a failure, which may hold data, off the standard error."""
+    if importlib.util.find_spec("pyspark.logger") is None:  # before Spark 4
+        yield
+        return
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in _TALKING]
+    before = [each.disabled for each in loggers]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each, was in zip(loggers, before, strict=True):
+            each.disabled = was
 
 
 def _require(*modules: str) -> None:
