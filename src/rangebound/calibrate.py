@@ -79,6 +79,7 @@ class _Request:
         return up(refine(lambda: (ball(self.epsilon).expm1() / (2 * ball(self.delta))).log1p()))
 
 
+@arguments.guided
 def calibrate(
     *,
     noise: type[Noise],
@@ -106,7 +107,8 @@ def calibrate(
     """
     if not any(noise is family for family in FAMILIES):
         raise ArgumentTypeError(
-            f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian"
+            f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian; "
+            "the scale is what calibrate finds"
         )
     arguments.instance("query", query, Query, "a Query")
     epsilon = arguments.positive("epsilon", epsilon)

@@ -62,9 +62,9 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Read a certificate without proving it again; see `rangebound.verify`."""
         try:
-            data: dict[str, Any] = json.loads(text)
-            if data["format"] != FORMAT:
-                raise CertificateInvalid(f"format={arguments.shown(data['format'])}: must be {FORMAT!r}")
+            data: Any = json.loads(text)
+            if not isinstance(data, dict) or data.get("format") != FORMAT:
+                raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
             cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
             return cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
@@ -74,10 +74,18 @@ class Certificate:
             )
         except CertificateInvalid:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RangeboundError) as error:
-            raise CertificateInvalid(f"certificate: cannot be read ({type(error).__name__}: {error})") from error
+        except (json.JSONDecodeError, RecursionError):
+            raise CertificateInvalid(
+                f"text={arguments.shown(text)}: must be all of the JSON text that Certificate.to_json wrote, "
+                "not the name of its file"
+            ) from None
+        except KeyError as error:
+            raise CertificateInvalid(f"certificate: has no {error}, or no such one is known") from error
+        except (TypeError, ValueError, AttributeError, RangeboundError) as error:
+            raise CertificateInvalid(f"certificate: cannot be read; {error}") from error
 
 
+@arguments.guided
 def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certificate:
     """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
 
@@ -122,9 +130,9 @@ def verify(text: str) -> Certificate:
     >>> rb.verify("{}")
     Traceback (most recent call last):
         ...
-    rangebound.errors.CertificateInvalid: certificate: cannot be read (KeyError: 'format')
+    rangebound.errors.CertificateInvalid: text='{}': must be of the format 'rangebound certificate 1'
     """
-    arguments.instance("text", text, str, "the JSON text of a certificate")
+    arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
     check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
     return certificate

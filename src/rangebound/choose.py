@@ -114,6 +114,7 @@ def _row(choice: Choice) -> tuple[str, ...]:
     return choice.name, *(f"{value:.4g}" for value in values), "yes" if choice.spikes else "no"
 
 
+@arguments.guided
 def choose(
     *,
     query: Query,

@@ -23,6 +23,7 @@ from rangebound.support import Grid, Interval, Support, Union
 from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
     """A way to publish the answer of a query inside a support: noise, query, support, bounding.
@@ -47,7 +48,7 @@ class Mechanism:
     bounding: Bounding = TRUNCATE
 
     def __post_init__(self) -> None:
-        arguments.instance("noise", self.noise, FAMILIES, "a Laplace, Gaussian or TruncatedLaplacian")
+        arguments.instance("noise", self.noise, FAMILIES, "noise with its scale, such as rb.Laplace(scale=2.0)")
         arguments.instance("query", self.query, Query, "a Query")
         arguments.instance(
             "bounding", self.bounding, Bounding, "one of rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED"
@@ -55,7 +56,12 @@ class Mechanism:
         if self.support is None:
             line = Interval(-math.inf, math.inf)
             object.__setattr__(self, "support", line if self.bounding is UNBOUNDED else self.query.range)
-        arguments.instance("support", self.support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
+        arguments.instance(
+            "support",
+            self.support,
+            (Interval, Union, Grid),
+            "an Interval, a Union or a Grid, such as rb.Interval(0, 100)",
+        )
         _check_reach(self.noise, self.query, self.shape)
 
     @cached_property
@@ -125,6 +131,7 @@ class Mechanism:
         """The errors averaged over a true answer that is uniform on the query's range, which must be bounded."""
         return average_error(self.noise, self.shape, self.query.range)
 
+    @arguments.guided
     def release(
         self,
         answer: npt.ArrayLike,

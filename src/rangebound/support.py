@@ -15,8 +15,10 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 _GRID_LIMIT = 1_000_000
+_OPEN = "an open end is math.inf or -math.inf"
 
 
+@arguments.guided
 @dataclass(frozen=True)
 class Interval:
     """The numbers from `lower` to `upper`; either end may be infinite.
@@ -31,8 +33,8 @@ class Interval:
     upper: float
 
     def __post_init__(self) -> None:
-        lower = arguments.real("lower", self.lower) + 0.0
-        upper = arguments.real("upper", self.upper) + 0.0
+        lower = arguments.real("lower", self.lower, why=_OPEN) + 0.0
+        upper = arguments.real("upper", self.upper, why=_OPEN) + 0.0
         if not lower < upper:
             raise ArgumentError(f"lower={lower}, upper={upper}: lower must be below upper")
         object.__setattr__(self, "lower", lower)
@@ -59,6 +61,7 @@ class Interval:
         return math.isfinite(self.lower) and math.isfinite(self.upper)
 
 
+@arguments.guided
 @dataclass(frozen=True, init=False)
 class Union:
     """A union of allowed spans, given as pairs from left to right; the first and the last may be infinite.
@@ -74,13 +77,7 @@ class Union:
     def __init__(self, *spans: Any) -> None:
         if not spans:
             raise ArgumentError("spans=(): a union needs at least one span (lower, upper)")
-        parsed = tuple(_pair("span", each) for each in spans)
-        for (_, end), (start, _) in itertools.pairwise(parsed):
-            if not end < start:
-                raise ArgumentError(
-                    f"spans=...{end}), ({start}...: spans must be in order and must not touch or overlap"
-                )
-        object.__setattr__(self, "spans", parsed)
+        object.__setattr__(self, "spans", _pairs("span", spans))
 
     @classmethod
     def excluding(cls, *gaps: Any, within: Interval | None = None) -> Union | Interval:
@@ -92,13 +89,10 @@ class Union:
         Union((0.0, 1.0), (2.0, 3.0))
         """
         whole = Interval(-math.inf, math.inf) if within is None else within
-        arguments.instance("within", whole, Interval, "an Interval")
+        arguments.instance("within", whole, Interval, "an Interval, such as Interval(0, 10)")
         if not gaps:
             raise ArgumentError("gaps=(): name at least one gap (lower, upper)")
-        cuts = tuple(_pair("gap", each) for each in gaps)
-        for (_, end), (start, _) in itertools.pairwise(cuts):
-            if not end < start:
-                raise ArgumentError(f"gaps=...{end}), ({start}...: gaps must be in order and must not touch or overlap")
+        cuts = _pairs("gap", gaps)
         if cuts[0][1] <= whole.lower or cuts[-1][0] >= whole.upper:
             raise ArgumentError(f"gaps={arguments.shown(gaps)}: every gap must meet {whole}")
         ends = [whole.lower, *(end for cut in cuts for end in cut), whole.upper]
@@ -128,6 +122,7 @@ class Union:
         return self.hull.bounded
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """The multiples of `step` inside the bounded interval `within`, counted from its lower end.
@@ -145,7 +140,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         step = arguments.positive("step", self.step)
-        arguments.instance("within", self.within, Interval, "an Interval")
+        arguments.instance("within", self.within, Interval, "an Interval, such as Interval(0, 10)")
         if not self.within.bounded:
             raise ArgumentError(f"within={self.within}: a grid must lie in a bounded interval")
         object.__setattr__(self, "step", step)
@@ -191,10 +186,21 @@ def is_line(support: Support) -> bool:
     return support.spans == ((-math.inf, math.inf),)
 
 
+def _pairs(name: str, values: tuple[Any, ...]) -> tuple[tuple[float, float], ...]:
+    """Spans or gaps, apart from each other and from left to right."""
+    pairs = tuple(_pair(name, each) for each in values)
+    for before, after in itertools.pairwise(pairs):
+        if not before[1] < after[0]:
+            raise ArgumentError(f"{name}s={before}, {after}: must be in order, and must not touch or overlap")
+    return pairs
+
+
 def _pair(name: str, value: Any) -> tuple[float, float]:
     if isinstance(value, Interval):
         return value.lower, value.upper
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be a pair (lower, upper)")
+    if not isinstance(value, (tuple, list)) or len(value) != 2 or isinstance(value[0], (tuple, list)):
+        raise ArgumentTypeError(
+            f"{name}={arguments.shown(value)}: must be a pair (lower, upper); give {name}s one by one, (0, 1), (2, 3)"
+        )
     both = Interval(*value)
     return both.lower, both.upper

@@ -152,9 +152,9 @@ def no_entropy(monkeypatch):
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
 def test_bad_answers_are_refused_before_anything_is_drawn(answer):
     out = np.full(2, -1.0)
-    with pytest.raises(rb.RangeboundError, match="answer="):
+    with pytest.raises(rb.RangeboundError, match=r"^answer"):
         M.release(answer)
-    with pytest.raises(rb.RangeboundError, match="answer="):
+    with pytest.raises(rb.RangeboundError, match=r"^answer"):
         M.release(answer, out=out)
     assert (out == -1.0).all()
 

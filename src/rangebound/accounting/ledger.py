@@ -59,7 +59,9 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, store: Store, key: bytes) -> None:
+    def __init__(self, store: Store, key: bytes | None = None) -> None:
+        if key is None or isinstance(store, (str, os.PathLike)):
+            raise ArgumentTypeError("Ledger(...): write Ledger.open(path), or Ledger.create(path) for a new ledger")
         self._store = store
         self._state = Replay(key=key)
         damage = store.damage()
@@ -111,6 +113,7 @@ class Ledger:
         """
         return cls(*_located(path, key, patience))
 
+    @arguments.guided
     def open_account(
         self,
         name: str,
@@ -142,6 +145,7 @@ class Ledger:
             self._append(transaction, Kind.ACCOUNT, account=name, first=total[0], second=total[1], **words)
             return account_of(name, state.accounts[name])
 
+    @arguments.guided
     def reserve(
         self, *, account: str, request: str, cost: AnyCost, what: str = "", who: str | None = None, note: str = ""
     ) -> Reservation:
@@ -166,7 +170,8 @@ class Ledger:
             if spend is None:
                 if not balance.admits(units):
                     raise BudgetExceeded(
-                        f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining})",
+                        f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining}); "
+                        "nothing was spent",
                         account=account,
                         remaining=balance.remaining,
                         requested=cost,
@@ -186,7 +191,10 @@ class Ledger:
         """Store the bytes of a reserved release, and return the bytes that may be revealed: the first ones stored."""
         arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
         if type(payload) is not bytes:
-            raise ArgumentTypeError(f"payload={arguments.shown(payload)}: must be bytes")
+            # Not shown: it may be a draw, and the next attempt would be a second one under the same charge.
+            raise ArgumentTypeError(
+                f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode()"
+            )
         if len(payload) > _PAYLOAD:
             raise ArgumentError(f"payload of {len(payload)} bytes: must have at most {_PAYLOAD}; publish it in parts")
         digest = hashlib.sha256(payload).digest()
@@ -201,6 +209,7 @@ class Ledger:
             self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words)
         return payload
 
+    @arguments.guided
     def release(
         self,
         *,
@@ -335,7 +344,10 @@ def _located(
 ) -> tuple[SQLiteStore, bytes]:
     store = SQLiteStore(file_path("path", path), patience=patience)
     if not store.path.is_file():
-        raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: there is no such file")
+        raise LedgerUnavailable(
+            f"ledger={arguments.shown(str(path))}: there is no such file; "
+            "`Ledger.create` or `rangebound ledger open` makes one"
+        )
     return store, read_key(key_path(store.path, key)[0])
 
 
