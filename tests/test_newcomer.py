@@ -68,9 +68,6 @@ MISTAKES = {
     "rb.verify(CERTIFICATE.to_json().replace('bits', 'bit'))": "has no 'bits'",
     "rb.verify(CERTIFICATE.to_json().replace('2.0', '0.1', 1))": "certificate",
     "rb.hockey_stick(MADE, MADE, 1.0)": "must be a Law, as m.law(answer) returns",
-    "MADE.release()": "answer is missing; write release(answer)",
-    "MADE.release(42.0, 1)": "write release(answer, step=None, out=None, threads=1, progress=None)",
-    "MADE.release(42.0, seed=1)": "seed is none of its arguments",
     "MADE.release('42')": "answer of type str: must be a real number",
     "MADE.release(math.nan)": "decide what a missing value counts as",
     "MADE.confidence_interval(140)": "must lie in the support",
@@ -116,9 +113,6 @@ def test_an_error_of_a_release_shows_no_answer(answer):
     with pytest.raises(rb.RangeboundError, match=r"^answer") as caught:
         MADE.release(answer)
     assert f"{PRIVATE}" not in str(caught.value)
-    with pytest.raises(ArgumentTypeError) as caught:
-        MADE.release(answer, 1)
-    assert f"{PRIVATE}" not in str(caught.value)
 
 
 def test_control_analysis_does_show_it():
@@ -140,7 +134,7 @@ def test_a_draw_that_is_no_bytes_is_not_shown(tmp_path):
     assert str(drawn[0])[:6] not in str(caught.value)
 
 
-@arguments.guided
+@arguments.guided  # and not on `Mechanism.release`: half a microsecond is much there
 def published(answer: float, *, step: float, count: int = 1) -> float:
     return answer + step + len(count)  # type: ignore[arg-type]
 
@@ -150,6 +144,11 @@ def test_a_guided_call_is_the_call_itself():
     assert [*inspect.signature(published).parameters] == ["answer", "step", "count"]
     assert [*inspect.signature(rb.Laplace).parameters] == ["scale"]
     assert published.__name__ == "published"
+
+
+def test_what_has_a_place_may_be_data_and_is_not_shown():
+    with pytest.raises(ArgumentTypeError, match=r"write published\(answer, step=1\)$"):
+        published(PRIVATE, 1)  # type: ignore[misc, call-arg]
 
 
 def test_a_mistake_inside_is_not_taken_for_one_in_the_call():

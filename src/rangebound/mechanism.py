@@ -131,7 +131,6 @@ class Mechanism:
         """The errors averaged over a true answer that is uniform on the query's range, which must be bounded."""
         return average_error(self.noise, self.shape, self.query.range)
 
-    @arguments.guided
     def release(
         self,
         answer: npt.ArrayLike,
