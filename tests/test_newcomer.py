@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound import accounting, arguments, audit
+from rangebound import accounting, arguments
 from rangebound.accounting import basic, best, rule
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
+from rangebound.audit import adapters, attack, timing
 from rangebound.errors import ArgumentTypeError
 
 UNIT = rb.Interval(0, 1)
 QUERY = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
 MADE = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
 CERTIFICATE = rb.certify(MADE, epsilon=2.0)
-NAMES = {each.__name__.rpartition(".")[2]: each for each in (accounting, audit, basic, best, math, rule, Ledger)}
+NAMES = {each.__name__.rpartition(".")[2]: each for each in (accounting, adapters, attack, basic, best, math, rule, timing, Ledger)}
 NAMES |= {"rb": rb, "UNIT": UNIT, "QUERY": QUERY, "MADE": MADE, "CERTIFICATE": CERTIFICATE}
 
 # What a newcomer may write, and what the answer must say.
@@ -81,12 +82,12 @@ MISTAKES = {
     "rule.RenyiFilter(16)": "write RenyiFilter(order=16)",
     "Ledger('census.ledger')": "write Ledger.open(path), or Ledger.create(path)",
     "Ledger.open('census.ledger')": "`Ledger.create` or `rangebound ledger open` makes one",
-    "audit.attack(MADE, 1.0)": "some arguments are given by name; write attack(mechanism, pair=None, epsilon=None",
-    "audit.attack(MADE.release, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
-    "audit.attack(lambda answer: answer, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
-    "audit.timing(MADE, pair=(0, 5))": "such as m.release",
-    "audit.adapters.numpy('laplace')": "such as np.random.default_rng().laplace",
-    "audit.adapters.scipy(3)": "distribution=3: must be a frozen distribution of scipy.stats, with a method rvs",
+    "attack(MADE, 1.0)": "some arguments are given by name; write attack(mechanism, pair=None, epsilon=None",
+    "attack(MADE.release, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
+    "attack(lambda answer: answer, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
+    "timing(MADE, pair=(0, 5))": "such as m.release",
+    "adapters.numpy('laplace')": "such as np.random.default_rng().laplace",
+    "adapters.scipy(3)": "distribution=3: must be a frozen distribution of scipy.stats, with a method rvs",
 }
 
 
