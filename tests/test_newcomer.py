@@ -20,7 +20,10 @@ UNIT = rb.Interval(0, 1)
 QUERY = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
 MADE = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
 CERTIFICATE = rb.certify(MADE, epsilon=2.0)
-NAMES = {each.__name__.rpartition(".")[2]: each for each in (accounting, adapters, attack, basic, best, math, rule, timing, Ledger)}
+NAMES = {
+    each.__name__.rpartition(".")[2]: each
+    for each in (accounting, adapters, attack, basic, best, math, rule, timing, Ledger)
+}
 NAMES |= {"rb": rb, "UNIT": UNIT, "QUERY": QUERY, "MADE": MADE, "CERTIFICATE": CERTIFICATE}
 
 # What a newcomer may write, and what the answer must say.

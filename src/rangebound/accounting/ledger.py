@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ T = TypeVar("T")
 C = TypeVar("C", Cost, RenyiCost)
 
 _PAYLOAD = 256 * 2**20  # bytes
+_HEAD = b"SQLite format 3"
 
 
 class Ledger:
@@ -348,7 +350,18 @@ def _located(
             f"ledger={arguments.shown(str(path))}: there is no such file; "
             "`Ledger.create` or `rangebound ledger open` makes one"
         )
-    return store, read_key(key_path(store.path, key)[0])
+    place = key_path(store.path, key)[0]
+    if not place.exists() and not _may_be_ledger(store.path):
+        raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: is another kind of file")
+    return store, read_key(place)
+
+
+def _may_be_ledger(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HEAD)) in (b"", _HEAD)
+    except OSError:
+        return True
 
 
 _BLANK = Entry(0, 0, "", None, None, None, None, None, None, "", "", "", b"")

@@ -26,8 +26,15 @@ def one_by_one(call: Callable[[float], Any]) -> Draw:
     """
     arguments.function("call", call, 1, "a function of one answer")
 
+    def number(answer: float) -> float:
+        output = call(answer)
+        try:
+            return float(output)
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(f"output={arguments.shown(output)}: must be a number") from None
+
     def draw(answer: float, count: int) -> Floats:
-        return np.fromiter((float(call(answer)) for _ in range(count)), dtype=np.float64, count=count)
+        return np.fromiter((number(answer) for _ in range(count)), dtype=np.float64, count=count)
 
     return draw
 

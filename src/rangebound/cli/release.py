@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rangebound.cli.options import Json
+from rangebound.errors import ArgumentError, CertificateInvalid
+
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
     from rangebound.release import Plan, Release
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_ENDINGS = (".csv", ".parquet", ".json", ".html")
 Out = Annotated[
     list[Path] | None,
-    typer.Option("--output", "-o", help="Files to write: .csv, .parquet, .json, .html.", show_default=False),
+    typer.Option(
+        "--output", "-o", help="A file to write: .csv, .parquet, .json or .html; may be repeated.", show_default=False
+    ),
 ]
 
 
@@ -56,31 +61,44 @@ def release(
 
     found = read_plan(plan)
     if found.source is None:
-        raise typer.BadParameter("the plan names no source", param_hint="PLAN")
-    with open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
-        if dry_run:
+        raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
+    if dry_run:
+        with open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
             check_schema(found, engine.schema())
-            text = explain(found)
-            return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
-        book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
-        if book is None or request is None:
-            raise typer.BadParameter("a release needs a ledger and a request; --dry-run needs neither")
-        with _opened(book, key) as opened:
-            made = _made(found, engine, opened, request, quiet=json)
+        text = explain(found)
+        return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
+    book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
+    if book is None:
+        raise ArgumentError("ledger: is missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
+    if request is None:
+        raise ArgumentError(
+            "request: is missing; --request gives the release an id, charged once (--dry-run needs none)"
+        )
+    read = [plan, book, *([Path(found.source.path)] if found.source.path else []), *([key] if key else [])]
+    _check_outputs(output or [], certificate, read)
+    with (
+        open_source(found.source, spark=spark, threads=threads, memory=memory) as engine,
+        _opened(book, key) as opened,
+    ):
+        made = _made(found, engine, opened, request, quiet=json)
     _write(made, output or [], certificate)
     return show.table(made, as_json=json)
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(help="The certificate.")],
-    published: Annotated[Path, typer.Argument(help="The published .json file.")],
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="The certificate.")],
+    published: Annotated[Path, typer.Argument(metavar="PUBLISHED", help="The published .json file.")],
     json: Json = False,
 ) -> None:
-    """Check a release's certificate against the bytes that were published."""
+    """Check a certificate against the published table."""
     from rangebound.cli import show
     from rangebound.release import check_certificate
 
-    found = check_certificate(certificate.read_text(encoding="utf-8"), published.read_bytes())
+    try:
+        text = certificate.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CertificateInvalid(f"certificate={str(certificate)!r}: must be UTF-8 text") from None
+    found = check_certificate(text, published.read_bytes())
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     words = f"ok: {found.numbers} numbers, epsilon {found.epsilon:g}, delta {found.delta:g}"
     show.fact(facts, words, as_json=json)
@@ -92,8 +110,7 @@ def demo(
     ),
     json: Json = False,
 ) -> None:
-    """Release a made-up table of clinic visits, with a fresh ledger; writes an HTML report."""
-
+    """Publish a made-up table of clinic visits, with a report."""
     from rangebound.accounting.ledger import Ledger
     from rangebound.cli import show
     from rangebound.release import Source, parse_plan
@@ -130,6 +147,18 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
     console = Console(stderr=True, quiet=quiet)
     with console.status("reading the plan") as status:
         return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+
+
+def _check_outputs(outputs: list[Path], certificate: Path | None, read: list[Path]) -> None:
+    """Refuse before anything is charged what could not be written, or would replace what is read."""
+    for path in outputs:
+        if path.suffix.lower() not in _ENDINGS:
+            raise ArgumentError(f"output={str(path)!r}: must end in {', '.join(_ENDINGS)}")
+    for path in [*outputs, *([certificate] if certificate else [])]:
+        if not path.absolute().parent.is_dir():
+            raise ArgumentError(f"output={str(path)!r}: its folder does not exist")
+        if path.resolve() in [each.resolve() for each in read]:
+            raise ArgumentError(f"output={str(path)!r}: is read here, and would be replaced")
 
 
 def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:
