@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound import accounting, arguments
+from rangebound import accounting, arguments, plot
 from rangebound.accounting import basic, best, rule
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
 from rangebound.audit import adapters, attack, timing
 from rangebound.errors import ArgumentTypeError
 
+GaussianNB = pytest.importorskip("rangebound.learn.sklearn").GaussianNB
 UNIT = rb.Interval(0, 1)
 QUERY = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
 MADE = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
 CERTIFICATE = rb.certify(MADE, epsilon=2.0)
 NAMES = {
     each.__name__.rpartition(".")[2]: each
-    for each in (accounting, adapters, attack, basic, best, math, rule, timing, Ledger)
+    for each in (accounting, adapters, attack, basic, best, math, rule, plot, timing, Ledger, GaussianNB)
 }
 NAMES |= {"rb": rb, "UNIT": UNIT, "QUERY": QUERY, "MADE": MADE, "CERTIFICATE": CERTIFICATE}
 
@@ -89,6 +90,12 @@ MISTAKES = {
     "attack(MADE.release, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
     "attack(lambda answer: answer, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
     "timing(MADE, pair=(0, 5))": "such as m.release",
+    "plot.law(MADE)": "must be a Law, as m.law(answer) returns",
+    "plot.worst_pair(MADE, MADE)": "write worst_pair(mechanism, epsilon=None, ax=None)",
+    "plot.fisher(MADE, ax=3)": "ax=3: must be axes of matplotlib",
+    "GaussianNB(1.0)": "arguments are given by name; write GaussianNB(epsilon=1.0",
+    "GaussianNB(random_state=1)": "random_state is none of its arguments",
+    "GaussianNB(bounds=(0, 1)).fit([0.5, 0.7], [0, 1])": "X: must have two dimensions, rows and features",
     "adapters.numpy('laplace')": "such as np.random.default_rng().laplace",
     "adapters.scipy(3)": "distribution=3: must be a frozen distribution of scipy.stats, with a method rvs",
 }
@@ -122,6 +129,12 @@ def test_an_error_of_a_release_shows_no_answer(answer):
 def test_control_analysis_does_show_it():
     with pytest.raises(rb.RangeboundError, match=f"{PRIVATE}"):
         MADE.law([PRIVATE, math.nan])
+
+
+def test_a_flat_table_is_not_shown():
+    with pytest.raises(rb.ArgumentError) as caught:
+        GaussianNB(bounds=(0, 100)).fit([PRIVATE, 3.0], [0, 1])
+    assert f"{PRIVATE}" not in str(caught.value)
 
 
 def test_a_draw_that_is_no_bytes_is_not_shown(tmp_path):

@@ -158,11 +158,9 @@ class Ledger:
         """
         plain_name("account", account)
         plain_name("request", request)
-        arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost or a RenyiCost")
+        arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost, such as Cost(epsilon=0.1), or a RenyiCost")
         if not any(cost.units):
-            raise ArgumentError(
-                f"cost={arguments.shown(cost)}: must be positive; what gives nothing away needs no budget"
-            )
+            raise ArgumentError(f"cost={cost}: must be positive; what gives nothing away needs no budget")
         words: dict[str, Any] = {"who": person(who), "what": prose("what", what), "note": prose("note", note)}
         with self._store.writing() as transaction:
             state = self._advance(transaction)
@@ -227,10 +225,7 @@ class Ledger:
 
         `float(cost.epsilon)` is never above the charge, so it is what `compute` calibrates its mechanism to.
         """
-        if not callable(compute):
-            raise ArgumentTypeError(
-                f"compute={arguments.shown(compute)}: must be a function of the cost that gives bytes"
-            )
+        arguments.function("compute", compute, 1, "a function of the cost that gives bytes")
         reservation = self.reserve(account=account, request=request, cost=cost, what=what, who=who, note=note)
         if reservation.published is not None:
             return reservation.published

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rangebound.cli.options import Json
-from rangebound.errors import ArgumentError, CertificateInvalid
+from rangebound.errors import ArgumentError, CertificateInvalid, MissingExtra
 
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
@@ -154,6 +155,8 @@ def _check_outputs(outputs: list[Path], certificate: Path | None, read: list[Pat
     for path in outputs:
         if path.suffix.lower() not in _ENDINGS:
             raise ArgumentError(f"output={str(path)!r}: must end in {', '.join(_ENDINGS)}")
+        if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+            raise MissingExtra(f"output={str(path)!r}: needs pyarrow, which is not installed; pip install pyarrow")
     for path in [*outputs, *([certificate] if certificate else [])]:
         if not path.absolute().parent.is_dir():
             raise ArgumentError(f"output={str(path)!r}: its folder does not exist")
