@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import math
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
+E = TypeVar("E", bound=enum.Enum)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SHOWN = 60
@@ -90,6 +92,19 @@ def instance(name: str, value: object, kinds: type | tuple[type, ...], rule: str
     if not isinstance(value, kinds):
         raise ArgumentTypeError(f"{name}={shown(value)}: must be {rule}")
     return value
+
+
+def member(name: str, value: object, kind: type[E]) -> E:
+    """`value` as a member of an enumeration: itself, or named by its word."""
+    if isinstance(value, kind):
+        return value
+    *words, last = (f'"{each.value}"' for each in kind)
+    rule = f"{', '.join(words)} or {last}"
+    instance(name, value, str, f"a string, {rule}")
+    try:
+        return kind(value)
+    except ValueError:
+        raise ArgumentError(f"{name}={shown(value)}: must be {rule}") from None
 
 
 def function(name: str, value: object, count: int, rule: str) -> Any:

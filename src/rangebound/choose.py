@@ -146,7 +146,7 @@ def choose(
     arguments.instance("spikes", spikes, bool, "True or False")
     if support is not None:
         arguments.instance("support", support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
-    wanted, place = _objective(objective), _place(at)
+    wanted, place = arguments.member("objective", objective, Objective), _place(at)
     choices, refused = [], []
     for family in FAMILIES:
         for bounding in _boundings(support if support is not None else query.range):
@@ -191,16 +191,6 @@ def _error(mechanism: Mechanism, place: At | float) -> Error:
     if isinstance(place, At):
         return mechanism.worst_error() if place is At.WORST else mechanism.average_error()
     return mechanism.error(place)
-
-
-def _objective(objective: str | Objective) -> Objective:
-    if isinstance(objective, Objective):
-        return objective
-    arguments.instance("objective", objective, str, 'a string, "mae", "mse" or "bias"')
-    try:
-        return Objective(objective)
-    except ValueError:
-        raise ArgumentError(f'objective={arguments.shown(objective)}: must be "mae", "mse" or "bias"') from None
 
 
 def _place(at: str | float | At) -> At | float:

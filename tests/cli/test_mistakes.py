@@ -108,7 +108,7 @@ MISTAKES = {
     "account plan.toml": "a file has [[release]], delta and epsilon",
     "account capital.toml": "release 1: noise='Laplace': must be one of laplace, gaussian",
     "account list.toml": "release 1: noise=['laplace']: must be one of",
-    "account clamp.toml": "release 1: bounding='clamp': must be one of truncate, rectify",
+    "account clamp.toml": 'release 1: bounding=\'clamp\': must be "truncate", "rectify"',
     "account no_limit.toml": "limit=None: truncated_laplacian noise needs one",
     "account limit.toml": "limit=3.0: truncated_laplacian noise needs one, other noise has none",
     "account grid.toml": "such as {'grid': {'step': 1",

@@ -49,7 +49,7 @@ def test_other_formats(ending, tmp_path):
             ("law", *MADE, "--at", "3", "--noise", "truncated_laplacian"),
             "limit=None: truncated_laplacian noise needs one",
         ),
-        (("law", *MADE, "--at", "3", "--bounding", "fold"), "must be one of truncate, rectify, quantize, unbounded"),
+        (("law", *MADE, "--at", "3", "--bounding", "fold"), 'must be "truncate", "rectify", "quantize" or "unbounded"'),
         (("law", *MADE, "--at", "nan"), "must be finite"),
         (("profile", "--range", "0-10", "--sensitivity", "1", "--scale", "1"), "LOWER:UPPER"),
         (("profile", "--range", "10:0", "--sensitivity", "1", "--scale", "1"), "lower must be below upper"),

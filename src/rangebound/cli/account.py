@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rangebound.cli.mechanism import bounding_named, noise_named
+from rangebound import arguments
+from rangebound.bounding import Bounding
+from rangebound.cli.mechanism import noise_named
 from rangebound.cli.options import Json
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
@@ -121,7 +123,7 @@ def _event(entry: dict[str, Any]) -> Release | Sampled:
         noise=noise_named(entry["noise"], entry["scale"], entry.get("limit")),
         query=Query(range=answers, sensitivity=entry["sensitivity"]),
         support=_support("support", entry["support"]) if "support" in entry else None,
-        bounding=bounding_named(bounding),
+        bounding=arguments.member("bounding", bounding, Bounding),
     )
     times = entry.get("times", 1)
     if "rate" in entry:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rangebound import arguments
 from rangebound.bounding import QUANTIZE, UNBOUNDED, Bounding
 from rangebound.calibrate import calibrate
 from rangebound.errors import ArgumentError
@@ -60,7 +61,7 @@ def mechanisms(
         raise ArgumentError(f"limit={limit}: goes with --scale and --noise {_LIMITED}")
     found = []
     for family, word in itertools.product(noise, bounding):
-        bound = bounding_named(word)
+        bound = arguments.member("bounding", word, Bounding)
         if bound is QUANTIZE and grid is None:
             raise ArgumentError("bounding='quantize': needs --grid, the step to round to")
         within = None if bound is UNBOUNDED else support(asked, grid)
@@ -110,14 +111,6 @@ def noise_named(name: object, scale: Any, limit: Any) -> Noise:
         raise ArgumentError(f"limit={limit}: {_LIMITED} noise needs one, other noise has none")
     found: Noise = family(scale=scale) if limit is None else family(scale=scale, limit=limit)
     return found
-
-
-def bounding_named(name: object) -> Bounding:
-    """The bounding of this name."""
-    names = {each.value: each for each in Bounding}
-    if not isinstance(name, str) or name not in names:
-        raise ArgumentError(f"bounding={name!r}: must be one of {', '.join(names)}")
-    return names[name]
 
 
 def _family(name: object) -> type[Noise]:
