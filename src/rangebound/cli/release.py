@@ -114,22 +114,22 @@ def demo(
     """Publish a made-up table of clinic visits, with a report."""
     from rangebound.accounting.ledger import Ledger
     from rangebound.cli import show
-    from rangebound.release import Source, parse_plan
     from rangebound.release import demo as clinic
+    from rangebound.release import read_plan
     from rangebound.release.engine.duckdb import DuckDB
 
     place = folder / os.urandom(4).hex()
     place.mkdir(parents=True)
-    (place / "visits.csv").write_text(clinic.table(), encoding="utf-8")
-    (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
-    plan = parse_plan(clinic.plan())
-    with Ledger.create(place / "clinics.ledger") as ledger, DuckDB(Source(path=str(place / "visits.csv"))) as engine:
+    (place / clinic.TABLE).write_text(clinic.table(), encoding="utf-8")
+    (place / "plan.toml").write_text(clinic.plan(place), encoding="utf-8")
+    plan = read_plan(place / "plan.toml")
+    with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(plan.source) as engine:
         ledger.open_account("clinics", epsilon=repr(plan.budget.epsilon))
         made = _made(plan, engine, ledger, "demo", quiet=json)
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     show.table(made, as_json=json)
     if not json:
-        sys.stdout.write(f"report in {place / 'report.html'}\n")
+        sys.stdout.write(f"report in {place / 'report.html'}, made by plan.toml beside it\n")
 
 
 def _opened(path: Path, key: Path | None) -> Ledger:
