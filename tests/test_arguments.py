@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, RangeboundError
-from tests.bad_arrays import BAD_ARRAYS
+from tests.numbers_given import BAD_ARRAYS, KINDS
 
 SCALAR_CHECKS = {
     "real": arguments.real,
@@ -78,25 +78,7 @@ def test_a_number_that_is_no_double_is_refused_rather_than_rounded(value):
         arguments.real("thing", value)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        int,
-        float,
-        np.int8,
-        np.uint8,
-        np.int16,
-        np.uint16,
-        np.int32,
-        np.uint32,
-        np.int64,
-        np.uint64,
-        np.float16,
-        np.float32,
-        np.float64,
-        np.longdouble,
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_kind_are_taken_exactly(kind):
     for check in (arguments.real, arguments.finite, arguments.positive, arguments.nonnegative, arguments.order):
         number = check("thing", kind(3))

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
-from tests.bad_arrays import BAD_ARRAYS
+from tests.numbers_given import BAD_ARRAYS, KINDS
 
 INF, NAN = math.inf, math.nan
 LINE = rb.Interval(-INF, INF)
@@ -479,25 +479,7 @@ def test_a_message_about_a_huge_object_stays_short():
     refusal(rb.verify, b"x" * 10**6)
 
 
-EXACT = [
-    np.int8,
-    np.uint8,
-    np.int16,
-    np.uint16,
-    np.int32,
-    np.uint32,
-    np.int64,
-    np.uint64,
-    np.float16,
-    np.float32,
-    np.float64,
-    np.longdouble,
-    int,
-    float,
-]
-
-
-@pytest.mark.parametrize("kind", EXACT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_kind_are_taken_where_they_are_exact(kind):
     assert rb.Interval(kind(0), kind(2)) == rb.Interval(0.0, 2.0)
     assert rb.Union((kind(0), kind(1)), (kind(2), kind(3))) == rb.Union((0, 1), (2, 3))

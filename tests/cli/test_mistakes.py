@@ -165,6 +165,11 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"rangebound {rangebound.__version__}\n"
 
 
+def test_python_runs_it_as_a_module():
+    command = [sys.executable, "-m", "rangebound", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("rangebound ")
+
+
 @pytest.mark.parametrize("word", ["17.25", "a,line\nof data"])
 def test_what_nobody_foresaw_is_one_line_without_its_words(word, folder, monkeypatch, capsys):
     def fail(*_: object, **__: object) -> None:

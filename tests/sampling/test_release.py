@@ -12,7 +12,7 @@ import pytest
 import rangebound as rb
 from rangebound.sampling import bulk
 from rangebound.sampling.entropy import SECURE
-from tests.bad_arrays import BAD_ARRAYS
+from tests.numbers_given import BAD_ARRAYS
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 M = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY)

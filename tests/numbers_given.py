@@ -1,4 +1,4 @@
-"""Arrays that no argument for numbers may accept; the numbers in them lie in [0, 1], where all would do."""
+"""What an argument for numbers may be given: kinds of numbers that it takes, and arrays that it may not accept."""
 
 import math
 
@@ -12,6 +12,10 @@ class Broken:
         raise RuntimeError("call detach() first")
 
 
+KINDS = [int, float, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+KINDS += [np.float16, np.float32, np.float64, np.longdouble]
+
+# The numbers in them lie in [0, 1], where every argument would take them.
 BAD_ARRAYS = {
     "bytearray": bytearray(b"12"),
     "bools": np.array([True, False]),
