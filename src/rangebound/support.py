@@ -15,7 +15,6 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 _GRID_LIMIT = 1_000_000
-_OPEN = "an open end is math.inf or -math.inf"
 
 
 @arguments.guided
@@ -33,8 +32,9 @@ class Interval:
     upper: float
 
     def __post_init__(self) -> None:
-        lower = arguments.real("lower", self.lower, why=_OPEN) + 0.0
-        upper = arguments.real("upper", self.upper, why=_OPEN) + 0.0
+        hint = "an open end is math.inf or -math.inf"
+        lower = arguments.real("lower", self.lower, why=hint) + 0.0
+        upper = arguments.real("upper", self.upper, why=hint) + 0.0
         if not lower < upper:
             raise ArgumentError(f"lower={lower}, upper={upper}: lower must be below upper")
         object.__setattr__(self, "lower", lower)
@@ -186,15 +186,6 @@ def is_line(support: Support) -> bool:
     return support.spans == ((-math.inf, math.inf),)
 
 
-def _pairs(name: str, values: tuple[Any, ...]) -> tuple[tuple[float, float], ...]:
-    """Spans or gaps, apart from each other and from left to right."""
-    pairs = tuple(_pair(name, each) for each in values)
-    for before, after in itertools.pairwise(pairs):
-        if not before[1] < after[0]:
-            raise ArgumentError(f"{name}s={before}, {after}: must be in order, and must not touch or overlap")
-    return pairs
-
-
 def _pair(name: str, value: Any) -> tuple[float, float]:
     if isinstance(value, Interval):
         return value.lower, value.upper
@@ -204,3 +195,12 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
         )
     both = Interval(*value)
     return both.lower, both.upper
+
+
+def _pairs(name: str, values: tuple[Any, ...]) -> tuple[tuple[float, float], ...]:
+    """Spans or gaps, apart from each other and from left to right."""
+    pairs = tuple(_pair(name, each) for each in values)
+    for before, after in itertools.pairwise(pairs):
+        if not before[1] < after[0]:
+            raise ArgumentError(f"{name}s={before}, {after}: must be in order, and must not touch or overlap")
+    return pairs
