@@ -164,9 +164,8 @@ def choose(
             error = _error(mechanism, place)
             choices.append(Choice(mechanism=mechanism, error=error, score=abs(getattr(error, wanted.value))))
     if not choices:
-        raise Unsatisfiable(
-            f"epsilon={epsilon}, delta={delta}: no mechanism can answer; " + "; ".join(f"{n}: {r}" for n, r in refused)
-        )
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
+        raise Unsatisfiable(f"epsilon={epsilon}, delta={delta}: no mechanism can answer; {reasons}")
     choices.sort(key=lambda choice: (choice.score, choice.error.mse))
     return Ranking(
         query=query,
