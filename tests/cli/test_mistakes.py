@@ -94,7 +94,7 @@ MISTAKES = {
     "release plan.toml --request 1 -o visits.csv": "output='visits.csv': is read here, and would be replaced",
     "release plan.toml --request 1 --certificate people.ledger": "is read here, and would be replaced",
     "release plan.toml --request 1 --dryrun": "--dry-run",
-    "release plan.toml --request 1 --memory lots": "",
+    "release plan.toml --request 1 --memory lots": "memory='lots': must be a size, such as 4GB",
     "verify plan.toml": "Missing argument 'PUBLISHED'",
     "verify bytes plan.toml": "certificate='bytes': must be UTF-8 text",
     "verify none.json none.json": "file='none.json': No such file or directory",

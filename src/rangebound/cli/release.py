@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,12 @@ Out = Annotated[
 ]
 
 
+def _size(memory: str | None) -> str | None:
+    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
+        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
+    return memory
+
+
 def release(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")],
     request: Annotated[
@@ -41,7 +48,7 @@ def release(
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", show_default=False)
+        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=_size, show_default=False)
     ] = None,
     spark: Annotated[
         str | None,
