@@ -11,7 +11,7 @@ SOURCES := $(wildcard src tests examples benchmarks papers docs/images)
 # A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
 DEMO_STAMP := $(VENV)/.installed-demo
 FULL_STAMP := $(VENV)/.installed-full
-NEEDS      := pyproject.toml constraints.txt setup.py $(wildcard src/rangebound/*/*.c)
+NEEDS      := pyproject.toml constraints.txt setup.py $(wildcard src/rangebound/*.h src/rangebound/*/*.c)
 
 comma      := ,
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))

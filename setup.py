@@ -7,6 +7,7 @@ setup(
         Extension(
             f"rangebound.{room}._kernel",
             [f"src/rangebound/{room}/_kernel.c"],
+            depends=["src/rangebound/kernel.h"],
             extra_compile_args=["-O3", "-fno-trapping-math", "-fno-math-errno"],
             optional=True,
         )

@@ -1,6 +1,6 @@
 """A count that cannot leave its range: calibrate it, prove it, compare it, look at it.
 
-Run by `make demo`; writes a picture and a certificate into the folder given (by default `out`).
+Writes a picture and a certificate into the folder given (by default `out`): python examples/bounded_count.py
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, RangeboundError
+from tests.numbers_given import BAD_ARRAYS, KINDS
 
 SCALAR_CHECKS = {
     "real": arguments.real,
@@ -77,25 +78,7 @@ def test_a_number_that_is_no_double_is_refused_rather_than_rounded(value):
         arguments.real("thing", value)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        int,
-        float,
-        np.int8,
-        np.uint8,
-        np.int16,
-        np.uint16,
-        np.int32,
-        np.uint32,
-        np.int64,
-        np.uint64,
-        np.float16,
-        np.float32,
-        np.float64,
-        np.longdouble,
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_kind_are_taken_exactly(kind):
     for check in (arguments.real, arguments.finite, arguments.positive, arguments.nonnegative, arguments.order):
         number = check("thing", kind(3))
@@ -154,19 +137,11 @@ def test_a_value_that_cannot_be_shown_does_not_hide_the_error():
         arguments.real("thing", Shy())
 
 
-class Broken:
-    """An array of another library that refuses to be converted, as a tensor that requires a gradient does."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise RuntimeError("call detach() first")
-
-
-BAD_ARRAYS = {
+NO_ARRAYS = {
     "None": None,
     "True": True,
     "str": "1",
     "bytes": b"1",
-    "bytearray": bytearray(b"12"),
     "complex": 1j,
     "Decimal": Decimal(1),
     "Fraction": Fraction(1, 2),
@@ -174,32 +149,16 @@ BAD_ARRAYS = {
     "set": {1.0},
     "object": object(),
     "iterator": iter([1.0]),
-    "bool array": np.array([True, False]),
-    "bools among numbers": [True, 2.0],
-    "str array": np.array(["1"]),
-    "list of str": ["1", "2"],
-    "object array": np.array([1.0], dtype=object),
-    "complex array": np.array([1j]),
-    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
-    "durations": np.array([1], dtype="timedelta64[s]"),
-    "records": np.zeros(2, dtype=[("a", float)]),
-    "ragged": [[1.0], [1.0, 2.0]],
-    "None among numbers": [1.0, None],
-    "masked": np.ma.masked_array([1.0, 2.0], mask=[False, True]),
-    "broken": Broken(),
     "nan": math.nan,
-    "nan among numbers": [1.0, math.nan],
-    "nan in single precision": np.float32("nan"),
+    "nan in single precision, alone": np.float32("nan"),
     "infinity": [1.0, math.inf],
     "minus infinity": -math.inf,
     "huge integer": 10**400,
     "huger integer": 10**5000,
-    "huge integer in a list": [1.0, 10**400],
-    "huge long double": np.longdouble("1e400"),
 }
 
 
-@pytest.mark.parametrize("value", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
+@pytest.mark.parametrize("value", [*BAD_ARRAYS.values(), *NO_ARRAYS.values()], ids=[*BAD_ARRAYS, *NO_ARRAYS])
 def test_bad_arrays_are_refused(value):
     with pytest.raises(RangeboundError, match=r"^things=") as caught:
         arguments.reals("things", value)

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
+from tests.numbers_given import BAD_ARRAYS, KINDS
 
 INF, NAN = math.inf, math.nan
 LINE = rb.Interval(-INF, INF)
@@ -270,36 +271,6 @@ def test_an_answer_of_the_wrong_type_is_refused(argument, value):
     assert says(error, argument.names, value)
 
 
-class Broken:
-    """An array of another library that refuses to be converted, as a tensor that requires a gradient does."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise RuntimeError("call detach() first")
-
-
-BAD_ARRAYS = {
-    "bytearray": bytearray(b"12"),
-    "bools": np.array([True, False]),
-    "bools among numbers": [True, 2.0],
-    "strings": np.array(["1"]),
-    "list of strings": ["1", "2"],
-    "objects": np.array([1.0], dtype=object),
-    "complex": np.array([1j]),
-    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
-    "durations": np.array([1], dtype="timedelta64[s]"),
-    "records": np.zeros(2, dtype=[("a", float)]),
-    "ragged": [[1.0], [1.0, 2.0]],
-    "None among numbers": [0.5, None],
-    "masked": np.ma.masked_array([0.25, 0.5], mask=[False, True]),
-    "broken": Broken(),
-    "nan among numbers": [0.5, NAN],
-    "nan at the end of a matrix": np.array([[0.5, 0.5], [0.5, NAN]]),
-    "huge integer among numbers": [0.5, 10**400],
-    "huge long double": np.longdouble("1e400"),
-    "generator": (x for x in (0.5,)),
-}
-
-
 @pytest.mark.parametrize("value", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
 def test_a_bad_array_of_answers_is_refused(value):
     for argument in ANSWERS.values():
@@ -508,25 +479,7 @@ def test_a_message_about_a_huge_object_stays_short():
     refusal(rb.verify, b"x" * 10**6)
 
 
-EXACT = [
-    np.int8,
-    np.uint8,
-    np.int16,
-    np.uint16,
-    np.int32,
-    np.uint32,
-    np.int64,
-    np.uint64,
-    np.float16,
-    np.float32,
-    np.float64,
-    np.longdouble,
-    int,
-    float,
-]
-
-
-@pytest.mark.parametrize("kind", EXACT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_kind_are_taken_where_they_are_exact(kind):
     assert rb.Interval(kind(0), kind(2)) == rb.Interval(0.0, 2.0)
     assert rb.Union((kind(0), kind(1)), (kind(2), kind(3))) == rb.Union((0, 1), (2, 3))

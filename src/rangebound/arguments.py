@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import enum
+import functools
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
+E = TypeVar("E", bound=enum.Enum)
+F = TypeVar("F", bound=Callable[..., Any])
+
 _SHOWN = 60
+_BRIEF = 20
 _NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # a duration counts as an integer to NumPy
 
 
@@ -32,10 +41,10 @@ def plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def real(name: str, value: object) -> float:
+def real(name: str, value: object, *, why: str = "") -> float:
     """`value` as a float that may be infinite; booleans, strings, arrays and NaN are refused."""
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number (int or float)")
+        raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number (int or float)" + (why and f"; {why}"))
     try:
         number = float(value)
     except OverflowError:
@@ -59,7 +68,7 @@ def positive(name: str, value: object, *, why: str = "") -> float:
     """`value` as a finite float above zero."""
     number = finite(name, value)
     if number <= 0.0:
-        raise ArgumentError(f"{name}={shown(value)}: must be positive" + (f"; {why}" if why else ""))
+        raise ArgumentError(f"{name}={shown(value)}: must be positive" + (why and f"; {why}"))
     return number
 
 
@@ -94,6 +103,29 @@ def instance(name: str, value: object, kinds: type | tuple[type, ...], rule: str
     return value
 
 
+def member(name: str, value: object, kind: type[E]) -> E:
+    """`value` as a member of an enumeration: itself, or named by its word."""
+    if isinstance(value, kind):
+        return value
+    *words, last = (f'"{each.value}"' for each in kind)
+    rule = f"{', '.join(words)} or {last}"
+    instance(name, value, str, f"a string, {rule}")
+    try:
+        return kind(value)
+    except ValueError:
+        raise ArgumentError(f"{name}={shown(value)}: must be {rule}") from None
+
+
+def function(name: str, value: object, count: int, rule: str) -> Any:
+    """`value` unchanged if it can be called with `count` arguments, as far as it says."""
+    try:
+        with suppress(ValueError):  # some functions written in C do not say
+            inspect.signature(value).bind(*range(count))  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentTypeError(f"{name}={shown(value)}: must be {rule}") from None
+    return value
+
+
 def reals(name: str, value: object, *, infinite: bool = False) -> npt.NDArray[np.float64]:
     """`value` (a number, a sequence or an array) as a new float64 array of finite numbers (or `infinite` ones too)."""
     rule = "must be a real number or an array of them"
@@ -123,3 +155,72 @@ def together(*arrays: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64],
     except ValueError:
         shapes = ", ".join(str(each.shape) for each in arrays)
         raise ArgumentError(f"shapes={shapes}: do not fit together") from None
+
+
+def guided(callee: F) -> F:
+    """A class or function whose callers are told how to write a call that does not fit its parameters.
+
+    Python itself counts the arguments and does not say what they are called.
+
+    >>> @guided
+    ... def publish(answer: float, *, step: float) -> None: ...
+    >>> publish(42.0, 1)
+    Traceback (most recent call last):
+        ...
+    rangebound.errors.ArgumentTypeError: publish(...): some arguments are given by name; write publish(answer, step=1)
+    """
+    made: Callable[..., Any] = vars(callee)["__init__"] if isinstance(callee, type) else callee
+
+    @functools.wraps(made)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return made(*given, **named)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # from the inside: the call did fit
+            message = _guidance(callee.__name__, inspect.signature(made), given, named)
+            raise ArgumentTypeError(message) from None
+
+    if isinstance(callee, type):
+        setattr(callee, "__init__", call)  # noqa: B010  mypy takes the plain assignment for unsound
+        return callee
+    return call  # type: ignore[return-value]
+
+
+def _guidance(name: str, signature: inspect.Signature, given: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """What is wrong with a call, and how to write it; an argument that has a place may be data and is not shown."""
+    parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    given = given[len(signature.parameters) - len(parameters) :]
+    placed = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    by_name = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    missing = [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.name in {*placed[len(given) :], *by_name} - named.keys()
+    ]
+    unknown = [each for each in named if each not in placed + by_name]
+    extra = [_brief(each) for each in given[len(placed) :]]
+    filled: dict[str, str] = {}
+    if unknown:
+        rule = f"{unknown[0]} is none of its arguments"
+    elif extra and by_name:
+        rule = "some arguments are given by name" if placed else "arguments are given by name"
+        filled = dict(zip(missing, extra, strict=True)) if len(missing) == len(extra) else {}
+    elif missing:
+        rule = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing"
+    else:
+        rule = "there are too many arguments"
+
+    def written(each: inspect.Parameter) -> str:
+        if each.kind is not each.KEYWORD_ONLY:
+            return each.name if each.kind is each.POSITIONAL_OR_KEYWORD else f"*{each.name}"
+        return f"{each.name}={filled.get(each.name) or ('...' if each.default is each.empty else _brief(each.default))}"
+
+    everything = unknown or (extra and not filled)
+    wanted = (each for each in parameters if everything or each.default is each.empty or each.name in named)
+    return f"{name}(...): {rule}; write {name}({', '.join(map(written, wanted))})"
+
+
+def _brief(value: object) -> str:
+    text = value.__name__ if isinstance(value, type) else shown(value)
+    return text if len(text) <= _BRIEF and not text.startswith("<") else "..."

@@ -80,6 +80,7 @@ class _Request:
         return up(refine(lambda: (ball(self.epsilon).expm1() / (2 * ball(self.delta))).log1p()))
 
 
+@arguments.guided
 def calibrate(
     *,
     noise: type[Noise],
@@ -107,7 +108,8 @@ def calibrate(
     """
     if not any(noise is family for family in FAMILIES):
         raise ArgumentTypeError(
-            f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian"
+            f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian; "
+            "the scale is what calibrate finds"
         )
     arguments.instance("query", query, Query, "a Query")
     epsilon = arguments.positive("epsilon", epsilon)
@@ -118,21 +120,11 @@ def calibrate(
     if not 1e-305 < natural < 1e305:
         raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
     request = _Request(noise, query, support, bounding, epsilon, delta)
-    kind = _notion(notion)
+    kind = arguments.member("notion", notion, Notion)
     _refuse_hopeless(request, kind)
     if kind is Notion.METRIC:
         return request.mechanism(_metric_scale(request))
     return request.mechanism(_dp_scale(request))
-
-
-def _notion(notion: str | Notion) -> Notion:
-    if isinstance(notion, Notion):
-        return notion
-    arguments.instance("notion", notion, str, 'a string, "dp" or "metric"')
-    try:
-        return Notion(notion)
-    except ValueError:
-        raise ArgumentError(f'notion={arguments.shown(notion)}: must be "dp" or "metric"') from None
 
 
 def _refuse_hopeless(request: _Request, notion: Notion) -> None:

@@ -22,6 +22,18 @@ class Certificate:
     """A proved claim: `mechanism` is (`epsilon`, `delta`)-private for all neighbouring databases.
 
     `str` tells it in words, `to_json` writes it down, and `rangebound.verify` proves it again from that text alone.
+
+    Guarantee: one that `certify` or `verify` returned is proved; one read by `from_json` is only read.
+
+    >>> import rangebound as rb
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+    >>> print(rb.certify(m, epsilon=1.0))
+    Certificate of (1, 0)-differential privacy of
+      Mechanism(noise=Laplace(scale=2.0), query=Query(range=Interval(lower=0.0, upper=100.0), sensitivity=1.0),
+      support=Interval(lower=0.0, upper=100.0), bounding=TRUNCATE)
+    for every pair of true answers at most 1 apart, in both directions.
+    It holds because the loss is monotone in the position, so its supremum is at an end of the range; in ball
+    arithmetic of 128 bits.
     """
 
     mechanism: Mechanism
@@ -62,9 +74,9 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Read a certificate without proving it again; see `rangebound.verify`."""
         try:
-            data: dict[str, Any] = json.loads(text)
-            if data["format"] != FORMAT:
-                raise CertificateInvalid(f"format={arguments.shown(data['format'])}: must be {FORMAT!r}")
+            data: Any = json.loads(text)
+            if not isinstance(data, dict) or data.get("format") != FORMAT:
+                raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
             cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
             return cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
@@ -74,16 +86,25 @@ class Certificate:
             )
         except CertificateInvalid:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RangeboundError) as error:
-            raise CertificateInvalid(f"certificate: cannot be read ({type(error).__name__}: {error})") from error
+        except (json.JSONDecodeError, RecursionError):
+            raise CertificateInvalid(
+                f"text={arguments.shown(text)}: must be all of the JSON text that Certificate.to_json wrote, "
+                "not the name of its file"
+            ) from None
+        except KeyError as error:
+            raise CertificateInvalid(f"certificate: has no {error}, or no such one is known") from error
+        except (TypeError, ValueError, AttributeError, RangeboundError) as error:
+            raise CertificateInvalid(f"certificate: cannot be read; {error}") from error
 
 
+@arguments.guided
 def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certificate:
     """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
 
     Guarantee: a certificate that is returned is a proof in ball arithmetic. A false claim raises `ClaimFalse` with a
     violating pair and what is true; a claim too close to the truth to be decided raises `Undecided`.
     Assumes: the query's sensitivity is true, and the output follows the mechanism's law.
+    Edge cases: what `calibrate` found can be certified at its own target.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -116,15 +137,19 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certifi
 
 
 def verify(text: str) -> Certificate:
-    """Prove a certificate again from its JSON text alone, and return it; raises `CertificateInvalid` if it fails.
+    """Prove a certificate again from its JSON text alone, and return it.
+
+    Guarantee: raises `CertificateInvalid` unless the claim is proved anew, whatever the text says.
+    Assumes: as for `certify`.
+    Edge cases: a text that is cut short, changed or of another format is refused with the reason.
 
     >>> import rangebound as rb
     >>> rb.verify("{}")
     Traceback (most recent call last):
         ...
-    rangebound.errors.CertificateInvalid: certificate: cannot be read (KeyError: 'format')
+    rangebound.errors.CertificateInvalid: text='{}': must be of the format 'rangebound certificate 1'
     """
-    arguments.instance("text", text, str, "the JSON text of a certificate")
+    arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
     check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
     return certificate

@@ -114,6 +114,7 @@ def _row(choice: Choice) -> tuple[str, ...]:
     return choice.name, *(f"{value:.4g}" for value in values), "yes" if choice.spikes else "no"
 
 
+@arguments.guided
 def choose(
     *,
     query: Query,
@@ -145,7 +146,7 @@ def choose(
     arguments.instance("spikes", spikes, bool, "True or False")
     if support is not None:
         arguments.instance("support", support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
-    wanted, place = _objective(objective), _place(at)
+    wanted, place = arguments.member("objective", objective, Objective), _place(at)
     choices, refused = [], []
     for family in FAMILIES:
         for bounding in _boundings(support if support is not None else query.range):
@@ -163,9 +164,8 @@ def choose(
             error = _error(mechanism, place)
             choices.append(Choice(mechanism=mechanism, error=error, score=abs(getattr(error, wanted.value))))
     if not choices:
-        raise Unsatisfiable(
-            f"epsilon={epsilon}, delta={delta}: no mechanism can answer; " + "; ".join(f"{n}: {r}" for n, r in refused)
-        )
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
+        raise Unsatisfiable(f"epsilon={epsilon}, delta={delta}: no mechanism can answer; {reasons}")
     choices.sort(key=lambda choice: (choice.score, choice.error.mse))
     return Ranking(
         query=query,
@@ -190,16 +190,6 @@ def _error(mechanism: Mechanism, place: At | float) -> Error:
     if isinstance(place, At):
         return mechanism.worst_error() if place is At.WORST else mechanism.average_error()
     return mechanism.error(place)
-
-
-def _objective(objective: str | Objective) -> Objective:
-    if isinstance(objective, Objective):
-        return objective
-    arguments.instance("objective", objective, str, 'a string, "mae", "mse" or "bias"')
-    try:
-        return Objective(objective)
-    except ValueError:
-        raise ArgumentError(f'objective={arguments.shown(objective)}: must be "mae", "mse" or "bias"') from None
 
 
 def _place(at: str | float | At) -> At | float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+import copyreg
 
 
 class RangeboundError(Exception):
     """Every error that rangebound raises on purpose."""
+
+    def __reduce__(self) -> tuple[object, ...]:  # processes hand errors to each other, with all their facts
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class ArgumentError(RangeboundError, ValueError):
@@ -24,9 +27,6 @@ class PlanError(ArgumentError):
         super().__init__(message)
         self.field = field
         self.line = line
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), field=self.field, line=self.line), self.args
 
 
 class Unsatisfiable(RangeboundError, ValueError):
@@ -47,10 +47,6 @@ class ClaimFalse(RangeboundError, ArithmeticError):
         self.pair = pair
         self.epsilon = epsilon
         self.delta = delta
-
-    def __reduce__(self) -> tuple[object, ...]:
-        facts = {"pair": self.pair, "epsilon": self.epsilon, "delta": self.delta}
-        return partial(type(self), **facts), self.args  # type: ignore[arg-type]
 
 
 class Undecided(RangeboundError, ArithmeticError):
@@ -81,10 +77,6 @@ class BudgetExceeded(RangeboundError, ValueError):
         self.remaining = remaining
         self.requested = requested
 
-    def __reduce__(self) -> tuple[object, ...]:
-        facts = {"account": self.account, "remaining": self.remaining, "requested": self.requested}
-        return partial(type(self), **facts), self.args  # type: ignore[arg-type]
-
 
 class RequestConflict(RangeboundError, ValueError):
     """A request id was used before for something else; nothing was spent."""
@@ -100,9 +92,6 @@ class LedgerTampered(RangeboundError, ValueError):
     def __init__(self, message: str, *, findings: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.findings = findings or (message,)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), findings=self.findings), self.args
 
 
 class EntropyUnavailable(RangeboundError, RuntimeError):

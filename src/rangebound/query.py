@@ -12,6 +12,7 @@ from rangebound import arguments
 from rangebound.support import Interval, Union
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """A real-valued question: answers lie in `range`, and neighbouring databases move them by at most `sensitivity`.
@@ -30,7 +31,7 @@ class Query:
     sensitivity: float
 
     def __post_init__(self) -> None:
-        arguments.instance("range", self.range, (Interval, Union), "an Interval or a Union")
+        arguments.instance("range", self.range, (Interval, Union), "an Interval or a Union, such as Interval(0, 100)")
         sensitivity = arguments.positive(
             "sensitivity", self.sensitivity, why="a query that no one can change needs no noise"
         )

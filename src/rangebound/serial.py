@@ -44,4 +44,7 @@ def support_from_dict(data: dict[str, Any]) -> Support:
             return Union(*(tuple(map(parse_number, span)) for span in spans))
         case {"grid": {"step": step, "within": [lower, upper]}, **rest} if not rest:
             return Grid(step=parse_number(step), within=Interval(parse_number(lower), parse_number(upper)))
-    raise ArgumentError(f"support={arguments.shown(data)}: must be an interval, a union or a grid")
+    raise ArgumentError(
+        f"support={arguments.shown(data)}: must be an interval, a union or a grid, "
+        "such as {'grid': {'step': 1, 'within': [0, 10]}}"
+    )

@@ -18,6 +18,7 @@ _GRID_LIMIT = 1_000_000
 _SLACK = 1e-9  # of a step: 10 * 0.1 is meant to reach 1 whichever way the product was rounded
 
 
+@arguments.guided
 @dataclass(frozen=True)
 class Interval:
     """The numbers from `lower` to `upper`; either end may be infinite.
@@ -32,8 +33,9 @@ class Interval:
     upper: float
 
     def __post_init__(self) -> None:
-        lower = arguments.real("lower", self.lower) + 0.0
-        upper = arguments.real("upper", self.upper) + 0.0
+        hint = "an open end is math.inf or -math.inf"
+        lower = arguments.real("lower", self.lower, why=hint) + 0.0
+        upper = arguments.real("upper", self.upper, why=hint) + 0.0
         if not lower < upper:
             raise ArgumentError(f"lower={lower}, upper={upper}: lower must be below upper")
         object.__setattr__(self, "lower", lower)
@@ -60,6 +62,7 @@ class Interval:
         return math.isfinite(self.lower) and math.isfinite(self.upper)
 
 
+@arguments.guided
 @dataclass(frozen=True, init=False)
 class Union:
     """A union of allowed spans, given as pairs from left to right; the first and the last may be infinite.
@@ -75,13 +78,7 @@ class Union:
     def __init__(self, *spans: Any) -> None:
         if not spans:
             raise ArgumentError("spans=(): a union needs at least one span (lower, upper)")
-        parsed = tuple(_pair("span", each) for each in spans)
-        for (_, end), (start, _) in itertools.pairwise(parsed):
-            if not end < start:
-                raise ArgumentError(
-                    f"spans=...{end}), ({start}...: spans must be in order and must not touch or overlap"
-                )
-        object.__setattr__(self, "spans", parsed)
+        object.__setattr__(self, "spans", _pairs("span", spans))
 
     @classmethod
     def excluding(cls, *gaps: Any, within: Interval | None = None) -> Union | Interval:
@@ -93,13 +90,10 @@ class Union:
         Union((0.0, 1.0), (2.0, 3.0))
         """
         whole = Interval(-math.inf, math.inf) if within is None else within
-        arguments.instance("within", whole, Interval, "an Interval")
+        arguments.instance("within", whole, Interval, "an Interval, such as Interval(0, 10)")
         if not gaps:
             raise ArgumentError("gaps=(): name at least one gap (lower, upper)")
-        cuts = tuple(_pair("gap", each) for each in gaps)
-        for (_, end), (start, _) in itertools.pairwise(cuts):
-            if not end < start:
-                raise ArgumentError(f"gaps=...{end}), ({start}...: gaps must be in order and must not touch or overlap")
+        cuts = _pairs("gap", gaps)
         if cuts[0][1] <= whole.lower or cuts[-1][0] >= whole.upper:
             raise ArgumentError(f"gaps={arguments.shown(gaps)}: every gap must meet {whole}")
         ends = [whole.lower, *(end for cut in cuts for end in cut), whole.upper]
@@ -129,6 +123,7 @@ class Union:
         return self.hull.bounded
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """The multiples of `step` inside the bounded interval `within`, counted from its lower end.
@@ -146,7 +141,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         step = arguments.positive("step", self.step)
-        arguments.instance("within", self.within, Interval, "an Interval")
+        arguments.instance("within", self.within, Interval, "an Interval, such as Interval(0, 10)")
         if not self.within.bounded:
             raise ArgumentError(f"within={self.within}: a grid must lie in a bounded interval")
         object.__setattr__(self, "step", step)
@@ -215,7 +210,18 @@ def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDA
 def _pair(name: str, value: Any) -> tuple[float, float]:
     if isinstance(value, Interval):
         return value.lower, value.upper
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be a pair (lower, upper)")
+    if not isinstance(value, (tuple, list)) or len(value) != 2 or isinstance(value[0], (tuple, list)):
+        raise ArgumentTypeError(
+            f"{name}={arguments.shown(value)}: must be a pair (lower, upper); give {name}s one by one, (0, 1), (2, 3)"
+        )
     both = Interval(*value)
     return both.lower, both.upper
+
+
+def _pairs(name: str, values: tuple[Any, ...]) -> tuple[tuple[float, float], ...]:
+    """Spans or gaps, apart from each other and from left to right."""
+    pairs = tuple(_pair(name, each) for each in values)
+    for before, after in itertools.pairwise(pairs):
+        if not before[1] < after[0]:
+            raise ArgumentError(f"{name}s={before}, {after}: must be in order, and must not touch or overlap")
+    return pairs

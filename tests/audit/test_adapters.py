@@ -37,5 +37,5 @@ def test_numpy_and_scipy_add_their_noise_to_the_answer():
 
 @pytest.mark.parametrize("adapter", [adapters.diffprivlib, adapters.opendp, adapters.scipy, adapters.one_by_one])
 def test_what_does_not_fit_is_refused(adapter):
-    with pytest.raises(rb.ArgumentError, match="must be"):
+    with pytest.raises(rb.ArgumentTypeError, match="must be"):
         adapter(3.0)

@@ -13,7 +13,7 @@ MADE = (*COUNT, "--scale", "2")
     [
         ("law", *MADE, "--at", "3", "--at", "7", "--bounding", "truncate", "--bounding", "rectify"),
         ("law", *COUNT, "--epsilon", "1", "--at", "3", "--grid", "1", "--bounding", "quantize"),
-        ("law", *MADE, "--at", "3", "--noise", "truncated_laplacian", "--limit", "30"),
+        ("law", *MADE, "--at", "3", "--noise", "laplace", "--noise", "truncated_laplacian", "--limit", "30"),
         ("profile", *MADE, "--bounding", "unbounded"),
         ("renyi", *MADE, "--bounding", "rectify"),
         ("fisher", "--range", "0:inf", "--sensitivity", "1", "--scale", "2", "--noise", "gaussian"),
@@ -45,8 +45,11 @@ def test_other_formats(ending, tmp_path):
         (("law", *MADE, "--epsilon", "1", "--at", "3"), "exactly one of --scale and --epsilon"),
         (("law", *MADE), "--at"),
         (("law", *MADE, "--at", "3", "--noise", "cauchy"), "must be one of laplace, gaussian, truncated_laplacian"),
-        (("law", *MADE, "--at", "3", "--noise", "truncated_laplacian"), "needs --limit"),
-        (("law", *MADE, "--at", "3", "--bounding", "fold"), "must be one of truncate, rectify, quantize, unbounded"),
+        (
+            ("law", *MADE, "--at", "3", "--noise", "truncated_laplacian"),
+            "limit=None: truncated_laplacian noise needs one",
+        ),
+        (("law", *MADE, "--at", "3", "--bounding", "fold"), 'must be "truncate", "rectify", "quantize" or "unbounded"'),
         (("law", *MADE, "--at", "nan"), "must be finite"),
         (("profile", "--range", "0-10", "--sensitivity", "1", "--scale", "1"), "LOWER:UPPER"),
         (("profile", "--range", "10:0", "--sensitivity", "1", "--scale", "1"), "lower must be below upper"),

@@ -178,4 +178,9 @@ def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, capsys):
     (report,) = tmp_path.rglob("report.html")
     assert str(report) in out
     (certificate,) = tmp_path.rglob("certificate.json")
+    plan = certificate.parent / "plan.toml"
+    assert command(capsys, "plan", "check", plan)[:2] == (0, "ok: 9 queries\n")
+    assert command(capsys, "release", plan, "--request", "demo")[0] == 0  # the same table, at no cost
+    code, _, err = command(capsys, "release", plan, "--request", "another")
+    assert (code, "has less left (epsilon 0)" in err) == (2, True)
     assert command(capsys, "verify", certificate, certificate.parent / "table.json")[0] == 0

@@ -12,6 +12,7 @@ import pytest
 import rangebound as rb
 from rangebound.sampling import bulk
 from rangebound.sampling.entropy import SECURE
+from tests.numbers_given import BAD_ARRAYS
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 M = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY)
@@ -111,7 +112,7 @@ def read_only():
     return array
 
 
-BAD = {
+BAD = BAD_ARRAYS | {
     "nan": math.nan,
     "inf": math.inf,
     "text": "1",
@@ -120,19 +121,7 @@ BAD = {
     "none": None,
     "complex": 1j,
     "huge": 10**400,
-    "nan inside": np.array([1.0, math.nan]),
     "inf inside": np.array([1.0, -math.inf, 2.0]),
-    "nan in a list": [1.0, math.nan],
-    "nan in float32": np.array([1.0, math.nan], dtype=np.float32),
-    "objects": np.array([1.0, 2.0], dtype=object),
-    "bools": np.array([True]),
-    "strings": np.array(["1"]),
-    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
-    "durations": np.array([1], dtype="timedelta64[s]"),
-    "records": np.zeros(2, dtype=[("a", float)]),
-    "complexes": np.array([1j]),
-    "masked": np.ma.masked_array([0.25, 0.5], mask=[False, True]),
-    "ragged": [[1.0], [1.0, 2.0]],
     "long doubles beyond": np.array([1, 10], dtype=np.longdouble) * np.longdouble("1e400"),
 }
 
@@ -152,9 +141,9 @@ def no_entropy(monkeypatch):
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
 def test_bad_answers_are_refused_before_anything_is_drawn(answer):
     out = np.full(2, -1.0)
-    with pytest.raises(rb.RangeboundError, match="answer="):
+    with pytest.raises(rb.RangeboundError, match=r"^answer"):
         M.release(answer)
-    with pytest.raises(rb.RangeboundError, match="answer="):
+    with pytest.raises(rb.RangeboundError, match=r"^answer"):
         M.release(answer, out=out)
     assert (out == -1.0).all()
 

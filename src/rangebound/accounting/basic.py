@@ -18,6 +18,7 @@ from rangebound.query import Query
 _BITS = 192
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """A worst-case guarantee: (epsilon, delta)-privacy for everyone. An infinite epsilon or delta = 1 promises nothing.

@@ -12,6 +12,7 @@ def epsilon(event: Event, delta: float) -> Enclosure:
 
     Guarantee: the upper end holds for all databases and adaptive choices; the lower end is given away by some pair.
     Assumes: as for `rangebound.accounting.loss.delta`.
+    Edge cases: delta = 0 adds up the pure epsilons; `inf` where no epsilon is enough.
 
     >>> import rangebound as rb
     >>> from rangebound.accounting import Release
@@ -27,7 +28,19 @@ def epsilon(event: Event, delta: float) -> Enclosure:
 
 
 def delta(event: Event, epsilon: float) -> Enclosure:
-    """The delta that a composition needs at epsilon: the better upper end of both accountants."""
+    """The delta that a composition needs at epsilon: the better upper end of both accountants.
+
+    Guarantee: as for `epsilon`.
+    Assumes: as for `rangebound.accounting.loss.delta`.
+    Edge cases: 0 from the sum of the pure epsilons on.
+
+    >>> import rangebound as rb
+    >>> from rangebound.accounting import Release
+    >>> count = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=count)
+    >>> 0.0 < delta(Release(mechanism=m, times=10), 5.0).upper < 0.0014
+    True
+    """
     found = loss.delta(event, epsilon)
     upper = min(found.upper, renyi.delta(event, epsilon))
     return Enclosure(lower=min(found.lower, upper), upper=upper)

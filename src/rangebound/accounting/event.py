@@ -14,6 +14,7 @@ from rangebound.mechanism import Mechanism
 _MOST = 10**9
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Release:
     """A mechanism used `times` times on the same people, its queries chosen adaptively if one likes.
@@ -32,6 +33,7 @@ class Release:
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
     """A mechanism on a Poisson sample: each person takes part with probability `rate`, independently and unseen.
@@ -58,6 +60,7 @@ class Sampled:
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Several events on the same people, and the whole of them `times` times.
@@ -87,7 +90,7 @@ def steps(event: Event) -> dict[Release | Sampled, int]:
     >>> steps(Batch(events=(), times=3))
     {}
     """
-    arguments.instance("event", event, (Release, Sampled, Batch), "an event: Release, Sampled or Batch")
+    arguments.instance("event", event, (Release, Sampled, Batch), "an event, such as Release(mechanism=m)")
     counts: dict[Release | Sampled, int] = {}
     for step, times in _walk(event, 1):
         counts[step] = counts.get(step, 0) + times

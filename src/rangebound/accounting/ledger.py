@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ T = TypeVar("T")
 C = TypeVar("C", Cost, RenyiCost)
 
 _PAYLOAD = 256 * 2**20  # bytes
+_HEAD = b"SQLite format 3"
 
 
 class Ledger:
@@ -59,7 +61,9 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, store: Store, key: bytes) -> None:
+    def __init__(self, store: Store, key: bytes | None = None) -> None:
+        if key is None or isinstance(store, (str, os.PathLike)):
+            raise ArgumentTypeError("Ledger(...): write Ledger.open(path), or Ledger.create(path) for a new ledger")
         self._store = store
         self._state = Replay(key=key)
         damage = store.damage()
@@ -111,6 +115,7 @@ class Ledger:
         """
         return cls(*_located(path, key, patience))
 
+    @arguments.guided
     def open_account(
         self,
         name: str,
@@ -142,6 +147,7 @@ class Ledger:
             self._append(transaction, Kind.ACCOUNT, account=name, first=total[0], second=total[1], **words)
             return account_of(name, state.accounts[name])
 
+    @arguments.guided
     def reserve(
         self, *, account: str, request: str, cost: AnyCost, what: str = "", who: str | None = None, note: str = ""
     ) -> Reservation:
@@ -152,11 +158,9 @@ class Ledger:
         """
         plain_name("account", account)
         plain_name("request", request)
-        arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost or a RenyiCost")
+        arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost, such as Cost(epsilon=0.1), or a RenyiCost")
         if not any(cost.units):
-            raise ArgumentError(
-                f"cost={arguments.shown(cost)}: must be positive; what gives nothing away needs no budget"
-            )
+            raise ArgumentError(f"cost={cost}: must be positive; what gives nothing away needs no budget")
         words: dict[str, Any] = {"who": person(who), "what": prose("what", what), "note": prose("note", note)}
         with self._store.writing() as transaction:
             state = self._advance(transaction)
@@ -166,7 +170,8 @@ class Ledger:
             if spend is None:
                 if not balance.admits(units):
                     raise BudgetExceeded(
-                        f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining})",
+                        f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining}); "
+                        "nothing was spent",
                         account=account,
                         remaining=balance.remaining,
                         requested=cost,
@@ -186,7 +191,10 @@ class Ledger:
         """Store the bytes of a reserved release, and return the bytes that may be revealed: the first ones stored."""
         arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
         if type(payload) is not bytes:
-            raise ArgumentTypeError(f"payload={arguments.shown(payload)}: must be bytes")
+            # Not shown: it may be a draw, and the next attempt would be a second one under the same charge.
+            raise ArgumentTypeError(
+                f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode()"
+            )
         if len(payload) > _PAYLOAD:
             raise ArgumentError(f"payload of {len(payload)} bytes: must have at most {_PAYLOAD}; publish it in parts")
         digest = hashlib.sha256(payload).digest()
@@ -201,6 +209,7 @@ class Ledger:
             self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words)
         return payload
 
+    @arguments.guided
     def release(
         self,
         *,
@@ -216,10 +225,7 @@ class Ledger:
 
         `float(cost.epsilon)` is never above the charge, so it is what `compute` calibrates its mechanism to.
         """
-        if not callable(compute):
-            raise ArgumentTypeError(
-                f"compute={arguments.shown(compute)}: must be a function of the cost that gives bytes"
-            )
+        arguments.function("compute", compute, 1, "a function of the cost that gives bytes")
         reservation = self.reserve(account=account, request=request, cost=cost, what=what, who=who, note=note)
         if reservation.published is not None:
             return reservation.published
@@ -335,8 +341,22 @@ def _located(
 ) -> tuple[SQLiteStore, bytes]:
     store = SQLiteStore(file_path("path", path), patience=patience)
     if not store.path.is_file():
-        raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: there is no such file")
-    return store, read_key(key_path(store.path, key)[0])
+        raise LedgerUnavailable(
+            f"ledger={arguments.shown(str(path))}: there is no such file; "
+            "`Ledger.create` or `rangebound ledger open` makes one"
+        )
+    place = key_path(store.path, key)[0]
+    if not place.exists() and not _may_be_ledger(store.path):
+        raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: is another kind of file")
+    return store, read_key(place)
+
+
+def _may_be_ledger(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HEAD)) in (b"", _HEAD)
+    except OSError:
+        return True
 
 
 _BLANK = Entry(0, 0, "", None, None, None, None, None, None, "", "", "", b"")

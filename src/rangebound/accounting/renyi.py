@@ -89,9 +89,18 @@ def epsilon(event: Event, delta: float) -> float:
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """The delta at epsilon by the best Renyi order of a fine grid; never below the exact value.
+    """The delta at epsilon by the best Renyi order of a fine grid.
 
-    ln delta = (a-1) (R(a) - eps + ln((a-1)/a)) - ln a.
+    ln delta = (a-1) (R(a) - eps + ln((a-1)/a)) - ln a [canonne2020, Prop 12].
+
+    Guarantee: never below the exact value.
+    Edge cases: 0 from the sum of the pure epsilons on, and for no steps.
+
+    >>> import rangebound as rb
+    >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Gaussian(scale=10.0), query=line, bounding=rb.UNBOUNDED)
+    >>> delta(Release(mechanism=m, times=100), 4.0) < 2e-4  # 4.7e-5 exactly
+    True
     """
     epsilon = arguments.nonnegative("epsilon", epsilon)
     counts = steps(event)

@@ -19,6 +19,7 @@ Units: TypeAlias = tuple[int, int]
 _BITS = 256
 
 
+@arguments.guided
 @dataclass(frozen=True, init=False)
 class Cost:
     """What one release costs: it is (`epsilon`, `delta`)-private in the worst case over all databases.
@@ -47,6 +48,7 @@ class Cost:
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
 
+@arguments.guided
 @dataclass(frozen=True, init=False)
 class RenyiCost:
     """What one release costs at a Renyi order: D_order is at most `divergence`, in both directions, in the worst case.
@@ -109,6 +111,7 @@ class PlainSum:
         return {"rule": "sum"}
 
 
+@arguments.guided
 @dataclass(frozen=True, init=False)
 class RenyiFilter:
     """Renyi divergences at one fixed `order` add up.

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rangebound import arguments
 from rangebound.audit.attack import Draw
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentTypeError
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,11 +24,17 @@ def one_by_one(call: Callable[[float], Any]) -> Draw:
     >>> one_by_one(lambda answer: answer + 0.5)(1.0, 3).tolist()
     [1.5, 1.5, 1.5]
     """
-    if not callable(call):
-        raise ArgumentError(f"call={call!r}: must be a function of one answer")
+    arguments.function("call", call, 1, "a function of one answer")
+
+    def number(answer: float) -> float:
+        output = call(answer)
+        try:
+            return float(output)
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(f"output={arguments.shown(output)}: must be a number") from None
 
     def draw(answer: float, count: int) -> Floats:
-        return np.fromiter((float(call(answer)) for _ in range(count)), dtype=np.float64, count=count)
+        return np.fromiter((number(answer) for _ in range(count)), dtype=np.float64, count=count)
 
     return draw
 
@@ -39,6 +46,7 @@ def numpy(sample: Callable[..., Any], **parameters: Any) -> Draw:
     >>> draw(1.0, 3).shape
     (3,)
     """
+    arguments.function("sample", sample, 0, "a method of a NumPy generator, such as np.random.default_rng().laplace")
 
     def draw(answer: float, count: int) -> Floats:
         return np.asarray(answer + sample(size=count, **parameters), dtype=np.float64)
@@ -53,7 +61,7 @@ def scipy(distribution: Any) -> Draw:
     >>> scipy(norm(scale=2.0))(1.0, 3).shape
     (3,)
     """
-    _has(distribution, "rvs", "a frozen distribution of scipy.stats")
+    _check("distribution", distribution, "rvs", "a frozen distribution of scipy.stats")
 
     def draw(answer: float, count: int) -> Floats:
         return np.asarray(answer + distribution.rvs(size=count), dtype=np.float64)
@@ -63,16 +71,16 @@ def scipy(distribution: Any) -> Draw:
 
 def diffprivlib(mechanism: Any) -> Draw:
     """A mechanism of diffprivlib, by its method `randomise`."""
-    return one_by_one(_has(mechanism, "randomise", "a mechanism of diffprivlib"))
+    _check("mechanism", mechanism, "randomise", "a mechanism of diffprivlib")
+    return one_by_one(mechanism.randomise)
 
 
 def opendp(measurement: Any) -> Draw:
     """A measurement of OpenDP on a single number."""
-    return one_by_one(_has(measurement, "__call__", "a measurement of OpenDP"))
+    _check("measurement", measurement, "__call__", "a measurement of OpenDP")
+    return one_by_one(measurement)
 
 
-def _has(thing: Any, method: str, what: str) -> Any:
-    found = getattr(thing, method, None)
-    if found is None:
-        raise ArgumentError(f"{thing!r}: must be {what}, with a method {method}")
-    return found
+def _check(name: str, value: object, method: str, what: str) -> None:
+    if not callable(getattr(value, method, None)):
+        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be {what}, with a method {method}")

@@ -26,6 +26,7 @@ _FEWEST = 1000
 _STRICTER = 1e-3
 
 
+@arguments.guided
 def attack(
     mechanism: Draw | Mechanism,
     *,
@@ -63,12 +64,8 @@ def attack(
         pair = worst_pair(mechanism, claimed, share) if pair is None else pair
         claimed = claimed if math.isfinite(claimed) else None  # no epsilon at all is no claim
         draw: Draw = _release(mechanism)
-    elif callable(mechanism):
-        draw = mechanism
     else:
-        raise ArgumentError(
-            f"mechanism={arguments.shown(mechanism)}: must be a Mechanism or a function (answer, count)"
-        )
+        draw = arguments.function("mechanism", mechanism, 2, "a Mechanism or a function (answer, count)")
     a, b = check_pair(pair)
     first, second = _outputs(draw, a, b, count, progress)
     half, quarter = count // 2, count // 4

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from rangebound import arguments
 from rangebound.audit.attack import check_draws, check_pair
-from rangebound.errors import ArgumentError
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,6 +45,7 @@ class TimingLeak:
         return f"at {100 * self.confidence:.10g} % confidence {word} ({span}, from {self.draws} draws)"
 
 
+@arguments.guided
 def timing(
     call: Callable[[float], object], *, pair: tuple[float, float], draws: int = 20_000, confidence: float = 0.999
 ) -> TimingLeak:
@@ -62,8 +62,7 @@ def timing(
     >>> found.lower < found.area < found.upper
     True
     """
-    if not callable(call):
-        raise ArgumentError(f"call={arguments.shown(call)}: must be a function of one answer")
+    arguments.function("call", call, 1, "a function of one answer, such as m.release")
     answers, count = check_pair(pair), check_draws(draws)
     level = arguments.probability("confidence", confidence)
     second = np.frombuffer(os.urandom(count), dtype=np.uint8) % 2 == 1

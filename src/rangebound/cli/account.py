@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rangebound import arguments
+from rangebound.bounding import Bounding
+from rangebound.cli.mechanism import noise_named
+from rangebound.cli.options import Json
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.mechanism import Mechanism
+from rangebound.query import Query
+from rangebound.serial import parse_number, support_from_dict
+from rangebound.support import Interval, Support, Union
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +40,7 @@ def account(
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Print delta at this epsilon; may be repeated.", show_default=False)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Compose mechanisms: epsilon at a delta, and delta at an epsilon.
 
@@ -75,7 +83,7 @@ def _read(path: Path) -> tuple[Batch, list[float], list[float]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path}: is not TOML; {error}") from None
+        raise ArgumentError(f"{path}: is no TOML; {error}") from None
     unknown = sorted(set(data) - {"release", "delta", "epsilon"})
     if unknown:
         raise ArgumentError(f"{path}: {unknown[0]!r} is not known; a file has [[release]], delta and epsilon")
@@ -102,7 +110,6 @@ def _levels(data: dict[str, Any], name: str) -> list[float]:
 def _event(entry: dict[str, Any]) -> Release | Sampled:
     """One [[release]]: the parts of a mechanism, how often, and on which share of the people."""
     from rangebound.accounting import Release, Sampled
-    from rangebound.mechanism import Mechanism
 
     unknown = sorted(set(entry) - _KNOWN)
     if unknown:
@@ -111,37 +118,36 @@ def _event(entry: dict[str, Any]) -> Release | Sampled:
     if missing:
         raise ArgumentError(f"{missing[0]}: is missing; a release needs noise, scale and sensitivity")
     bounding = entry.get("bounding", "truncate" if "range" in entry or "support" in entry else "unbounded")
-    answers = _support("range", entry.get("range", [-math.inf, math.inf]))
-    line = {"interval": ["-inf", "inf"]}
-    support = (
-        _support("support", entry["support"]) if "support" in entry else line if bounding == "unbounded" else answers
+    answers: Any = _support("range", entry.get("range", [-math.inf, math.inf]))
+    mechanism = Mechanism(
+        noise=noise_named(entry["noise"], entry["scale"], entry.get("limit")),
+        query=Query(range=answers, sensitivity=entry["sensitivity"]),
+        support=_support("support", entry["support"]) if "support" in entry else None,
+        bounding=arguments.member("bounding", bounding, Bounding),
     )
-    noise = {"family": entry["noise"], "scale": entry["scale"]}
-    if "limit" in entry:
-        noise["limit"] = entry["limit"]
-    query = {"range": answers, "sensitivity": entry["sensitivity"]}
-    mechanism = Mechanism.from_dict({"noise": noise, "query": query, "support": support, "bounding": bounding})
     times = entry.get("times", 1)
     if "rate" in entry:
         return Sampled(mechanism=mechanism, rate=entry["rate"], times=times)
     return Release(mechanism=mechanism, times=times)
 
 
-def _support(name: str, value: Any) -> Any:
+def _support(name: str, value: Any) -> Support:
     """[0, 10] is an interval and [[0, 1], [2, 3]] a union; a table says it in full, as for a grid."""
-    from rangebound.serial import number
-
-    def ends(pair: list[Any]) -> list[Any]:
-        return [number(each) if isinstance(each, float) else each for each in pair]
-
     match value:
         case dict():
-            return value
+            return support_from_dict(value)
         case [list(), *_]:
-            return {"union": [ends(each) if isinstance(each, list) else each for each in value]}
+            return Union(*map(_ends, value))
         case [_, _]:
-            return {"interval": ends(value)}
+            return Interval(*_ends(value))
     raise ArgumentError(f"{name}={value}: must be two numbers, a list of such pairs, or a table")
+
+
+def _ends(pair: Any) -> Any:
+    """The same with "inf" and "-inf" as numbers."""
+    return (
+        [parse_number(each) if each in ("inf", "-inf") else each for each in pair] if isinstance(pair, list) else pair
+    )
 
 
 def _count(event: Batch) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+import rangebound
 from rangebound.cli import account, audit, ledger, plan, plot, release
 from rangebound.errors import RangeboundError
 
@@ -14,9 +16,11 @@ from rangebound.errors import RangeboundError
 app = typer.Typer(
     name="rangebound",
     help="Differential privacy whose answers stay in range.",
+    invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(ledger.app, name="ledger")
 app.command("account")(account.account)
@@ -27,12 +31,19 @@ app.command()(release.demo)
 app.add_typer(plot.app, name="plot")
 app.add_typer(audit.app, name="audit")
 
-_UsageError = typer.BadParameter.__mro__[2]  # the base of all errors in a command line; Typer has no public name for it
+_INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 
 
 @app.callback()
-def _root() -> None:
-    """Differential privacy whose answers stay in range."""
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"rangebound {rangebound.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main() -> None:
@@ -45,7 +56,6 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="rangebound", standalone_mode=False)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
     except typer.Exit as end:
         return end.exit_code
     except typer.Abort:
@@ -53,10 +63,23 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (RangeboundError, OSError) as error:
+    except RangeboundError as error:
         return _failed(str(error))
+    except OSError as error:
+        return _failed(f"file={error.filename!r}: {error.strerror}" if error.filename else str(error))
     except typer.TyperException as error:
-        return _failed(error.format_message())
+        place = getattr(error, "ctx", None)
+        return _failed(error.format_message() + (f" See {place.command_path} --help." if place else ""))
+    except Exception as error:  # its words may be about the data, so they are not shown
+        if sys.flags.dev_mode:
+            raise
+        return _failed(
+            f"{type(error).__name__}: is no error that rangebound foresees; please report it. "
+            "PYTHONDEVMODE=1 shows where it comes from"
+        )
+    if code == _INTERRUPTED:
+        _failed("interrupted")
+    return code if isinstance(code, int) else 0
 
 
 def _failed(message: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json as to_json
 import sys
@@ -10,49 +11,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rangebound.cli import mechanism as words
-from rangebound.cli.mechanism import (
-    LAPLACE,
-    TRUNCATED,
-    Boundings,
-    Delta,
-    Epsilon,
-    Limit,
-    Noises,
-    Range,
-    Scale,
-    Sensitivity,
-    Step,
-)
+from rangebound import arguments
+from rangebound.cli.mechanism import Delta, on_mechanisms
+from rangebound.cli.options import Json, group
 from rangebound.errors import ArgumentError
+from rangebound.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rangebound.audit import EmpiricalBound
 
-app = typer.Typer(help="Lower bounds on what mechanisms give away.", add_completion=False, rich_markup_mode=None)
+app = group("Lower bounds on what mechanisms give away.")
 
 Draws = Annotated[int, typer.Option(help="Outputs to draw for each of the two answers.")]
 Confidence = Annotated[float, typer.Option(help="How sure the bound must be.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
+@on_mechanisms
 def ours(
-    range: Range,
-    sensitivity: Sensitivity,
+    made: list[Mechanism],
     claim: Annotated[
         float | None,
         typer.Option(help="The epsilon to refute; else what the mechanism guarantees.", show_default=False),
     ] = None,
-    noise: Noises = LAPLACE,
-    bounding: Boundings = TRUNCATED,
-    scale: Scale = None,
-    limit: Limit = None,
-    epsilon: Epsilon = None,
     delta: Delta = 0.0,
-    grid: Step = None,
     draws: Draws = 1_000_000,
     confidence: Confidence = 0.999,
     json: Json = False,
@@ -60,12 +44,11 @@ def ours(
     """Audit mechanisms of this library at their worst pairs."""
     from rangebound.audit import attack
 
-    asked = words.query(range, sensitivity)
     found = []
-    for made in words.mechanisms(asked, noise, bounding, grid, scale, limit, epsilon, delta):
+    for each in made:
         with _progress() as progress:
             found.append(
-                attack(made, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress)
+                attack(each, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress)
             )
     _report(found, json)
 
@@ -87,6 +70,8 @@ def call(
     from rangebound.audit import adapters, attack
 
     target = _imported(function)
+    rule = "a function of an answer and a count, or of an answer alone with --one-by-one"
+    arguments.function("function", target, 1 if one_by_one else 2, rule)
     draw = adapters.one_by_one(target) if one_by_one else target
     with _progress() as progress:
         found = attack(
@@ -99,15 +84,29 @@ def _imported(path: str) -> Any:
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise ArgumentError(f"function={path!r}: must be MODULE:FUNCTION, such as mypackage.noise:publish")
+    if "" not in sys.path:
+        sys.path.append("")  # so that a module of this folder can be named, as with `python -m`
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as reason:
-        raise ArgumentError(f"function={path!r}: cannot be imported ({reason})") from None
+    except (Exception, SystemExit) as reason:  # whatever a stranger's module does when it is imported
+        raise ArgumentError(f"function={path!r}: cannot be imported ({_named(reason)})") from None
     if not callable(found):
         raise ArgumentError(f"function={path!r}: must be a function, not {type(found).__name__}")
-    return found
+
+    @functools.wraps(found)
+    def call(*given: Any) -> Any:
+        try:
+            return found(*given)
+        except (Exception, SystemExit) as reason:
+            raise ArgumentError(f"function={path!r}: failed ({_named(reason)})") from None
+
+    return call
+
+
+def _named(reason: BaseException) -> str:
+    return f"{type(reason).__name__}: {reason}"
 
 
 def _report(found: list[EmpiricalBound], json: bool) -> None:

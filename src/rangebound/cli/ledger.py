@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rangebound.cli.options import Json, group
+from rangebound.errors import ArgumentError
+
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
 
 # The rooms below are loaded by the commands that need them, so that help comes at once.
-app = typer.Typer(help="Privacy budgets that outlive the process.", add_completion=False, rich_markup_mode=None)
+app = group("Privacy budgets that outlive the process.")
 
 File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
 Key = Annotated[
     Path | None,
     typer.Option(help="Its key file; else RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it.", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("open")
 def open_(
     ledger: File,
-    account: Annotated[str, typer.Argument(help="The name of the new account.")],
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The name of the new account.")],
     epsilon: Annotated[str, typer.Option(help="The total epsilon, an exact decimal.")],
     delta: Annotated[str, typer.Option(help="The total delta, an exact decimal.")] = "0",
     order: Annotated[
@@ -54,7 +56,7 @@ def show_(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Show what each account has spent and has left, and the head to keep elsewhere."""
+    """Show what each account has left, and the head to keep."""
     from rangebound.cli import show
 
     with _opened(ledger, key) as book:
@@ -120,7 +122,7 @@ def export(
         with output.open("x", encoding="utf-8", newline="") as file:  # a mistyped name must not replace the ledger
             file.write(text)
     except FileExistsError:
-        raise typer.BadParameter(f"{output} exists already", param_hint="'--output'") from None
+        raise ArgumentError(f"output={str(output)!r}: exists already; name a new file") from None
 
 
 def _opened(path: Path, key: Path | None) -> Ledger:

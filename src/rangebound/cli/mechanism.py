@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
+from rangebound import arguments
+from rangebound.bounding import QUANTIZE, UNBOUNDED, Bounding
+from rangebound.calibrate import calibrate
 from rangebound.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from rangebound.mechanism import Mechanism
-    from rangebound.noise import Noise
-    from rangebound.query import Query
-    from rangebound.support import Support
+from rangebound.mechanism import NOISES, Mechanism
+from rangebound.noise import Noise, TruncatedLaplacian
+from rangebound.query import Query
+from rangebound.support import Grid, Interval, Support, Union
 
 Range = Annotated[
     list[str],
@@ -34,58 +38,85 @@ Epsilon = Annotated[float | None, typer.Option(help="Else: calibrate for this ep
 Delta = Annotated[float, typer.Option(help="... and for this delta.")]
 Step = Annotated[float | None, typer.Option("--grid", help="Publish only multiples of this.", show_default=False)]
 
-LAPLACE, TRUNCATED = ["laplace"], ["truncate"]  # what is drawn unless something else is named
+_LIMITED = "truncated_laplacian"
+_LAPLACE, _TRUNCATED = ["laplace"], ["truncate"]  # what is taken unless something else is named
+
+
+def mechanisms(
+    range: Range,
+    sensitivity: Sensitivity,
+    noise: Noises = _LAPLACE,
+    bounding: Boundings = _TRUNCATED,
+    scale: Scale = None,
+    limit: Limit = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    grid: Step = None,
+) -> list[Mechanism]:
+    """One mechanism for each noise and bounding, with the scale given or calibrated."""
+    asked = query(range, sensitivity)
+    if (scale is None) == (epsilon is None):
+        raise ArgumentError("scale, epsilon: give exactly one of --scale and --epsilon")
+    if limit is not None and (scale is None or _LIMITED not in noise):
+        raise ArgumentError(f"limit={limit}: goes with --scale and --noise {_LIMITED}")
+    found = []
+    for family, word in itertools.product(noise, bounding):
+        bound = arguments.member("bounding", word, Bounding)
+        if bound is QUANTIZE and grid is None:
+            raise ArgumentError("bounding='quantize': needs --grid, the step to round to")
+        within = None if bound is UNBOUNDED else support(asked, grid)
+        if epsilon is None:
+            drawn = noise_named(family, scale, limit if family == _LIMITED else None)
+            made = Mechanism(noise=drawn, query=asked, support=within, bounding=bound)
+        else:
+            made = calibrate(
+                noise=_family(family), query=asked, support=within, bounding=bound, epsilon=epsilon, delta=delta
+            )
+        found.append(made)
+    return found
+
+
+def on_mechanisms(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first argument is the mechanisms that the options of `mechanisms` describe, before its own."""
+    shared = inspect.signature(mechanisms, eval_str=True).parameters
+    own = dict(list(inspect.signature(command, eval_str=True).parameters.items())[1:])
+    options = [each.replace(kind=each.KEYWORD_ONLY) for each in (shared | own).values()]
+
+    @functools.wraps(command)
+    def run(**given: object) -> None:
+        made = mechanisms(**{name: given[name] for name in shared})  # type: ignore[arg-type]
+        command(made, **{name: given[name] for name in own})
+
+    # Typer reads the options off these.
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in options}
+    return run
 
 
 def query(spans: list[str], sensitivity: float) -> Query:
     """The query of --range and --sensitivity."""
-    from rangebound.query import Query
-    from rangebound.support import Interval, Union
-
     pairs = [_span(each) for each in spans]
     return Query(range=Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs), sensitivity=sensitivity)
 
 
 def support(asked: Query, step: float | None) -> Support | None:
     """The support: that of the query, or the grid of --grid in it."""
-    from rangebound.support import Grid
-
     return None if step is None else Grid(step=step, within=asked.range.hull)
 
 
-def mechanisms(
-    asked: Query,
-    noises: list[str],
-    boundings: list[str],
-    step: float | None,
-    scale: float | None,
-    limit: float | None,
-    epsilon: float | None,
-    delta: float,
-) -> list[Mechanism]:
-    """One mechanism for each noise and bounding, with the scale given or calibrated."""
-    from rangebound.bounding import UNBOUNDED, Bounding
-    from rangebound.calibrate import calibrate
-    from rangebound.mechanism import Mechanism
-
-    if (scale is None) == (epsilon is None):
-        raise ArgumentError("scale, epsilon: give exactly one of --scale and --epsilon")
-    names = {each.value: each for each in Bounding}
-    found = []
-    for noise, name in itertools.product(noises, boundings):
-        if name not in names:
-            raise ArgumentError(f"bounding={name!r}: must be one of {', '.join(names)}")
-        bound = names[name]
-        within = None if bound is UNBOUNDED else support(asked, step)
-        if scale is not None:
-            made = Mechanism(noise=_noise(noise, scale, limit), query=asked, support=within, bounding=bound)
-        else:
-            assert epsilon is not None
-            made = calibrate(
-                noise=_family(noise), query=asked, support=within, bounding=bound, epsilon=epsilon, delta=delta
-            )
-        found.append(made)
+def noise_named(name: object, scale: Any, limit: Any) -> Noise:
+    """The noise of this name."""
+    family: Any = _family(name)
+    if (limit is not None) != (family is TruncatedLaplacian):
+        raise ArgumentError(f"limit={limit}: {_LIMITED} noise needs one, other noise has none")
+    found: Noise = family(scale=scale) if limit is None else family(scale=scale, limit=limit)
     return found
+
+
+def _family(name: object) -> type[Noise]:
+    if not isinstance(name, str) or name not in NOISES:
+        raise ArgumentError(f"noise={name!r}: must be one of {', '.join(NOISES)}")
+    return NOISES[name]
 
 
 def _span(text: str) -> tuple[float, float]:
@@ -96,22 +127,3 @@ def _span(text: str) -> tuple[float, float]:
         return float(lower), float(upper)
     except ValueError:
         raise ArgumentError(f"range={text!r}: must be LOWER:UPPER, such as 0:100 or 0:inf") from None
-
-
-def _family(name: str) -> type[Noise]:
-    from rangebound.mechanism import NOISES
-
-    if name not in NOISES:
-        raise ArgumentError(f"noise={name!r}: must be one of {', '.join(NOISES)}")
-    return NOISES[name]
-
-
-def _noise(name: str, scale: float, limit: float | None) -> Noise:
-    from rangebound.noise import TruncatedLaplacian
-
-    family = _family(name)
-    if family is not TruncatedLaplacian:
-        return family(scale=scale)  # type: ignore[call-arg]
-    if limit is None:
-        raise ArgumentError("limit=None: truncated_laplacian with --scale needs --limit")
-    return TruncatedLaplacian(scale=scale, limit=limit)

@@ -8,16 +8,17 @@ from typing import Annotated
 
 import typer
 
+from rangebound.cli.options import Json, group
+
 # The rooms below are loaded by the commands that need them, so that help comes at once.
-app = typer.Typer(help="Plans of releases.", add_completion=False, rich_markup_mode=None)
+app = group("Plans of releases.")
 
 File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def check(plan: File, json: Json = False) -> None:
-    """Check a plan, and the columns of its table where it names one; read no data."""
+    """Check a plan, and its table's columns; read no data."""
     from rangebound.cli import show
     from rangebound.release import explain as words
     from rangebound.release import read_plan
@@ -36,7 +37,7 @@ def check(plan: File, json: Json = False) -> None:
 
 @app.command()
 def explain(plan: File, json: Json = False) -> None:
-    """Say a plan in words, with the expected error of every number and the cost; read no data."""
+    """Say a plan in words, with its cost and expected errors."""
     from rangebound.cli import show
     from rangebound.release import explain as words
     from rangebound.release import read_plan

@@ -2,131 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rangebound.cli import mechanism as words
-from rangebound.cli.mechanism import (
-    LAPLACE,
-    TRUNCATED,
-    Boundings,
-    Delta,
-    Epsilon,
-    Limit,
-    Noises,
-    Range,
-    Scale,
-    Sensitivity,
-    Step,
-)
+from rangebound.cli.mechanism import Range, Sensitivity, Step
+from rangebound.cli.options import group
 from rangebound.errors import ArgumentError
+from rangebound.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rangebound.mechanism import Mechanism
-
-app = typer.Typer(help="Pictures of mechanisms.", add_completion=False, rich_markup_mode=None)
+app = group("Pictures of mechanisms.")
 
 _FORMATS = (".png", ".svg", ".pdf")
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="The picture to write: .png, .svg or .pdf.")]
+
+def _checked(output: Path) -> Path:
+    """Refuse before anything is computed; the three endings also keep a mistyped name from replacing other files."""
+    if output.suffix.lower() not in _FORMATS:
+        raise ArgumentError(f"output={str(output)!r}: must end in {', '.join(_FORMATS)}")
+    if not output.absolute().parent.is_dir():
+        raise ArgumentError(f"output={str(output)!r}: its folder does not exist")
+    return output
 
 
-def _add(name: str, words_for_it: str, draw: Callable[[list[Mechanism]], Axes]) -> None:
-    """A command whose picture needs nothing but mechanisms."""
-
-    @app.command(name, help=words_for_it)
-    def command(
-        output: Output,
-        range: Range,
-        sensitivity: Sensitivity,
-        noise: Noises = LAPLACE,
-        bounding: Boundings = TRUNCATED,
-        scale: Scale = None,
-        limit: Limit = None,
-        epsilon: Epsilon = None,
-        delta: Delta = 0.0,
-        grid: Step = None,
-    ) -> None:
-        _checked(output)
-        asked = words.query(range, sensitivity)
-        _save(draw(words.mechanisms(asked, noise, bounding, grid, scale, limit, epsilon, delta)), output)
-
-
-def _profile(made: list[Mechanism]) -> Axes:
-    from rangebound import plot
-
-    return plot.profile(*made)
-
-
-def _renyi(made: list[Mechanism]) -> Axes:
-    from rangebound import plot
-
-    return plot.renyi_curve(*made)
-
-
-def _fisher(made: list[Mechanism]) -> Axes:
-    from rangebound import plot
-
-    return plot.fisher(*made)
-
-
-_add("profile", "The privacy profile: delta against epsilon.", _profile)
-_add("renyi", "The Renyi divergence of the worst pair, against its order.", _renyi)
-_add("fisher", "The Fisher information against the true answer.", _fisher)
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="The picture to write: .png, .svg or .pdf.", callback=_checked)
+]
 
 
 @app.command()
+@words.on_mechanisms
+def profile(made: list[Mechanism], output: Output) -> None:
+    """The privacy profile: delta against epsilon."""
+    from rangebound import plot
+
+    _save(plot.profile(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
+def renyi(made: list[Mechanism], output: Output) -> None:
+    """The Renyi divergence of the worst pair, against its order."""
+    from rangebound import plot
+
+    _save(plot.renyi_curve(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
+def fisher(made: list[Mechanism], output: Output) -> None:
+    """The Fisher information against the true answer."""
+    from rangebound import plot
+
+    _save(plot.fisher(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
 def law(
+    made: list[Mechanism],
     output: Output,
-    range: Range,
-    sensitivity: Sensitivity,
     at: Annotated[list[float], typer.Option(help="A true answer; repeat it for more.")],
-    noise: Noises = LAPLACE,
-    bounding: Boundings = TRUNCATED,
-    scale: Scale = None,
-    limit: Limit = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 0.0,
-    grid: Step = None,
 ) -> None:
     """The density and the atoms of the published number."""
     from rangebound import plot
 
-    _checked(output)
-    asked = words.query(range, sensitivity)
-    made = words.mechanisms(asked, noise, bounding, grid, scale, limit, epsilon, delta)
     _save(plot.law(*(each.law(at) for each in made)), output)
 
 
 @app.command("worst-pair")
+@words.on_mechanisms
 def worst_pair(
+    made: list[Mechanism],
     output: Output,
-    range: Range,
-    sensitivity: Sensitivity,
     level: Annotated[
         float | None, typer.Option(help="Draw delta at this epsilon, not the pure epsilon.", show_default=False)
     ] = None,
-    noise: Noises = LAPLACE,
-    bounding: Boundings = TRUNCATED,
-    scale: Scale = None,
-    limit: Limit = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 0.0,
-    grid: Step = None,
 ) -> None:
-    """What every pair of neighbouring answers gives away, and where the worst one sits."""
+    """What each pair of neighbours gives away, and the worst."""
     from rangebound import plot
 
-    _checked(output)
-    asked = words.query(range, sensitivity)
-    made = words.mechanisms(asked, noise, bounding, grid, scale, limit, epsilon, delta)
     if len(made) != 1:
-        raise ArgumentError(f"noise={noise}, bounding={bounding}: name one of each; this picture is of one mechanism")
+        raise ArgumentError("noise, bounding: name one of each; this picture is of one mechanism")
     _save(plot.worst_pair(made[0], epsilon=level), output)
 
 
@@ -146,7 +108,6 @@ def errors(
     """The error of every mechanism that can answer, against epsilon."""
     from rangebound import plot
 
-    _checked(output)
     asked = words.query(range, sensitivity)
     place: Any = at if at in ("worst", "average") else _number(at)
     epsilons = None if epsilon is None else sorted(epsilon)
@@ -160,14 +121,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ArgumentError(f"at={text!r}: must be worst, average or a number") from None
-
-
-def _checked(output: Path) -> None:
-    """Refuse before anything is computed; the three endings also keep a mistyped name from replacing other files."""
-    if output.suffix.lower() not in _FORMATS:
-        raise ArgumentError(f"output={str(output)!r}: must end in {', '.join(_FORMATS)}")
-    if not output.absolute().parent.is_dir():
-        raise ArgumentError(f"output={str(output)!r}: its folder does not exist")
 
 
 def _save(axes: Axes, output: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -10,17 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rangebound.cli.options import Json
+from rangebound.errors import ArgumentError
+
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
     from rangebound.release import Plan, Release
 
 _BLINK = 0.5  # seconds between two looks at how far a scan is
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[
     list[Path] | None,
-    typer.Option("--output", "-o", help="Files to write: .csv, .parquet, .json, .html.", show_default=False),
+    typer.Option(
+        "--output", "-o", help="A file to write: .csv, .parquet, .json or .html; may be repeated.", show_default=False
+    ),
 ]
+
+
+def _size(memory: str | None) -> str | None:
+    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
+        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
+    return memory
 
 
 def release(
@@ -38,7 +49,7 @@ def release(
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", show_default=False)
+        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=_size, show_default=False)
     ] = None,
     spark: Annotated[
         str | None,
@@ -61,15 +72,21 @@ def release(
 
     found = read_plan(plan)
     if found.source is None:
-        raise typer.BadParameter("the plan names no source", param_hint="PLAN")
+        raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
     with pointing(plan), open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
         if dry_run:
             check_schema(found, engine.schema())
             text = explain(found)
             return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
         book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
-        if book is None or request is None:
-            raise typer.BadParameter("a release needs a ledger and a request; --dry-run needs neither")
+        if book is None:
+            raise ArgumentError(
+                "ledger: is missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)"
+            )
+        if request is None:
+            raise ArgumentError(
+                "request: is missing; --request gives the release an id, charged once (--dry-run needs none)"
+            )
         kept = [plan, book, key_path(book, key)[0], *([Path(found.source.path)] if found.source.path else [])]
         _spare(kept, output or [], certificate)
         with _opened(book, key) as opened:
@@ -79,8 +96,8 @@ def release(
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(help="The certificate.")],
-    published: Annotated[Path, typer.Argument(help="The published .json file.")],
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="The certificate.")],
+    published: Annotated[Path, typer.Argument(metavar="PUBLISHED", help="The published .json file.")],
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
     ] = None,
@@ -110,26 +127,25 @@ def demo(
     ),
     json: Json = False,
 ) -> None:
-    """Release a made-up table of clinic visits, with a fresh ledger; writes an HTML report."""
-
+    """Publish a made-up table of clinic visits, with a report."""
     from rangebound.accounting.ledger import Ledger
     from rangebound.cli import show
-    from rangebound.release import Source, parse_plan
     from rangebound.release import demo as clinic
+    from rangebound.release import read_plan
     from rangebound.release.engine.duckdb import DuckDB
 
     place = folder / os.urandom(4).hex()
     place.mkdir(parents=True)
-    (place / "visits.csv").write_text(clinic.table(), encoding="utf-8")
-    (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
-    plan = parse_plan(clinic.plan())
-    with Ledger.create(place / "clinics.ledger") as ledger, DuckDB(Source(path=str(place / "visits.csv"))) as engine:
+    (place / clinic.TABLE).write_text(clinic.table(), encoding="utf-8")
+    (place / "plan.toml").write_text(clinic.plan(place), encoding="utf-8")
+    plan = read_plan(place / "plan.toml")
+    with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(plan.source) as engine:
         ledger.open_account("clinics", epsilon=repr(plan.budget.epsilon))
         made = _made(plan, engine, ledger, "demo", quiet=json)
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     show.table(made, as_json=json)
     if not json:
-        sys.stdout.write(f"report in {place / 'report.html'}\n")
+        sys.stdout.write(f"report in {place / 'report.html'}, made by plan.toml beside it\n")
 
 
 def _opened(path: Path, key: Path | None) -> Ledger:
@@ -166,7 +182,6 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
 
 def _spare(kept: list[Path], outputs: list[Path], certificate: Path | None) -> None:
     """Refuse, before anything is charged, files that cannot be written or that hold something else."""
-    from rangebound.errors import ArgumentError
     from rangebound.release.result import writable
 
     for path in outputs:

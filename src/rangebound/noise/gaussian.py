@@ -15,6 +15,7 @@ _FAR = 1e150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
     """Gaussian noise of standard deviation `s`.

@@ -11,6 +11,7 @@ from rangebound.numeric import Array, ldexpm1, log_sum, namespace
 _LOG_2 = math.log(2.0)
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Laplace:
     """Laplace noise of scale `b`: density e^{-|x|/b} / (2b).

@@ -11,6 +11,7 @@ from rangebound.noise.laplace import Laplace
 from rangebound.numeric import Array, namespace
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class TruncatedLaplacian:
     """Noise with density proportional to e^{-|x|/b} on [-limit, limit] and zero outside [geng2020, Def 3].

@@ -24,6 +24,7 @@ _PLACES = 600  # on a span
 _ROOM = 1.25  # above the highest point, for the legend
 
 
+@arguments.guided
 def law(*laws: Law, ax: Axes | None = None, labels: Sequence[str] | None = None) -> Axes:
     """Draw the density of one or more laws, with their atoms as stems, and shade where they cannot be.
 

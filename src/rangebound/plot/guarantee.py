@@ -21,6 +21,7 @@ _FLOOR = 1e-300  # stands for zero on a logarithmic axis: far below the picture
 _REACH = 4.0  # scales beyond the finite ends, where a range has no other end
 
 
+@arguments.guided
 def profile(
     *mechanisms: Mechanism,
     epsilons: npt.ArrayLike | None = None,
@@ -61,6 +62,7 @@ def profile(
     return ax
 
 
+@arguments.guided
 def renyi_curve(
     *mechanisms: Mechanism,
     orders: npt.ArrayLike | None = None,
@@ -95,6 +97,7 @@ def renyi_curve(
     return ax
 
 
+@arguments.guided
 def fisher(
     *mechanisms: Mechanism,
     answers: npt.ArrayLike | None = None,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 
+@arguments.guided
 def worst_pair(mechanism: Mechanism, *, epsilon: float | None = None, ax: Axes | None = None) -> Axes:
     """Draw what each pair of answers gives away against the lower one of the two, and mark the worst pair.
 

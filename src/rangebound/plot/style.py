@@ -29,11 +29,13 @@ def axes(ax: Axes | None, *, title: str, x: str, y: str) -> Axes:
     Edge cases: without matplotlib the error names the extra to install.
     """
     try:
+        from matplotlib import axes as known
         from matplotlib import pyplot as plt
     except ImportError:
         raise MissingExtra("matplotlib: is not installed; pip install 'rangebound[plot]'") from None
     if ax is None:
         _, ax = plt.subplots(figsize=SIZE, dpi=RESOLUTION, layout="constrained")
+    arguments.instance("ax", ax, known.Axes, "axes of matplotlib, as plt.subplots() returns them beside the figure")
     ax.set_title(title, fontsize=11)
     ax.set_xlabel(x)
     ax.set_ylabel(y)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.plot import style
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _POINTS = 60  # at which a long curve is computed
 
 
+@arguments.guided
 def steps(
     engine: PrivacyEngine,
     *,
@@ -51,6 +53,7 @@ def steps(
     return ax
 
 
+@arguments.guided
 def fisher_losses(reveal: FisherWatcher, *, bins: int = 20, ax: Axes | None = None) -> Axes:
     """Draw a histogram of the Fisher information losses of all examples. It is as private as the data."""
     counts, edges = reveal.reveal_histogram(bins)

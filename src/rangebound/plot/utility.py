@@ -22,6 +22,7 @@ _WORDS = {Objective.MAE: "mean absolute error", Objective.MSE: "mean squared err
 _PLACES = {At.WORST: "at the worst true answer", At.AVERAGE: "averaged over the true answers"}
 
 
+@arguments.guided
 def errors(
     query: Query,
     *,

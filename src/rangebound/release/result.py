@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -159,6 +160,8 @@ def writable(path: str | Path) -> Path:
         raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
     if not file.parent.is_dir():
         raise ArgumentError(f"path={str(path)!r}: must be in a folder that exists")
+    if file.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise MissingExtra(f"path={str(path)!r}: needs pyarrow, which is not installed; pip install pyarrow")
     return file
 
 

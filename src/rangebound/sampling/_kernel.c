@@ -3,10 +3,7 @@
    The method, the meaning of every field and the proof of the margin are in docs/sampling.md; inversion.py is the same
    in NumPy. Nothing here branches, loops or allocates by the location: every choice is between two computed values. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
+#include "../kernel.h"
 
 /* Fields of a plan, in the order of plan.py. The last four are constants, but a compiler that knows a bound may turn the
    choice of the smaller number into a jump, so it is not told. */
@@ -25,18 +22,6 @@ enum { POWER_ROW = 0, LOG_ROW = POWER_ROW + CELLS, TAIL_ROW = LOG_ROW + CELLS,
 
 #define PER_LN2 1.4426950408889634
 #define LN2 0.6931471805599453
-
-/* Several versions of each function, of which the loader takes the best that the processor knows. */
-#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-#define TUNED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TUNED
-#endif
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
-#endif
 
 INLINE double smaller(double a, double b) { return a < b ? a : b; }
 INLINE double larger(double a, double b) { return a > b ? a : b; }

@@ -20,6 +20,7 @@ from rangebound.sampling.sampler import Sampler
 Floats = npt.NDArray[np.float64]
 
 _LONG = 1000  # chunks: some seconds of work
+_FINITE = "must be finite everywhere and fit into doubles; decide what a missing value counts as before the release"
 
 
 def release(sampler: Sampler, answer: object, *, out: object, threads: object, progress: object) -> Any:
@@ -68,14 +69,23 @@ def _fill(sampler: Sampler, answers: Any, target: Floats, workers: int, advance:
 
 
 def _checked(answer: object) -> npt.NDArray[Any]:
-    """The answers as an array of finite real numbers, without a copy if they are an array already."""
+    """The answers as an array of finite real numbers, without a copy if they are an array already.
+
+    True answers are private, and messages end up in logs: an error says what is wrong and shows none of them.
+    """
     if not isinstance(answer, np.ndarray) or isinstance(answer, np.ma.MaskedArray) or answer.dtype.kind not in "iuf":
-        return arguments.reals("answer", answer)
+        try:
+            return arguments.reals("answer", answer)
+        except ArgumentTypeError:
+            rule = "must be a real number or an array of them, without booleans, texts and gaps"
+            raise ArgumentTypeError(f"answer of type {type(answer).__name__}: {rule}") from None
+        except ArgumentError:
+            raise ArgumentError(f"answer: {_FINITE}") from None
     if answer.dtype.kind == "f" and answer.size:
         with np.errstate(invalid="ignore"):
             lowest, highest = float(np.min(answer)), float(np.max(answer))  # NaN wins in both
         if not (math.isfinite(lowest) and math.isfinite(highest)):
-            raise ArgumentError(f"answer={arguments.shown(answer)}: must be finite everywhere, and fit into doubles")
+            raise ArgumentError(f"answer: {_FINITE}")
     return np.asarray(answer)
 
 

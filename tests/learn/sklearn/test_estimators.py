@@ -185,3 +185,23 @@ def test_labels_outside_the_classes_are_refused() -> None:
     fitted = GaussianNB(bounds=(0, 1), classes=[0, 1, 2]).fit([[0.0], [1.0]], [0, 1])
     assert fitted.classes_.tolist() == [0, 1, 2]
     assert clone(fitted).get_params()["classes"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [MeanEstimator, StandardScaler, GaussianNB])
+@pytest.mark.parametrize("wrong", [{"noise": "laplace"}, {"smallest_count": 0}, {"bounding": "fold"}], ids=str)
+def test_a_wrong_setting_is_found_before_the_charge(kind: Any, wrong: dict[str, Any], tmp_path: Any) -> None:
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=1)
+        budget = LedgerBudget(ledger=ledger, account="iris", request="one")
+        with pytest.raises(rb.errors.RangeboundError):
+            kind(bounds=(0, 1), budget=budget, **wrong).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+        assert str(ledger.account("iris").remaining) == "epsilon 1"
+
+
+@pytest.mark.parametrize("total", [1.0, 0.1, 1e-6, math.pi])
+def test_shares_never_add_up_to_more_than_the_whole(total: float) -> None:
+    plain = []
+    for parts in range(1, 200):
+        assert parts * Fraction(statistics.share(total, parts)) <= Fraction(total)
+        plain.append(parts * Fraction(total / parts) <= Fraction(total))
+    assert not all(plain)  # the control: a division that rounds to nearest does

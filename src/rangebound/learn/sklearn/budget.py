@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 Released = dict[str, Floats]
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class LedgerBudget:
     """An account that a fit is charged to before anything is drawn.

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.budget import LedgerBudget, check_shape, spend
+from rangebound.learn.sklearn.private import Private
 from rangebound.noise import Laplace, Noise
 
 Floats = npt.NDArray[np.float64]
 
-REFUSED = (
-    "partial_fit: would release numbers about the same people again with every call, at the full price each time; "
-    "collect the data and call fit once"
-)
 
-
-class MeanEstimator(BaseEstimator):  # type: ignore[misc]
+@arguments.guided
+class MeanEstimator(Private):
     """The mean of each feature, released inside the feature's range.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, all features together; `mean_` lies within
@@ -59,11 +56,11 @@ class MeanEstimator(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means."""
-        x = validate_data(self, X, dtype=np.float64)
+        x = self._checked(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
-        share = arguments.positive("epsilon", self.epsilon) / x.shape[1]
-        part = arguments.probability("delta", self.delta) / x.shape[1]
+        share = statistics.share(arguments.positive("epsilon", self.epsilon), x.shape[1])
+        part = statistics.share(arguments.probability("delta", self.delta), x.shape[1])
         mechanism = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         inside = statistics.scaled(x, lower, upper)
         found = spend(
@@ -73,18 +70,9 @@ class MeanEstimator(BaseEstimator):  # type: ignore[misc]
         self.mean_: Floats = np.clip(lower + check_shape(found, "mean", lower.shape) * (upper - lower), lower, upper)
         return self
 
-    @property
-    def partial_fit(self) -> NoReturn:
-        """Refused: see the error."""
-        raise AttributeError(REFUSED)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
-
-
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+@arguments.guided
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: ignore[misc]
     """Features brought to mean 0 and variance 1 by a private mean and a private variance that cannot be zero.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row; `scale_` is at least the root of
@@ -121,11 +109,11 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means and the variances, half of the budget each."""
-        x = validate_data(self, X, dtype=np.float64)
+        x = self._checked(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
-        share = arguments.positive("epsilon", self.epsilon) / (2 * x.shape[1])
-        part = arguments.probability("delta", self.delta) / (2 * x.shape[1])
+        share = statistics.share(arguments.positive("epsilon", self.epsilon), 2 * x.shape[1])
+        part = statistics.share(arguments.probability("delta", self.delta), 2 * x.shape[1])
         first = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         second = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
@@ -145,7 +133,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def transform(self, X: Any) -> Floats:
         """(X - mean_)/scale_."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = self._checked(X, reset=False)
         result: Floats = (x - self.mean_) / self.scale_
         return result
 
@@ -155,13 +143,3 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         x = np.asarray(X, dtype=np.float64)
         result: Floats = x * self.scale_ + self.mean_
         return result
-
-    @property
-    def partial_fit(self) -> NoReturn:
-        """Refused: see the error."""
-        raise AttributeError(REFUSED)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags

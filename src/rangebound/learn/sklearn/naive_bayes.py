@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, Released, check_shape, spend
-from rangebound.learn.sklearn.moments import REFUSED
+from rangebound.learn.sklearn.budget import LedgerBudget, check_shape, spend
+from rangebound.learn.sklearn.private import Private
 from rangebound.noise import Laplace, Noise
 
 Floats = npt.NDArray[np.float64]
 
 
-class GaussianNB(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@arguments.guided
+class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     """Naive Bayes from a private count for each class, and a private mean and variance for each class and feature.
 
     A row belongs to one class, so the classes share the budget: one part for the counts, and two for each feature. All
@@ -65,42 +66,40 @@ class GaussianNB(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Release the counts, means and variances."""
-        x, labels = validate_data(self, X, y, dtype=np.float64)
+        x, labels = self._checked(X, y)
         check_classification_targets(labels)
         self.classes_ = np.unique(labels if self.classes is None else np.asarray(self.classes))
         if not np.isin(labels, self.classes_).all():
             raise ArgumentError("classes: must name every label that occurs")
-        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        features = x.shape[1]
+        lower, upper = statistics.ranges(self.bounds, features)
+        least = statistics.smallest(self.smallest_count)
+        share = statistics.share(arguments.positive("epsilon", self.epsilon), 2 * features + 1)
+        part = statistics.share(arguments.probability("delta", self.delta), 2 * features)
+        count = statistics.count_mechanism(share)
+        mean = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
+        variance = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
         groups = [inside[labels == each] for each in self.classes_]
         found = spend(
-            self.budget, self.epsilon, self.delta, "naive Bayes: counts, means, variances", lambda: self._draw(groups)
-        )
-        width, shape = upper - lower, (len(self.classes_), x.shape[1])
+            self.budget, self.epsilon, self.delta, "naive Bayes: counts, means, variances",
+            lambda: {
+                "count": count.release(np.array([float(len(each)) for each in groups]), step=1),
+                "mean": mean.release(np.stack([statistics.means(each, least) for each in groups])),
+                "variance": variance.release(np.stack([statistics.variances(each, least) for each in groups])),
+            },
+        )  # fmt: skip
+        width, shape = upper - lower, (len(self.classes_), features)
         counts = np.maximum(check_shape(found, "count", shape[:1]), 1.0)
         self.class_prior_: Floats = counts / counts.sum()
         self.theta_: Floats = np.clip(lower + check_shape(found, "mean", shape) * width, lower, upper)
         self.var_: Floats = check_shape(found, "variance", shape) * width**2
         return self
 
-    def _draw(self, groups: list[Floats]) -> Released:
-        features = groups[0].shape[1]
-        least = statistics.smallest(self.smallest_count)
-        share = arguments.positive("epsilon", self.epsilon) / (2 * features + 1)
-        part = arguments.probability("delta", self.delta) / (2 * features)
-        count = statistics.count_mechanism(share)
-        mean = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
-        variance = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
-        return {
-            "count": count.release(np.array([float(len(each)) for each in groups]), step=1),
-            "mean": mean.release(np.stack([statistics.means(each, least) for each in groups])),
-            "variance": variance.release(np.stack([statistics.variances(each, least) for each in groups])),
-        }
-
     def _joint(self, X: Any) -> Floats:
         """The log of each class's prior times its density, for each row."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = self._checked(X, reset=False)
         distance = ((x[:, None, :] - self.theta_) ** 2 / self.var_).sum(axis=2)
         result: Floats = np.log(self.class_prior_) - 0.5 * (np.log(2.0 * np.pi * self.var_).sum(axis=1) + distance)
         return result
@@ -121,13 +120,3 @@ class GaussianNB(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Each class's probability, for each row."""
         result: Floats = np.exp(self.predict_log_proba(X))
         return result
-
-    @property
-    def partial_fit(self) -> NoReturn:
-        """Refused: see the error."""
-        raise AttributeError(REFUSED)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags

@@ -70,6 +70,11 @@ def smallest(count: object) -> int:
     return int(count)
 
 
+def share(total: float, parts: int) -> float:
+    """One of so many equal parts, rounded down: together they never exceed the total."""
+    return math.nextafter(total / parts, 0.0)
+
+
 def means(x: Floats, least: int) -> Floats:
     """The mean of each column of scaled values."""
     result: Floats = 0.5 + np.sum(x - 0.5, axis=0) / max(len(x), least)

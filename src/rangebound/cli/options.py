@@ -1,0 +1,24 @@
+"""What commands have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rangebound.errors import ArgumentError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def group(words: str) -> typer.Typer:
+    """A group of commands, which alone does nothing."""
+    app = typer.Typer(help=words, invoke_without_command=True, add_completion=False, rich_markup_mode=None)
+
+    @app.callback()
+    def alone(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            names = ", ".join(context.command.list_commands(context))  # type: ignore[attr-defined]
+            raise ArgumentError(f"{context.command_path}: needs a command, one of {names}; --help says more")
+
+    return app

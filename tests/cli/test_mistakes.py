@@ -1,0 +1,200 @@
+"""Mistakes on the command line: one line that can be acted on, exit code 2, nothing spent and nothing replaced."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import rangebound
+from rangebound.accounting.ledger import Ledger
+from rangebound.cli.app import run
+
+PLAN = """
+[source]
+path = "visits.csv"
+[budget]
+epsilon = 0.5
+account = "people"
+ledger = "people.ledger"
+[[query]]
+name = "wait"
+kind = "mean"
+column = "wait"
+range = [0, 100]
+"""
+RELEASES = """
+delta = 1e-6
+[[release]]
+noise = "laplace"
+scale = 20.0
+range = [0, 100]
+sensitivity = 1.0
+"""
+MODULE = """
+number = 3
+def one(answer): return answer
+def two(answer, count): return [answer] * count
+def text(answer): return "many"
+def broken(answer, count): return 1 / 0
+def leaves(answer, count): raise SystemExit(0)
+"""
+DRAWN = "--range 0:20 --sensitivity 1"
+PAIR = "--pair 0 1 --draws 1000"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A plan with its table and ledger, and the same with a mistake in each."""
+    place = tmp_path_factory.mktemp("first hour")
+    texts = {
+        "plan": PLAN,
+        "dear": PLAN.replace("0.5", "5"),
+        "stranger": PLAN.replace('"people"', '"persons"'),
+        "no_ledger": PLAN.replace('ledger = "people.ledger"', ""),
+        "other_ledger": PLAN.replace("people.ledger", "census.ledger"),
+        "no_source": PLAN.replace('[source]\npath = "visits.csv"', ""),
+        "column": PLAN.replace('column = "wait"', 'column = "weight"'),
+        "releases": RELEASES,
+        "capital": RELEASES.replace("laplace", "Laplace"),
+        "list": RELEASES.replace('"laplace"', '["laplace"]'),
+        "clamp": RELEASES + 'bounding = "clamp"',
+        "no_limit": RELEASES.replace("laplace", "truncated_laplacian"),
+        "limit": RELEASES + "limit = 3.0",
+        "grid": RELEASES + "support = { grid = { stepp = 1, within = [0, 100] } }",
+    }
+    for name, text in texts.items():
+        (place / f"{name}.toml").write_text(text)
+    (place / "visits.csv").write_text("wait,who\n1,a\n50.5,b\n")
+    (place / "first_hour.py").write_text(MODULE)
+    (place / "first_hour_broken.py").write_text("raise RuntimeError('boom')")
+    (place / "bytes").write_bytes(b"\xff\xfe")
+    with Ledger.create(place / "people.ledger") as ledger:
+        ledger.open_account("people", epsilon=1)
+    return place
+
+
+MISTAKES = {
+    "relese": "Did you mean 'release'? See rangebound --help.",
+    "--verison": "--version",
+    "plan": "rangebound plan: needs a command, one of check, explain, schema",
+    "release": "Missing argument 'PLAN'. See rangebound release --help.",
+    "release none.toml --request 1": "none.toml",
+    "release visits.csv --request 1": "is no TOML",
+    "release plan.toml": "request: is missing; --request gives the release an id",
+    "release no_ledger.toml --request 1": "ledger: is missing; name it in the plan's [budget] or by --ledger",
+    "release other_ledger.toml --request 1": "`rangebound ledger open` makes one",
+    "release no_source.toml --request 1": "source: is missing",
+    "release stranger.toml --request 1": "account='persons': is not in this ledger; it has ['people']",
+    "release dear.toml --request 1": "has less left (epsilon 1); nothing was spent",
+    "release column.toml --request 1": "query[0].column='weight'",
+    "release plan.toml --request 1 -o table.xlsx": "must end in .csv, .parquet, .json or .html",
+    "release plan.toml --request 1 -o none/table.csv": "in a folder that exists",
+    "release plan.toml --request 1 --certificate none/c.json": "in a folder that exists",
+    "release plan.toml --request 1 -o visits.csv": "path='visits.csv': must be a file of its own",
+    "release plan.toml --request 1 --certificate people.ledger": "must be a file of its own",
+    "release plan.toml --request 1 --dryrun": "--dry-run",
+    "release plan.toml --request 1 --memory lots": "memory='lots': must be a size, such as 4GB",
+    "verify plan.toml": "Missing argument 'PUBLISHED'",
+    "verify bytes plan.toml": "certificate='bytes': must be UTF-8 text",
+    "verify none.json none.json": "file='none.json': No such file or directory",
+    "ledger open visits.csv people --epsilon 1": "ledger='visits.csv': is another kind of file",
+    "ledger open people.ledger people --epsilon 1": "is open already",
+    "ledger open people.ledger others --epsilon one": "must be a plain decimal, such as '0.1'",
+    "ledger show none.ledger": "`rangebound ledger open` makes one",
+    "ledger show people.ledger --account nobody": "it has ['people']",
+    "ledger export people.ledger -o plan.toml": "output='plan.toml': exists already",
+    "account none.toml": "file='none.toml': No such file or directory",
+    "account plan.toml": "a file has [[release]], delta and epsilon",
+    "account capital.toml": "release 1: noise='Laplace': must be one of laplace, gaussian",
+    "account list.toml": "release 1: noise=['laplace']: must be one of",
+    "account clamp.toml": 'release 1: bounding=\'clamp\': must be "truncate", "rectify"',
+    "account no_limit.toml": "limit=None: truncated_laplacian noise needs one",
+    "account limit.toml": "limit=3.0: truncated_laplacian noise needs one, other noise has none",
+    "account grid.toml": "such as {'grid': {'step': 1",
+    "account releases.toml --delta 1": "delta=1.0: must lie in [0, 1)",
+    f"plot law {DRAWN} --epsilon 1 --at 3 -o a.jpg": "must end in .png, .svg, .pdf",
+    f"plot law {DRAWN} --epsilon 1 --at 3 -o none/a.png": "its folder does not exist",
+    f"plot law {DRAWN} --epsilon 1 --at 3 --limit 2 -o a.png": "goes with --scale and --noise truncated_laplacian",
+    f"plot law {DRAWN} --scale 1 --at 3 --limit 2 -o a.png": "goes with --scale and --noise truncated_laplacian",
+    f"plot law {DRAWN} --scale 1 --at 3 --bounding quantize -o a.png": "needs --grid",
+    "audit call first_hour:number --pair 0 1": "must be a function, not int",
+    "audit call nothing_here:one --pair 0 1": "cannot be imported (ModuleNotFoundError",
+    "audit call first_hour_broken:one --pair 0 1": "cannot be imported (RuntimeError: boom)",
+    f"audit call first_hour:one {PAIR}": "or of an answer alone with --one-by-one",
+    f"audit call first_hour:two {PAIR} --one-by-one": "or of an answer alone with --one-by-one",
+    f"audit call first_hour:text {PAIR} --one-by-one": "output='many': must be a number",
+    f"audit call first_hour:broken {PAIR}": "function='first_hour:broken': failed (ZeroDivisionError: division",
+    f"audit call first_hour:leaves {PAIR}": "function='first_hour:leaves': failed (SystemExit",
+}
+
+
+@pytest.mark.parametrize(("line", "words"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_is_one_line_and_costs_nothing(line, words, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert run(line.split()) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert words in error
+    with Ledger.open("people.ledger") as ledger:
+        assert str(ledger.account("people").remaining) == "epsilon 1"
+    assert all((folder / name).read_bytes() == text for name, text in before.items() if "ledger" not in name)
+
+
+def test_alone_it_helps(capsys):
+    assert run([]) == 0
+    alone = capsys.readouterr().out
+    assert "Commands:" in alone
+    assert "..." not in alone.partition("Commands:")[2]
+    for word in ("-h", "--help"):
+        assert run([word]) == 0
+        assert capsys.readouterr().out == alone
+
+
+@pytest.mark.parametrize("group", ["ledger", "plan", "plot", "audit"])
+def test_the_commands_of_a_group_are_told_in_full(group, capsys):
+    assert run([group, "-h"]) == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
+def test_the_version(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"rangebound {rangebound.__version__}\n"
+
+
+def test_python_runs_it_as_a_module():
+    command = [sys.executable, "-m", "rangebound", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("rangebound ")
+
+
+@pytest.mark.parametrize("word", ["17.25", "a,line\nof data"])
+def test_what_nobody_foresaw_is_one_line_without_its_words(word, folder, monkeypatch, capsys):
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError(word)
+
+    monkeypatch.setattr("rangebound.accounting.ledger.verify", fail)
+    assert run(["ledger", "verify", str(folder / "people.ledger")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: LookupError: is no error that rangebound foresees")
+    assert error.count("\n") == 1
+    assert word not in error
+
+
+WAITING = """
+import time
+from rangebound.cli import account, app
+account._read = lambda path: (print("ready", flush=True), time.sleep(60))
+app.main()
+"""
+
+
+def test_an_interrupt_is_one_line():
+    command = [sys.executable, "-c", WAITING, "account", "a.toml"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as held:
+        assert held.stdout.readline() == "ready\n"
+        held.send_signal(signal.SIGINT)
+        _, error = held.communicate(timeout=30)
+    assert (held.returncode, error) == (130, "error: interrupted\n")

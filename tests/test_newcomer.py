@@ -1,0 +1,180 @@
+"""The mistakes of a first hour: each gets one sentence that says what is wrong and what to write."""
+
+import functools
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+from rangebound import accounting, arguments, plot
+from rangebound.accounting import basic, best, rule
+from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.rule import Cost
+from rangebound.audit import adapters, attack, timing
+from rangebound.errors import ArgumentTypeError
+
+GaussianNB = pytest.importorskip("rangebound.learn.sklearn").GaussianNB
+UNIT = rb.Interval(0, 1)
+QUERY = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+MADE = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
+CERTIFICATE = rb.certify(MADE, epsilon=2.0)
+NAMES = {
+    each.__name__.rpartition(".")[2]: each
+    for each in (accounting, adapters, attack, basic, best, math, rule, plot, timing, Ledger, GaussianNB)
+}
+NAMES |= {"rb": rb, "UNIT": UNIT, "QUERY": QUERY, "MADE": MADE, "CERTIFICATE": CERTIFICATE}
+
+# What a newcomer may write, and what the answer must say.
+MISTAKES = {
+    "rb.Laplace(2)": "arguments are given by name; write Laplace(scale=2)",
+    "rb.Laplace(sigma=2)": "sigma is none of its arguments; write Laplace(scale=...)",
+    "rb.Laplace()": "scale is missing; write Laplace(scale=...)",
+    "rb.Laplace(scale='2')": "scale='2': must be a real number",
+    "rb.TruncatedLaplacian(1, 9)": "write TruncatedLaplacian(scale=1, limit=9)",
+    "rb.Query(UNIT, 1)": "write Query(range=..., sensitivity=1)",
+    "rb.Query(range=UNIT)": "sensitivity is missing; write Query(range=..., sensitivity=...)",
+    "rb.Query(range=UNIT, sensitivty=1)": "sensitivty is none of its arguments",
+    "rb.Query(range=(0, 1), sensitivity=1)": "such as Interval(0, 100)",
+    "rb.Grid([1, 2, 3])": "write Grid(step=..., within=...)",
+    "rb.Grid(0.5, UNIT)": "write Grid(step=0.5, within=...)",
+    "rb.Grid(step=0.5, within=(0, 1))": "such as Interval(0, 10)",
+    "rb.Interval(0)": "upper is missing; write Interval(lower, upper)",
+    "rb.Interval((0, 1))": "upper is missing; write Interval(lower, upper)",
+    "rb.Interval()": "lower and upper are missing",
+    "rb.Interval(0, 1, 2)": "too many arguments; write Interval(lower, upper)",
+    "rb.Interval(min=0, max=1)": "min is none of its arguments; write Interval(lower, upper)",
+    "rb.Interval(0, None)": "an open end is math.inf",
+    "rb.Interval(1, 0)": "lower must be below upper",
+    "rb.Union([(0, 1), (2, 3)])": "give spans one by one, (0, 1), (2, 3)",
+    "rb.Union(0, 1, 2, 3)": "span=0: must be a pair",
+    "rb.Union((0, 2), (1, 3))": "spans=(0.0, 2.0), (1.0, 3.0): must be in order",
+    "rb.Union(spans=[(0, 1)])": "write Union(*spans)",
+    "rb.Mechanism(rb.Laplace(scale=1), QUERY)": "write Mechanism(noise=Laplace(scale=1.0), query=...)",
+    "rb.Mechanism(noise=rb.Laplace, query=QUERY)": "such as rb.Laplace(scale=2.0)",
+    "rb.Mechanism(noise='laplace', query=QUERY)": "such as rb.Laplace(scale=2.0)",
+    "rb.Mechanism(noise=rb.Laplace(scale=1), query=QUERY, bounding='truncate')": "one of rb.TRUNCATE",
+    "rb.Mechanism(noise=rb.Laplace(scale=1), query=QUERY, epsilon=1)": "support=None, bounding=TRUNCATE",
+    "rb.calibrate(rb.Laplace, QUERY, 1.0)": "write calibrate(noise=Laplace, query=..., epsilon=1.0)",
+    "rb.calibrate(noise=rb.Laplace(scale=1), query=QUERY, epsilon=1)": "the scale is what calibrate finds",
+    "rb.calibrate(noise=rb.Laplace, query=QUERY)": "epsilon is missing",
+    "rb.calibrate(noise=rb.Laplace, query=QUERY, eps=1)": "eps is none of its arguments",
+    "rb.calibrate(noise=rb.Laplace, query=QUERY, epsilon=0)": "epsilon=0: must be positive",
+    "rb.calibrate(noise=rb.Laplace, query=QUERY, epsilon=1, delta=1)": "delta=1: must lie in [0, 1)",
+    "rb.choose(QUERY, 1.0)": "write choose(query=..., epsilon=1.0)",
+    "rb.certify(MADE)": "epsilon is missing; write certify(mechanism, epsilon)",
+    "rb.certify(rb.Laplace(scale=2), epsilon=1)": "must be a Mechanism",
+    "rb.verify(CERTIFICATE)": "as Certificate.to_json writes it",
+    "rb.verify('certificate.json')": "not the name of its file",
+    "rb.verify(CERTIFICATE.to_json()[:-5])": "must be all of the JSON text",
+    "rb.verify('[]')": "must be of the format 'rangebound certificate 1'",
+    "rb.verify(CERTIFICATE.to_json().replace('bits', 'bit'))": "has no 'bits'",
+    "rb.verify(CERTIFICATE.to_json().replace('2.0', '0.1', 1))": "certificate",
+    "rb.hockey_stick(MADE, MADE, 1.0)": "must be a Law, as m.law(answer) returns",
+    "MADE.release('42')": "answer of type str: must be a real number",
+    "MADE.release(math.nan)": "decide what a missing value counts as",
+    "MADE.confidence_interval(140)": "must lie in the support",
+    "accounting.Release(MADE, 100)": "write Release(mechanism=..., times=1)",
+    "accounting.Sampled(mechanism=MADE, times=3)": "rate is missing",
+    "accounting.Batch([accounting.Release(mechanism=MADE)])": "write Batch(events=...)",
+    "best.epsilon(MADE, 1e-6)": "must be an event, such as Release(mechanism=m)",
+    "basic.Guarantee(0.5)": "write Guarantee(epsilon=0.5)",
+    "rule.Cost(0.1)": "write Cost(epsilon=0.1)",
+    "rule.RenyiCost(8, 0.1)": "write RenyiCost(order=8, divergence=0.1)",
+    "rule.RenyiFilter(16)": "write RenyiFilter(order=16)",
+    "Ledger('census.ledger')": "write Ledger.open(path), or Ledger.create(path)",
+    "Ledger.open('census.ledger')": "`Ledger.create` or `rangebound ledger open` makes one",
+    "attack(MADE, 1.0)": "some arguments are given by name; write attack(mechanism, pair=None, epsilon=None",
+    "attack(MADE.release, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
+    "attack(lambda answer: answer, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
+    "timing(MADE, pair=(0, 5))": "such as m.release",
+    "plot.law(MADE)": "must be a Law, as m.law(answer) returns",
+    "plot.worst_pair(MADE, MADE)": "write worst_pair(mechanism, epsilon=None, ax=None)",
+    "plot.fisher(MADE, ax=3)": "ax=3: must be axes of matplotlib",
+    "GaussianNB(1.0)": "arguments are given by name; write GaussianNB(epsilon=1.0",
+    "GaussianNB(random_state=1)": "random_state is none of its arguments",
+    "GaussianNB(bounds=(0, 1)).fit([0.5, 0.7], [0, 1])": "X: must have two dimensions, rows and features",
+    "adapters.numpy('laplace')": "such as np.random.default_rng().laplace",
+    "adapters.scipy(3)": "distribution=3: must be a frozen distribution of scipy.stats, with a method rvs",
+}
+
+
+@pytest.mark.parametrize(("mistake", "words"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_gets_one_sentence_to_act_on(mistake, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(rb.RangeboundError) as caught:
+        eval(mistake, NAMES)
+    message = str(caught.value)
+    assert words in message
+    assert "\n" not in message
+    assert len(message) < 260
+
+
+PRIVATE = 17.25
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [f"{PRIVATE}", [PRIVATE, None], [PRIVATE, math.nan], np.array([PRIVATE, math.inf]), {"count": PRIVATE}],
+    ids=repr,
+)
+def test_an_error_of_a_release_shows_no_answer(answer):
+    with pytest.raises(rb.RangeboundError, match=r"^answer") as caught:
+        MADE.release(answer)
+    assert f"{PRIVATE}" not in str(caught.value)
+
+
+def test_control_analysis_does_show_it():
+    with pytest.raises(rb.RangeboundError, match=f"{PRIVATE}"):
+        MADE.law([PRIVATE, math.nan])
+
+
+def test_a_flat_table_is_not_shown():
+    with pytest.raises(rb.ArgumentError) as caught:
+        GaussianNB(bounds=(0, 100)).fit([PRIVATE, 3.0], [0, 1])
+    assert f"{PRIVATE}" not in str(caught.value)
+
+
+def test_a_draw_that_is_no_bytes_is_not_shown(tmp_path):
+    drawn = []
+
+    def compute(cost: Cost) -> Any:
+        drawn.append(MADE.release(PRIVATE))
+        return drawn[-1]
+
+    with Ledger.create(tmp_path / "a.ledger") as ledger:
+        ledger.open_account("people", epsilon=1)
+        with pytest.raises(ArgumentTypeError, match=r"^payload of type float: must be bytes, such as") as caught:
+            ledger.release(account="people", request="1", cost=Cost(epsilon=0.5), compute=compute)
+    assert str(drawn[0])[:6] not in str(caught.value)
+
+
+@arguments.guided  # and not on `Mechanism.release`: half a microsecond is much there
+def published(answer: float, *, step: float, count: int = 1) -> float:
+    return answer + step + len(count)  # type: ignore[arg-type]
+
+
+def test_a_guided_call_is_the_call_itself():
+    assert published(1.0, step=2.0, count="three") == 8.0  # type: ignore[arg-type]
+    assert [*inspect.signature(published).parameters] == ["answer", "step", "count"]
+    assert [*inspect.signature(rb.Laplace).parameters] == ["scale"]
+    assert published.__name__ == "published"
+
+
+def test_what_has_a_place_may_be_data_and_is_not_shown():
+    with pytest.raises(ArgumentTypeError, match=r"write published\(answer, step=1\)$"):
+        published(PRIVATE, 1)  # type: ignore[misc, call-arg]
+
+
+def test_a_mistake_inside_is_not_taken_for_one_in_the_call():
+    with pytest.raises(TypeError, match="has no len") as caught:
+        published(1.0, step=2.0)
+    assert not isinstance(caught.value, rb.RangeboundError)
+
+
+def test_control_without_the_guide_python_only_counts():
+    bare = functools.partial(inspect.unwrap(rb.Laplace.__init__), object.__new__(rb.Laplace))
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        bare(2)
