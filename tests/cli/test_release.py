@@ -72,7 +72,9 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
         assert err.startswith("error: ")
         assert err.count("\n") == 1
     forged.write_bytes(b"\xff\xfe")
-    assert command(capsys, "verify", forged, folder / "t.json")[2] == "error: certificate: cannot be read\n"
+    assert command(capsys, "verify", forged, folder / "t.json")[2] == (
+        "error: certificate: cannot be read; give the JSON file that --certificate wrote\n"
+    )
     assert "verify the .json form" in command(capsys, "verify", certificate, folder / "t.csv")[2]
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
     assert json.loads(out)["rows"] == json.loads(json.dumps(_rows(folder / "t.json")))

@@ -104,7 +104,7 @@ def verify(
     key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """Check a release's certificate against the bytes that were published, and against its ledger if there is one."""
+    """Check a certificate against the published table."""
     from rangebound.cli import show
     from rangebound.release import check_certificate, check_entry
 

@@ -130,7 +130,7 @@ def _entry(certificate: str) -> Entry | None:
         if found and not all(isinstance(each, str) for each in vars(found).values()):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise CertificateInvalid("certificate: cannot be read") from None
+        raise CertificateInvalid("certificate: cannot be read; give the JSON file that --certificate wrote") from None
     return found
 
 
