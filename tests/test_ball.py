@@ -14,6 +14,7 @@ from rangebound.ball import (
     ball,
     down,
     hull,
+    inside,
     is_taylor,
     kinked,
     largest,
@@ -212,3 +213,15 @@ def test_refine_stops_at_the_limit() -> None:
 
     assert refine(unknowable).contains(0)
     assert used == list(PRECISIONS)
+
+
+def test_a_ball_inside_an_interval_does_not_reach_over_its_ends() -> None:
+    """And the ball around it, the control, always does."""
+    with precision(128):
+        for lower, upper in ((0.0, 2.0), (1.5, 2.0), (0.1, 0.2), (-3.0, 1e6), (1.5, 1.5 + 2.0**-40)):
+            within = inside(lower, upper)
+            assert within is not None
+            assert lower <= within.lower()
+            assert within.upper() <= upper
+            assert 2 * within.rad() > (1 - 2.0**-20) * (upper - lower)
+            assert span(lower, upper).lower() < lower
