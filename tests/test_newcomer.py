@@ -75,7 +75,7 @@ MISTAKES = {
     "rb.hockey_stick(MADE, MADE, 1.0)": "must be a Law, as m.law(answer) returns",
     "MADE.release('42')": "answer of type str: must be a real number",
     "MADE.release(math.nan)": "decide what a missing value counts as",
-    "MADE.confidence_interval(140)": "must lie in the support",
+    "MADE.confidence_interval(140)": "is never published; the numbers of the support next to it are",
     "accounting.Release(MADE, 100)": "write Release(mechanism=..., times=1)",
     "accounting.Sampled(mechanism=MADE, times=3)": "rate is missing",
     "accounting.Batch([accounting.Release(mechanism=MADE)])": "write Batch(events=...)",
