@@ -15,6 +15,8 @@ from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
 from rangebound.audit import adapters, attack, timing
 from rangebound.errors import ArgumentTypeError
+from rangebound.release import explain, release
+from rangebound.release.engine.duckdb import DuckDB
 
 GaussianNB = pytest.importorskip("rangebound.learn.sklearn").GaussianNB
 UNIT = rb.Interval(0, 1)
@@ -23,7 +25,22 @@ MADE = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
 CERTIFICATE = rb.certify(MADE, epsilon=2.0)
 NAMES = {
     each.__name__.rpartition(".")[2]: each
-    for each in (accounting, adapters, attack, basic, best, math, rule, plot, timing, Ledger, GaussianNB)
+    for each in (
+        accounting,
+        adapters,
+        attack,
+        basic,
+        best,
+        math,
+        rule,
+        plot,
+        timing,
+        DuckDB,
+        Ledger,
+        GaussianNB,
+        explain,
+        release,
+    )
 }
 NAMES |= {"rb": rb, "UNIT": UNIT, "QUERY": QUERY, "MADE": MADE, "CERTIFICATE": CERTIFICATE}
 
@@ -90,6 +107,12 @@ MISTAKES = {
     "attack(MADE.release, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
     "attack(lambda answer: answer, pair=(0, 1))": "must be a Mechanism or a function (answer, count)",
     "timing(MADE, pair=(0, 5))": "such as m.release",
+    "release('plan.toml', {'age': [17.25]}, ledger=None)": "plan of type str: must be a Plan, as read_plan",
+    "release({'age': [17.25]}, 'plan.toml', ledger=None)": "plan of type dict: must be a Plan",
+    "release(1)": "data and ledger are missing; write release(plan, data, ledger=...)",
+    "explain('plan.toml')": "plan of type str: must be a Plan",
+    "DuckDB({}, memory='lots')": "a size such as 4GB",
+    "DuckDB({}, threads=0)": "a number of threads from 1 on",
     "plot.law(MADE)": "must be a Law, as m.law(answer) returns",
     "plot.worst_pair(MADE, MADE)": "write worst_pair(mechanism, epsilon=None, ax=None)",
     "plot.fisher(MADE, ax=3)": "ax=3: must be axes of matplotlib",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from rangebound.errors import ArgumentTypeError
 from rangebound.release.part import Name, Part, Positive, Text, _as_tuple, _no_time_of_day
 from rangebound.release.question import Question
 
@@ -133,3 +134,11 @@ def canonical(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     return key.isoformat() if isinstance(key, datetime.date) else str(key)
+
+
+def check_plan(plan: object) -> None:
+    """Refuse what is no plan; it may be the data, so it is not shown."""
+    if not isinstance(plan, Plan):
+        raise ArgumentTypeError(
+            f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it"
+        )

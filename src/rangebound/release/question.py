@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -301,10 +301,3 @@ Question = Annotated[
     | Histogram,
     Field(discriminator="kind"),
 ]
-
-
-def columns_of(question: Any) -> tuple[str, ...]:
-    """The columns that a question reads, each once."""
-    conditions = (*question.where, *getattr(question, "of", ()))
-    own = (question.column,) if hasattr(question, "column") else ()
-    return tuple(dict.fromkeys((*own, *question.by, *(each.column for each in conditions))))

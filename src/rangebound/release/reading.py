@@ -190,9 +190,10 @@ def _paths(data: Any, deepest: int) -> list[Place]:
 
 def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> PlanError:
     """The first fault of a plan as one of our errors."""
-    fault = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])  # a typo explains a gap
     place = _place(fault["loc"])
-    message = fault["msg"].removeprefix("Value error, ")
+    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     rule = _RULES.get(fault["type"], message)
     inner = re.match(r"([a-z]+(?:\.\w+)?): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
@@ -215,6 +216,7 @@ def _field(place: Place) -> str:
 _RULES = {
     "missing": "is missing",
     "extra_forbidden": "is not known here",
+    "tuple_type": "must be a list, in square brackets",
     "union_tag_not_found": 'needs a kind, such as kind = "count"',
 }
 

@@ -18,7 +18,7 @@ from rangebound.release.consistency import consistent
 from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
 from rangebound.release.mechanisms import Noise, noise_for
-from rangebound.release.plan import Plan
+from rangebound.release.plan import Plan, check_plan
 from rangebound.release.rehearsal import rehearse
 from rangebound.release.result import Release
 from rangebound.release.schema import check_schema
@@ -27,6 +27,7 @@ from rangebound.release.words import mechanism_name
 Progress = Callable[[str], None]
 
 
+@arguments.guided
 def release(
     plan: Plan,
     data: Any,
@@ -53,6 +54,7 @@ def release(
     >>> release(plan, pyarrow.table({"age": [41, 27]}), ledger=None).rows()[0]["value"] >= 0
     True
     """
+    check_plan(plan)
     if ledger is not None and not isinstance(ledger, Ledger):
         raise ArgumentTypeError(
             f"ledger={arguments.shown(ledger)}: must be a Ledger; or None, which charges nothing, for made-up data"

@@ -15,7 +15,7 @@ from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
 from rangebound.release.known import Known
 from rangebound.release.mechanisms import Noise, noise_for
-from rangebound.release.plan import Plan
+from rangebound.release.plan import Plan, check_plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.release.rehearsal import rehearse
 
@@ -28,6 +28,7 @@ def explain(plan: Plan) -> str:
     >>> print(explain(plan).splitlines()[0])
     Protects every single row: one comes or goes.
     """
+    check_plan(plan)
     allocation = allocate(plan)
     noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
     rehearse(plan, allocation, noises)

@@ -18,6 +18,7 @@ _SMALLEST, _LARGEST = 1e-30, 1e30  # so that the quantum and its inverse are ord
 _SLACK = 2.0**-16
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Elementwise:
     """Each coordinate of each example's gradient is clamped to [-clip, clip] [hu2024, Sec 5.1].
@@ -46,6 +47,7 @@ class Elementwise:
         return self.levels * self.quantum
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Euclidean:
     """Each example's gradient is scaled down to length `clip` at most, as is common; only for unbounded noise.

@@ -97,6 +97,9 @@ class PrivacyEngine:
     """
 
     def __init__(self, *watchers: Any) -> None:
+        for each in watchers:
+            if not hasattr(each, "needs_batches"):
+                raise ArgumentError(f"watchers={arguments.shown(each)}: must be RenyiWatcher() or FisherWatcher()")
         self._watchers = watchers
         self._history: dict[worst.Step, int] = {}
         self._step: worst.Step | None = None
@@ -104,6 +107,7 @@ class PrivacyEngine:
         self._insecure = 0  # steps whose noise guarantees nothing
         self._secure = True
 
+    @arguments.guided
     def make_private(
         self,
         *,
@@ -131,6 +135,8 @@ class PrivacyEngine:
             raise ArgumentError("make_private: was called before; each model needs an engine of its own")
         check_module(module)
         arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
+        if noise is not None and not hasattr(noise, "release"):
+            raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         if not callable(criterion):
             raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
         together = dist.is_available() and dist.is_initialized()

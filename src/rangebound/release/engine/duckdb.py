@@ -73,10 +73,14 @@ class DuckDB:
                 "temp_directory": self._spilled,
             }
         )
-        if threads is not None:
-            self._connection.execute("SET threads = ?", [threads])
-        if memory is not None:
-            self._connection.execute("SET memory_limit = ?", [memory])
+        try:
+            if threads is not None:
+                self._connection.execute("SET threads = ?", [threads])
+            if memory is not None:
+                self._connection.execute("SET memory_limit = ?", [memory])
+        except duckdb.Error:
+            rule = "must be a number of threads from 1 on, and a size such as 4GB"
+            raise ArgumentError(f"threads={threads!r}, memory={memory!r}: {rule}") from None
         self._connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
         # A column of Python objects is text: its type would otherwise be guessed from some of the rows.
         self._connection.execute("SET pandas_analyze_sample = 0")
