@@ -2,9 +2,10 @@
 
 The pictures of the paper cannot be fetched here, so the linear probe runs on 1,797 scans of digits (64 numbers each)
 and on 569 biopsies (30 numbers each), four fifths of them for training. Full-batch gradient descent of 10 steps, over a
-grid of clip, noise, support and learning rate, 5 runs of each. Epsilon is the corrected per-instance one at delta 1e-5,
-the Fisher loss the largest over 30 examples of the first run. Compared are the fronts of the mean accuracies, between
-whose points epsilon is interpolated. A difference of one per cent in accuracy is about one standard error.
+grid of noise, support and learning rate, 6 runs of each: three choose the settings of a front, the other three say how
+good these are, so that being the best of many by chance does not count. Epsilon is the corrected per-instance one at
+delta 1e-5, the Fisher loss the largest over 30 examples of the first run. Between the points of a front the cost is
+interpolated. Mean accuracies have a standard error of about one per cent.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ FIGURES = {
     "loss.png": "Fig. 4 in kind: test accuracy against the largest Fisher loss",
 }
 SETS = {"digits": load_digits, "biopsies": load_breast_cancer}
-DELTA, STEPS, WATCHED, REPEATS = 1e-5, 10, 30, 5
-CLIPS = (1.0,)
-MULTIPLIERS = {"digits": (20.0, 40.0, 80.0, 160.0), "biopsies": (10.0, 20.0, 40.0, 80.0)}
+DELTA, STEPS, WATCHED, HALF = 1e-5, 10, 30, 3
+CLIP = 1.0
+SPANS = {"digits": (20.0, 160.0), "biopsies": (10.0, 80.0)}  # of the noise multiplier
+FINE, COARSE = 10, 4  # multipliers for Gaussian noise, and for each support of bounded noise
 RATES, ENDS = (0.25, 1.0, 4.0), (0.5, 1.0, 2.0, 4.0)  # the ends of the support are in scales
-Run = tuple[float, float, float]  # accuracy, epsilon, Fisher loss
+Run = tuple[float, float, float, float]  # accuracy that chooses, accuracy that counts, epsilon, Fisher loss
 ORDERS = tuple(1.0 + np.geomspace(0.1, 60.0, 16))
 CRITERION = torch.nn.functional.cross_entropy
 
@@ -61,12 +63,12 @@ class LargestFisher:
         self.total += losses.detach() ** 2
 
 
-def trained(data: Any, bounding: Any, end: float | None, clip: float, multiplier: float, rate: float) -> Run:
-    """Mean test accuracy, per-instance epsilon and largest Fisher loss of some runs."""
+def trained(data: Any, bounding: Any, end: float | None, multiplier: float, rate: float) -> Run:
+    """Mean test accuracies of either half, per-instance epsilon and largest Fisher loss of some runs."""
     train_x, test_x, train_y, test_y = data
-    support = None if end is None else rb.Interval(-end * clip * multiplier, end * clip * multiplier)
+    support = None if end is None else rb.Interval(-end * CLIP * multiplier, end * CLIP * multiplier)
     accuracies, epsilons, loss = [], [], 0.0
-    for repeat in range(REPEATS):
+    for repeat in range(2 * HALF):
         model = torch.nn.Linear(train_x.shape[1], int(train_y.max()) + 1)
         torch.nn.init.zeros_(model.weight)
         torch.nn.init.zeros_(model.bias)
@@ -78,7 +80,7 @@ def trained(data: Any, bounding: Any, end: float | None, clip: float, multiplier
                 torch.utils.data.TensorDataset(train_x, train_y), batch_size=len(train_x)
             ),
             criterion=CRITERION,
-            clipping=Elementwise(clip=clip),
+            clipping=Elementwise(clip=CLIP),
             noise_multiplier=multiplier,
             bounding=bounding,
             support=support,
@@ -90,16 +92,19 @@ def trained(data: Any, bounding: Any, end: float | None, clip: float, multiplier
         accuracies.append(float((model(test_x).argmax(1) == test_y).float().mean()))
         epsilons.append(renyi.epsilon(DELTA).reveal())
         loss = loss if repeat else float(fisher.total.max().sqrt())
-    return float(np.mean(accuracies)), float(np.mean(epsilons)), loss
+    return float(np.mean(accuracies[:HALF])), float(np.mean(accuracies[HALF:])), float(np.mean(epsilons)), loss
 
 
 def front(runs: list[Run], cost: int) -> np.ndarray:
     """The settings that no other beats in both accuracy and cost: accuracy and log cost, both rising."""
-    kept: list[tuple[float, float]] = []
+    best, kept = 0.0, []
     for run in sorted(runs, key=lambda r: (round(np.log(r[cost]), 3), -r[0])):  # one cost but for rounding counts once
-        if not kept or run[0] > kept[-1][0]:
-            kept.append((run[0], float(np.log(run[cost]))))
-    return np.asarray(kept)
+        if run[0] > best:
+            best = run[0]
+            kept.append((run[1], float(np.log(run[cost]))))
+    found = np.asarray(kept)
+    found[:, 0] = np.maximum.accumulate(found[:, 0])
+    return found
 
 
 def ratios(ours: list[Run], theirs: list[Run], cost: int) -> dict[float, float]:
@@ -125,16 +130,17 @@ def run(progress: Progress) -> list[Row]:
     for name, load in SETS.items():
         data = split(load)
         runs = found[name] = {"Gaussian": [], "rectified": [], "truncated": []}
-        for multiplier in MULTIPLIERS[name]:
-            for clip, rate in itertools.product(CLIPS, RATES):
-                runs["Gaussian"].append(trained(data, rb.UNBOUNDED, None, clip, multiplier, rate))
-                for end in ENDS:
-                    runs["rectified"].append(trained(data, rb.RECTIFY, end, clip, multiplier, rate))
-                    runs["truncated"].append(trained(data, rb.TRUNCATE, end, clip, multiplier, rate))
-            progress(f"{name}, noise multiplier {multiplier:g}")
+        for multiplier, rate in itertools.product(np.geomspace(*SPANS[name], FINE).tolist(), RATES):
+            runs["Gaussian"].append(trained(data, rb.UNBOUNDED, None, multiplier, rate))
+        progress(f"{name}, Gaussian noise")
+        for multiplier in np.geomspace(*SPANS[name], COARSE).tolist():
+            for end, rate in itertools.product(ENDS, RATES):
+                runs["rectified"].append(trained(data, rb.RECTIFY, end, multiplier, rate))
+                runs["truncated"].append(trained(data, rb.TRUNCATE, end, multiplier, rate))
+            progress(f"{name}, bounded noise, multiplier {multiplier:g}")
     for name, cost, label in (
-        ("epsilon.png", 1, "per-instance epsilon at delta 1e-5"),
-        ("loss.png", 2, "largest Fisher loss"),
+        ("epsilon.png", 2, "per-instance epsilon at delta 1e-5"),
+        ("loss.png", 3, "largest Fisher loss"),
     ):
         ax = style.axes(None, title="Linear probe on digits", x=label, y="test accuracy")
         for (kind, runs_of), look in zip(found["digits"].items(), style.lines(), strict=False):
@@ -160,18 +166,18 @@ def run(progress: Progress) -> list[Row]:
 
     def reached(cost: int, published: float) -> Verdict:
         best = [1.0 - min(ratio.values()) for ratio in compared(cost).values()]
-        return Verdict.TRUE if max(best) >= published else Verdict.SCOPE
+        return Verdict.TRUE if min(best) >= published else Verdict.SCOPE
 
-    epsilons = compared(1)
+    epsilons = compared(2)
     worst = {name: max(ratio.items(), key=lambda item: item[1]) for name, ratio in epsilons.items()}
     most = ", ".join(f"{value:.2f} on {name} (at {100 * at:.0f} %)" for name, (at, value) in worst.items())
     return [
-        claims.row("front", words(1), reached(1, 0.32)),
+        claims.row("front", words(2), reached(2, 0.32)),
         claims.row(
             "never",
             f"so in the limit of a wide support; with supports of {ENDS[0]:g} to {ENDS[-1]:g} scales alone the "
             f"epsilon is at most so many times that of Gaussian noise: {most}",
             Verdict.SCOPE,
         ),
-        claims.row("fisher", words(2), reached(2, 0.33)),
+        claims.row("fisher", words(3), reached(3, 0.33)),
     ]
