@@ -153,7 +153,7 @@ class ExactGaussian(ExactNoise):
             return (-y).erfc() / 2
         key = y.man_exp()
         if key not in self._known:
-            self._known[key] = (y * -self._shrink).erfc() / 2
+            self._known[key] = rising(arb.erfc, y * -self._shrink) / 2  # erfc of a ball far out never ends
         return self._known[key]
 
     def score(self, y: Ball) -> Ball:
