@@ -48,7 +48,7 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
     ... kind = "count"
     ... ''')
     Traceback (most recent call last):
-    rangebound.errors.PlanError: plan:2: budget.epsilon='1': Input should be a valid number
+    rangebound.errors.PlanError: plan:2: budget.epsilon='1': must be a valid number
     """
     arguments.instance("text", text, str, "the text of a plan")
     if len(text) > _LARGEST:
