@@ -12,13 +12,13 @@ import pytest
 from flint import arb_series
 
 import rangebound as rb
-from rangebound.ball import Ball, ball, down, is_taylor, precision, span, taylor, up, value_of
+from rangebound.ball import Ball, ball, down, precision, span, taylor, up, value_of
 from rangebound.privacy.exact import family, stick
 from rangebound.privacy.sight import Plain, Sight
 from rangebound.privacy.tilted import Tilted
+from tests.privacy.test_enclosures import ORDER, covers
 
 INF = math.inf
-ORDER = 4
 
 
 def number(x: Ball) -> Any:
@@ -94,14 +94,6 @@ class Cell:
     def inside(self) -> Iterator[Ball]:
         for share in (0.0, 0.3, 0.5, 0.77, 1.0):
             yield ball(min(max(self.start + share * (self.end - self.start), self.start), self.end))
-
-
-def covers(wide: Any, exact: Any) -> bool:
-    """Whether a series covers another in all that both know."""
-    if not (is_taylor(wide) and is_taylor(exact) and wide[0].is_finite()):
-        return not value_of(wide).is_finite() or bool(value_of(wide).overlaps(value_of(exact)))
-    known = [k for k in range(ORDER) if wide[k].is_finite() and exact[k].is_finite()]
-    return all(wide[k].overlaps(exact[k]) for k in known)
 
 
 @pytest.mark.parametrize("seed", range(3))

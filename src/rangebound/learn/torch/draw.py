@@ -53,17 +53,19 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor) -> torch.Tens
     words_of, draw_of = _compiled() if location.device.type == "cuda" else (keystream, drawn)
     secret = fresh(_KEY)
     key = torch.frombuffer(secret, dtype=torch.int32).to(location.device, copy=True)
-    words = words_of(key, location.numel())
-    value, undecided = draw_of(*constants, words, location)
-    words.zero_()
-    key.zero_()
-    open_ = undecided.nonzero()[:, 0]
-    if len(open_):
-        answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
-        places = zip(open_.tolist(), answers, guesses, strict=True)
-        value[open_] = as_in(value, [sampler.settle(word(secret, i), q, x, SECURE) for i, q, x in places])
-    secret[:] = bytes(_KEY)
-    return value
+    try:
+        words = words_of(key, location.numel())
+        value, undecided = draw_of(*constants, words, location)
+        words.zero_()
+        open_ = undecided.nonzero()[:, 0]
+        if len(open_):
+            answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
+            places = zip(open_.tolist(), answers, guesses, strict=True)
+            value[open_] = as_in(value, [sampler.settle(word(secret, i), q, x, SECURE) for i, q, x in places])
+        return value
+    finally:
+        key.zero_()
+        secret[:] = bytes(_KEY)
 
 
 def keystream(key: torch.Tensor, count: int) -> torch.Tensor:
