@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,10 +22,10 @@ import rangebound as rb
 from benchmarks import peers
 from benchmarks.report import Row, parser, publish
 
-TEXT = "Milliseconds, the median of 7 runs in one process."
+TEXT = "Milliseconds, the median of 7 runs in one process; of 7 processes for an import and for the command's help."
 INF = math.inf
 PURE = "calibrate pure Laplace [0,10]"
-IMPORT = "import rangebound"
+IMPORT = "import rangebound and load all its names"
 
 
 def median(call: Callable[[], Any], repeats: int = 7, inner: int = 1) -> float:
@@ -94,7 +96,8 @@ def cases(*, quick: bool) -> list[tuple[str, float, Callable[[], float]]]:
                     ),
                 )
             )
-    found.append((IMPORT, 0.4, lambda: _import_time("rangebound", repeats)))
+    found.append((IMPORT, 0.4, lambda: _import_time("from rangebound import *", repeats)))
+    found.append(("rangebound --help, from start to end", 0.5, lambda: median(_help, repeats)))
     return found
 
 
@@ -105,12 +108,16 @@ def _gapped(gaps: int) -> rb.Query:
     return rb.Query(range=rb.Union(*zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)), sensitivity=1.0)
 
 
-def _import_time(module: str, repeats: int) -> float:
+def _help() -> None:
+    subprocess.run([sys.executable, "-m", "rangebound", "--help"], capture_output=True, check=True)
+
+
+def _import_time(statement: str, repeats: int) -> float:
     import statistics
     import subprocess
     import sys
 
-    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
     command = [sys.executable, "-W", "ignore", "-c", code]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(repeats)]
     return statistics.median(float(run.stdout) for run in runs)
@@ -135,7 +142,8 @@ def _effective_epsilon() -> float:
 BESIDE: dict[str, dict[str, tuple[Callable[..., float], tuple[Any, ...]]]] = {
     PURE: {"diffprivlib": (_effective_epsilon, ())},
     IMPORT: {
-        name: (_import_time, (peers.PEERS[name].module, 7)) for name in ("diffprivlib", "opendp", "dp_accounting")
+        name: (_import_time, (f"import {peers.PEERS[name].module}", 7))
+        for name in ("diffprivlib", "opendp", "dp_accounting")
     },
 }
 

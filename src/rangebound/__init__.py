@@ -1,27 +1,36 @@
-"""Differential privacy whose answers stay in range."""
+"""Differential privacy whose answers stay in range.
+
+The names below are loaded when they are first asked for, so that an import and the command line's help come at once.
+"""
 
 from __future__ import annotations
 
-from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
-from rangebound.calibrate import calibrate
-from rangebound.certify import Certificate, certify, verify
-from rangebound.choose import choose
-from rangebound.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    CertificateInvalid,
-    ClaimFalse,
-    RangeboundError,
-    Undecided,
-    Unsatisfiable,
-)
-from rangebound.law import Law
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
-from rangebound.privacy import hockey_stick, renyi
-from rangebound.privacy.variable_scale import VariableScaleLaplace
-from rangebound.query import Query
-from rangebound.support import Grid, Interval, Union
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test holds the two together
+    from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
+    from rangebound.calibrate import calibrate
+    from rangebound.certify import Certificate, certify, verify
+    from rangebound.choose import choose
+    from rangebound.errors import (
+        ArgumentError,
+        ArgumentTypeError,
+        CertificateInvalid,
+        ClaimFalse,
+        RangeboundError,
+        Undecided,
+        Unsatisfiable,
+    )
+    from rangebound.law import Law
+    from rangebound.mechanism import Mechanism
+    from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
+    from rangebound.privacy import hockey_stick, renyi
+    from rangebound.privacy.variable_scale import VariableScaleLaplace
+    from rangebound.query import Query
+    from rangebound.support import Grid, Interval, Union
 
 __version__ = "0.1.0"
 
@@ -55,3 +64,58 @@ __all__ = [
     "renyi",
     "verify",
 ]
+
+_ROOMS = {
+    "bounding": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
+    "calibrate": ("calibrate",),
+    "certify": ("Certificate", "certify", "verify"),
+    "choose": ("choose",),
+    "errors": (
+        "ArgumentError",
+        "ArgumentTypeError",
+        "CertificateInvalid",
+        "ClaimFalse",
+        "RangeboundError",
+        "Undecided",
+        "Unsatisfiable",
+    ),
+    "law": ("Law",),
+    "mechanism": ("Mechanism",),
+    "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
+    "privacy": ("hockey_stick", "renyi"),
+    "privacy.variable_scale": ("VariableScaleLaplace",),
+    "query": ("Query",),
+    "support": ("Grid", "Interval", "Union"),
+}
+_HOMES = {name: f"{__name__}.{room}" for room, names in _ROOMS.items() for name in names}
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        # An import of rangebound.calibrate, certify or choose would put the module in the place of its function.
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+if not TYPE_CHECKING:  # else a checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
+        room = f"{__name__}.{name}"
+        try:
+            if not name.startswith("_"):
+                return import_module(room)
+        except ModuleNotFoundError as missing:
+            if missing.name != room:
+                raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    from pkgutil import iter_modules
+
+    rooms = {each.name for each in iter_modules(__path__)} - {"__main__"}
+    return sorted({*__all__, *rooms, *(name for name in globals() if name.startswith("__"))})

@@ -32,15 +32,6 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
-def plain(text: str) -> str:
-    """Text of others on one line, which cannot move the cursor, change colours or ring the bell.
-
-    >>> print(plain("\\x1b[31mred\\n"))
-    \\x1b[31mred\\n
-    """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-
-
 def real(name: str, value: object, *, why: str = "") -> float:
     """`value` as a float that may be infinite; booleans, strings, arrays and NaN are refused."""
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, (int, float, np.integer, np.floating)):

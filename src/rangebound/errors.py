@@ -5,6 +5,15 @@ from __future__ import annotations
 import copyreg
 
 
+def plain(text: str) -> str:
+    """Text of others on one line, which cannot move the cursor, change colours or ring the bell.
+
+    >>> print(plain("\\x1b[31mred\\n"))
+    \\x1b[31mred\\n
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 class RangeboundError(Exception):
     """Every error that rangebound raises on purpose."""
 

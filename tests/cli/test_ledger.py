@@ -1,9 +1,8 @@
-"""`rangebound ledger` from the outside: what it prints, what it refuses, how fast it answers."""
+"""`rangebound ledger` from the outside: what it prints, and what it refuses."""
 
 import csv
 import io
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -158,34 +157,6 @@ def test_an_error_is_one_line_and_exit_code_two(path, capsys, arguments, as_json
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert path.read_bytes() == before
-
-
-def environment(tmp_path: Path) -> dict[str, str]:
-    """As an installed program runs: with its bytecode kept."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
-
-
-def test_help_comes_at_once(tmp_path):
-    """In processor time, the best of some starts: others use the machine too, and a start waits for nothing else."""
-    call = [sys.executable, "-c", "from rangebound.cli.app import main; main()", "--help"]
-    times = []
-    for _ in range(6):
-        before = os.times()
-        result = subprocess.run(call, capture_output=True, text=True, check=True, env=environment(tmp_path))
-        after = os.times()
-        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert "ledger" in result.stdout
-    assert min(times) < 0.5
-
-
-def test_help_loads_neither_the_ledger_nor_rich():
-    code = (
-        "import sys; from rangebound.cli.app import run; run(['ledger', '--help']); "
-        "print([m for m in ('sqlite3', 'rich', 'scipy', 'rangebound.accounting.ledger') if m in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_reader_that_leaves_early_gets_no_complaint(path):

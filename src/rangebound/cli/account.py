@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json as json_text
 import math
-import tomllib
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rangebound import arguments
-from rangebound.bounding import Bounding
+import rangebound as rb
 from rangebound.cli.mechanism import noise_named
 from rangebound.cli.options import Json
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.mechanism import Mechanism
-from rangebound.query import Query
-from rangebound.serial import parse_number, support_from_dict
-from rangebound.support import Interval, Support, Union
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rangebound.accounting import Batch, Enclosure, Event, Release, Sampled
+    from rangebound.support import Support
 
 _KNOWN = {"noise", "scale", "limit", "range", "sensitivity", "support", "bounding", "times", "rate"}
 _WIDTH = 100  # columns, where there is no screen to fit
@@ -78,6 +73,8 @@ def _found(
 
 def _read(path: Path) -> tuple[Batch, list[float], list[float]]:
     """The event of a file, and the deltas and epsilons it asks for."""
+    import tomllib
+
     from rangebound.accounting import Batch
 
     try:
@@ -109,7 +106,9 @@ def _levels(data: dict[str, Any], name: str) -> list[float]:
 
 def _event(entry: dict[str, Any]) -> Release | Sampled:
     """One [[release]]: the parts of a mechanism, how often, and on which share of the people."""
+    from rangebound import arguments
     from rangebound.accounting import Release, Sampled
+    from rangebound.bounding import Bounding
 
     unknown = sorted(set(entry) - _KNOWN)
     if unknown:
@@ -119,9 +118,9 @@ def _event(entry: dict[str, Any]) -> Release | Sampled:
         raise ArgumentError(f"{missing[0]}: is missing; a release needs noise, scale and sensitivity")
     bounding = entry.get("bounding", "truncate" if "range" in entry or "support" in entry else "unbounded")
     answers: Any = _support("range", entry.get("range", [-math.inf, math.inf]))
-    mechanism = Mechanism(
+    mechanism = rb.Mechanism(
         noise=noise_named(entry["noise"], entry["scale"], entry.get("limit")),
-        query=Query(range=answers, sensitivity=entry["sensitivity"]),
+        query=rb.Query(range=answers, sensitivity=entry["sensitivity"]),
         support=_support("support", entry["support"]) if "support" in entry else None,
         bounding=arguments.member("bounding", bounding, Bounding),
     )
@@ -133,21 +132,21 @@ def _event(entry: dict[str, Any]) -> Release | Sampled:
 
 def _support(name: str, value: Any) -> Support:
     """[0, 10] is an interval and [[0, 1], [2, 3]] a union; a table says it in full, as for a grid."""
+    from rangebound.serial import support_from_dict
+
     match value:
         case dict():
             return support_from_dict(value)
         case [list(), *_]:
-            return Union(*map(_ends, value))
+            return rb.Union(*map(_ends, value))
         case [_, _]:
-            return Interval(*_ends(value))
+            return rb.Interval(*_ends(value))
     raise ArgumentError(f"{name}={value}: must be two numbers, a list of such pairs, or a table")
 
 
 def _ends(pair: Any) -> Any:
     """The same with "inf" and "-inf" as numbers."""
-    return (
-        [parse_number(each) if each in ("inf", "-inf") else each for each in pair] if isinstance(pair, list) else pair
-    )
+    return [float(each) if each in ("inf", "-inf") else each for each in pair] if isinstance(pair, list) else pair
 
 
 def _count(event: Batch) -> int:

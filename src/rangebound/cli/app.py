@@ -10,7 +10,8 @@ import typer
 
 import rangebound
 from rangebound.cli import account, audit, ledger, plan, plot, release
-from rangebound.errors import RangeboundError
+from rangebound.cli.options import SETTINGS
+from rangebound.errors import RangeboundError, plain
 
 # Plain help: Rich would take longer to load than everything else.
 app = typer.Typer(
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
 app.add_typer(ledger.app, name="ledger")
 app.command("account")(account.account)
@@ -83,7 +84,5 @@ def run(arguments: list[str]) -> int:
 
 
 def _failed(message: str) -> int:
-    from rangebound.arguments import plain
-
     print("error: " + plain(" ".join(message.split())), file=sys.stderr)
     return 2

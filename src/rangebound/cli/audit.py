@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rangebound import arguments
-from rangebound.cli.mechanism import Delta, on_mechanisms
+from rangebound.cli.mechanism import Delta, Mechanisms, on_mechanisms
 from rangebound.cli.options import Json, group
 from rangebound.errors import ArgumentError
-from rangebound.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +29,7 @@ Confidence = Annotated[float, typer.Option(help="How sure the bound must be.")]
 @app.command()
 @on_mechanisms
 def ours(
-    made: list[Mechanism],
+    made: Mechanisms,
     claim: Annotated[
         float | None,
         typer.Option(help="The epsilon to refute; else what the mechanism guarantees.", show_default=False),
@@ -67,6 +65,7 @@ def call(
     json: Json = False,
 ) -> None:
     """Audit any function that publishes numbers."""
+    from rangebound import arguments
     from rangebound.audit import adapters, attack
 
     target = _imported(function)

@@ -6,19 +6,18 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rangebound import arguments
-from rangebound.bounding import QUANTIZE, UNBOUNDED, Bounding
-from rangebound.calibrate import calibrate
+import rangebound as rb
 from rangebound.errors import ArgumentError
-from rangebound.mechanism import NOISES, Mechanism
-from rangebound.noise import Noise, TruncatedLaplacian
-from rangebound.query import Query
-from rangebound.support import Grid, Interval, Support, Union
 
+if TYPE_CHECKING:
+    from rangebound.noise import Noise
+    from rangebound.support import Support
+
+Mechanisms: TypeAlias = "list[rb.Mechanism]"  # a string: Typer asks what it means, and the name would load the library
 Range = Annotated[
     list[str],
     typer.Option("--range", help="Where true answers lie, as LOWER:UPPER (inf is allowed); repeat it for a union."),
@@ -52,8 +51,11 @@ def mechanisms(
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     grid: Step = None,
-) -> list[Mechanism]:
+) -> Mechanisms:
     """One mechanism for each noise and bounding, with the scale given or calibrated."""
+    from rangebound import arguments
+    from rangebound.bounding import Bounding
+
     asked = query(range, sensitivity)
     if (scale is None) == (epsilon is None):
         raise ArgumentError("scale, epsilon: give exactly one of --scale and --epsilon")
@@ -62,14 +64,14 @@ def mechanisms(
     found = []
     for family, word in itertools.product(noise, bounding):
         bound = arguments.member("bounding", word, Bounding)
-        if bound is QUANTIZE and grid is None:
+        if bound is rb.QUANTIZE and grid is None:
             raise ArgumentError("bounding='quantize': needs --grid, the step to round to")
-        within = None if bound is UNBOUNDED else support(asked, grid)
+        within = None if bound is rb.UNBOUNDED else support(asked, grid)
         if epsilon is None:
             drawn = noise_named(family, scale, limit if family == _LIMITED else None)
-            made = Mechanism(noise=drawn, query=asked, support=within, bounding=bound)
+            made = rb.Mechanism(noise=drawn, query=asked, support=within, bounding=bound)
         else:
-            made = calibrate(
+            made = rb.calibrate(
                 noise=_family(family), query=asked, support=within, bounding=bound, epsilon=epsilon, delta=delta
             )
         found.append(made)
@@ -93,27 +95,29 @@ def on_mechanisms(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def query(spans: list[str], sensitivity: float) -> Query:
+def query(spans: list[str], sensitivity: float) -> rb.Query:
     """The query of --range and --sensitivity."""
     pairs = [_span(each) for each in spans]
-    return Query(range=Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs), sensitivity=sensitivity)
+    return rb.Query(range=rb.Interval(*pairs[0]) if len(pairs) == 1 else rb.Union(*pairs), sensitivity=sensitivity)
 
 
-def support(asked: Query, step: float | None) -> Support | None:
+def support(asked: rb.Query, step: float | None) -> Support | None:
     """The support: that of the query, or the grid of --grid in it."""
-    return None if step is None else Grid(step=step, within=asked.range.hull)
+    return None if step is None else rb.Grid(step=step, within=asked.range.hull)
 
 
 def noise_named(name: object, scale: Any, limit: Any) -> Noise:
     """The noise of this name."""
     family: Any = _family(name)
-    if (limit is not None) != (family is TruncatedLaplacian):
+    if (limit is not None) != (family is rb.TruncatedLaplacian):
         raise ArgumentError(f"limit={limit}: {_LIMITED} noise needs one, other noise has none")
     found: Noise = family(scale=scale) if limit is None else family(scale=scale, limit=limit)
     return found
 
 
 def _family(name: object) -> type[Noise]:
+    from rangebound.mechanism import NOISES
+
     if not isinstance(name, str) or name not in NOISES:
         raise ArgumentError(f"noise={name!r}: must be one of {', '.join(NOISES)}")
     return NOISES[name]

@@ -8,12 +8,21 @@ import typer
 
 from rangebound.errors import ArgumentError
 
+# Typer asks pydantic what an option without a value means, `--help` too, and that takes longer to load than the help.
+SETTINGS = {"help_option_names": ["-h", "--help"], "default_map": {"help": False}}
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def group(words: str) -> typer.Typer:
     """A group of commands, which alone does nothing."""
-    app = typer.Typer(help=words, invoke_without_command=True, add_completion=False, rich_markup_mode=None)
+    app = typer.Typer(
+        help=words,
+        invoke_without_command=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings=SETTINGS,
+    )
 
     @app.callback()
     def alone(context: typer.Context) -> None:

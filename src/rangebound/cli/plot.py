@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rangebound.cli import mechanism as words
-from rangebound.cli.mechanism import Range, Sensitivity, Step
+from rangebound.cli.mechanism import Mechanisms, Range, Sensitivity, Step
 from rangebound.cli.options import group
 from rangebound.errors import ArgumentError
-from rangebound.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +36,7 @@ Output = Annotated[
 
 @app.command()
 @words.on_mechanisms
-def profile(made: list[Mechanism], output: Output) -> None:
+def profile(made: Mechanisms, output: Output) -> None:
     """The privacy profile: delta against epsilon."""
     from rangebound import plot
 
@@ -46,7 +45,7 @@ def profile(made: list[Mechanism], output: Output) -> None:
 
 @app.command()
 @words.on_mechanisms
-def renyi(made: list[Mechanism], output: Output) -> None:
+def renyi(made: Mechanisms, output: Output) -> None:
     """The Renyi divergence of the worst pair, against its order."""
     from rangebound import plot
 
@@ -55,7 +54,7 @@ def renyi(made: list[Mechanism], output: Output) -> None:
 
 @app.command()
 @words.on_mechanisms
-def fisher(made: list[Mechanism], output: Output) -> None:
+def fisher(made: Mechanisms, output: Output) -> None:
     """The Fisher information against the true answer."""
     from rangebound import plot
 
@@ -65,7 +64,7 @@ def fisher(made: list[Mechanism], output: Output) -> None:
 @app.command()
 @words.on_mechanisms
 def law(
-    made: list[Mechanism],
+    made: Mechanisms,
     output: Output,
     at: Annotated[list[float], typer.Option(help="A true answer; repeat it for more.")],
 ) -> None:
@@ -78,7 +77,7 @@ def law(
 @app.command("worst-pair")
 @words.on_mechanisms
 def worst_pair(
-    made: list[Mechanism],
+    made: Mechanisms,
     output: Output,
     level: Annotated[
         float | None, typer.Option(help="Draw delta at this epsilon, not the pure epsilon.", show_default=False)

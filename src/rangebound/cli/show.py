@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rangebound.accounting.record import Account, Record
 from rangebound.accounting.verify import Report
-from rangebound.arguments import plain
+from rangebound.errors import plain
 
 if TYPE_CHECKING:
     from rangebound.release.result import Release

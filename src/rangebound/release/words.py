@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rangebound import arguments
+from rangebound.errors import plain
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank
 from rangebound.release.allocation import Allocation, allocate
@@ -50,7 +50,7 @@ def explain(plan: Plan) -> str:
         lines += ["", *describe(plan, index, allocation, noise)]
     for each in obstacles(plan):
         lines += ["", f"Note: {each}."]
-    return "\n".join(map(arguments.plain, lines))
+    return "\n".join(map(plain, lines))
 
 
 def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None) -> list[str]:
