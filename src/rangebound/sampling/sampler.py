@@ -19,7 +19,7 @@ from rangebound.query import Query
 from rangebound.sampling import far, inversion, points, spans
 from rangebound.sampling.entropy import SECURE, Source, Words
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
-from rangebound.sampling.plan import NEAR, Plan, farthest, largest, plan
+from rangebound.sampling.plan import NEAR, Family, Plan, farthest, largest, plan
 from rangebound.sampling.settle import Settler
 
 try:
@@ -117,9 +117,10 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
 def _compiled(whole: Plan) -> tuple[int, Floats, Floats] | None:
     if _kernel is None:
         return None
-    from rangebound.sampling.tables import tables  # made in a tenth of a second, so only when it is needed
+    from rangebound.sampling.tables import laplace_tables, tables  # made when they are needed: they take their time
 
-    return int(whole.family), whole.packed(), tables()
+    laplace = whole.family in (Family.LAPLACE, Family.PLAIN_LAPLACE)
+    return int(whole.family), whole.packed(), laplace_tables() if laplace else tables()
 
 
 def _rounded(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]:

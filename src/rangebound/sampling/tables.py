@@ -65,18 +65,29 @@ def inverse(chance: Ball) -> Ball:
 
 
 @cache
-def tables() -> npt.NDArray[np.float64]:
-    """All four tables, one after the other, a cell in a row; made once (a tenth of a second) and read-only."""
+def laplace_tables() -> npt.NDArray[np.float64]:
+    """The two tables that Laplace noise needs; the cells of the other two, which take far longer to make, are NaN."""
     with precision(_BITS):
         rows = _cells(lambda f: (-f * ball(2.0).log()).exp(), 0.0, 1.0 / POWER_CELLS, POWER_CELLS)
         rows += _cells(arb.log, 1.0, 1.0 / LOG_CELLS, LOG_CELLS)
-        rows += _cells(tail, 0.0, 1.0 / TAIL_CELLS, TAIL_END * TAIL_CELLS)
+    table = np.full((len(rows) + TAIL_END * TAIL_CELLS + BINADES * INVERSE_CELLS, DEGREE + 1), np.nan)
+    table[: len(rows)] = rows
+    table.flags.writeable = False
+    return table
+
+
+@cache
+def tables() -> npt.NDArray[np.float64]:
+    """All four tables, one after the other, a cell in a row; made once (a tenth of a second) and read-only."""
+    with precision(_BITS):
+        rows = _cells(tail, 0.0, 1.0 / TAIL_CELLS, TAIL_END * TAIL_CELLS)
         for binade in range(1, BINADES + 1):
             size = 2.0**-binade
             # Above one half only rounding errors lead, so one cell is enough there.
             used = 1 if binade == 1 else INVERSE_CELLS
             rows += _cells(inverse, size, size / INVERSE_CELLS, used)
             rows += [rows[-1]] * (INVERSE_CELLS - used)
-    table = np.array(rows)
+    table = laplace_tables().copy()
+    table[-len(rows) :] = rows
     table.flags.writeable = False
     return table
