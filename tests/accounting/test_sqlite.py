@@ -203,14 +203,15 @@ def test_a_file_that_is_taken_away_from_a_running_process_is_noticed(ledger, pat
         ledger.reserve(account="people", request="2", cost=TENTH)
 
 
-def test_a_file_that_is_taken_away_during_a_spend_is_noticed(ledger, path, memory, monkeypatch):
+@pytest.mark.parametrize("look", [1, 2], ids=["before the commit", "after the commit"])
+def test_a_file_that_is_taken_away_during_a_spend_is_noticed(ledger, path, memory, monkeypatch, look):
     ledger.reserve(account="people", request="1", cost=TENTH)
     stat_before, calls = os.stat, []
 
     def replaced(place, *rest, **more):
         if str(place) == str(path):
             calls.append(1)
-            if len(calls) == 3:  # after the commit
+            if len(calls) == look:
                 shutil.copy(path, memory / "copy")
                 os.replace(memory / "copy", path)
         return stat_before(place, *rest, **more)
@@ -383,3 +384,69 @@ def test_a_backup_is_a_ledger(ledger, path, memory):
         assert backup.head == ledger.head
         assert backup.published("1") == b"x"
         backup.verify(head=ledger.head)
+
+
+def statements(ledger, call):
+    """The statements that a call sends to SQLite."""
+    connection, found = ledger._store._connection, []
+    connection.set_trace_callback(lambda text: found.append(text.partition(" (")[0]))
+    call()
+    connection.set_trace_callback(None)
+    return found
+
+
+def test_who_spends_alone_asks_for_nothing_that_is_known(ledger):
+    """What the speed of a spend rests on, counted rather than timed."""
+    alone = ["BEGIN IMMEDIATE", "PRAGMA data_version", "INSERT INTO entries", "COMMIT"]
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    assert statements(ledger, lambda: ledger.reserve(account="people", request="2", cost=TENTH)) == alone
+    release = statements(
+        ledger, lambda: ledger.release(account="people", request="3", cost=TENTH, compute=lambda _: b"x")
+    )
+    assert release == [*alone, *alone[:3], "INSERT INTO payloads", "COMMIT"]
+
+
+def test_control_who_is_not_alone_looks_at_what_was_written(ledger, path):
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    with Ledger.open(path) as other:
+        other.reserve(account="people", request="2", cost=TENTH)
+    found = statements(ledger, lambda: ledger.reserve(account="people", request="3", cost=TENTH))
+    assert found[:3] == ["BEGIN IMMEDIATE", "PRAGMA data_version", "PRAGMA schema_version"]
+    assert found[3].startswith("SELECT seq, time")
+    assert str(ledger.account("people").spent) == "epsilon 0.3"
+
+
+def test_every_other_writer_is_noticed_whoever_it_is(ledger, path):
+    """Another ledger of this process, a process that ended, a plain connection: the sums are those of all of them."""
+    code = 'Ledger.open(path).reserve(account="people", request="theirs", cost=TENTH)'
+    with Ledger.open(path) as other:
+        for turn in range(3):
+            ledger.reserve(account="people", request=f"a{turn}", cost=TENTH)
+            other.reserve(account="people", request=f"b{turn}", cost=TENTH)
+        assert str(ledger.account("people").remaining.epsilon) == "0.4"
+    script(code, path)
+    assert str(ledger.account("people").remaining.epsilon) == "0.3"
+    plain = sqlite3.connect(path)
+    plain.execute("UPDATE entries SET note = 'x' WHERE seq = (SELECT max(seq) FROM entries)")
+    plain.commit()
+    plain.close()
+    with pytest.raises(LedgerTampered, match="has changed or gone"):
+        ledger.reserve(account="people", request="c", cost=TENTH)
+    with pytest.raises(LedgerTampered, match="has changed or gone"):  # and it stays so
+        ledger.account("people")
+
+
+def test_a_commit_waits_for_readers_where_there_is_no_log(ledger, path):
+    """Under SQLite's older journal a reader holds a commit up; `patience` covers that too."""
+    assert ledger._store._connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM entries").fetchall()
+    ended = []
+    end = threading.Timer(0.5, lambda: ended.append(other.execute("COMMIT")))
+    end.start()
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    assert ended
+    end.join()
+    other.close()
+    assert ledger.verify().entries == 3

@@ -60,6 +60,9 @@ class Amount:
         return Fraction(self.units, SCALE)
 
 
+Ratio: TypeAlias = tuple[int, int]
+"""A numerator and a positive denominator."""
+
 Exact: TypeAlias = str | int | float | Fraction | Decimal | Amount
 """What is taken for an exact amount; a float means the decimal that it prints as."""
 
@@ -75,8 +78,8 @@ def rounded_up(name: str, value: Exact) -> Amount:
     >>> [str(rounded_up("epsilon", x)) for x in (0.1, "1e-13", Fraction(1, 3), 2)]
     ['0.1', '0.000000000001', '0.333333333334', '2']
     """
-    number = exact(name, value)
-    return Amount(units=-(-number.numerator * SCALE // number.denominator))
+    numerator, denominator = _ratio(name, value)
+    return Amount(units=-(-numerator * SCALE // denominator))
 
 
 def rounded_down(name: str, value: Exact) -> Amount:
@@ -87,9 +90,9 @@ def rounded_down(name: str, value: Exact) -> Amount:
     >>> str(rounded_down("epsilon", Fraction(2, 3)))
     '0.666666666666'
     """
-    number = exact(name, value)
-    units = number.numerator * SCALE // number.denominator
-    if number and not units:
+    numerator, denominator = _ratio(name, value)
+    units = numerator * SCALE // denominator
+    if numerator and not units:
         raise ArgumentError(f"{name}={arguments.shown(value)}: must be zero or at least 1e-12, the smallest amount")
     return Amount(units=units)
 
@@ -108,44 +111,48 @@ def covering(name: str, value: float) -> Amount:
 
 def exact(name: str, value: Exact) -> Fraction:
     """`value` as a fraction in [0, 10^6], with nothing lost."""
+    return Fraction(*_ratio(name, value))
+
+
+def _ratio(name: str, value: Exact) -> Ratio:
     reader = _READERS.get(type(value))
     if reader is None:
         raise ArgumentTypeError(
             f"{name}={arguments.shown(value)}: must be a decimal string, an int, a float, a Fraction or a Decimal"
         )
-    number = reader(name, value)
-    if not 0 <= number <= LARGEST:
+    numerator, denominator = reader(name, value)
+    if not 0 <= numerator <= LARGEST * denominator:
         raise ArgumentError(f"{name}={arguments.shown(value)}: must lie in [0, {LARGEST}]")
-    return number
+    return numerator, denominator
 
 
-def _text(name: str, value: str) -> Fraction:
+def _text(name: str, value: str) -> Ratio:
     if len(value) > _TEXT or not _DECIMAL.fullmatch(value):
         raise ArgumentError(f"{name}={arguments.shown(value)}: must be a plain decimal, such as '0.1' or '1e-6'")
-    return Fraction(Decimal(value))
+    return Decimal(value).as_integer_ratio()
 
 
-def _float(name: str, value: float) -> Fraction:
+def _float(name: str, value: float) -> Ratio:
     if not math.isfinite(value):
         raise ArgumentError(f"{name}={float(value)}: must be finite")
-    return Fraction(Decimal(repr(float(value))))
+    return Decimal(repr(float(value))).as_integer_ratio()
 
 
-def _decimal(name: str, value: Decimal) -> Fraction:
+def _decimal(name: str, value: Decimal) -> Ratio:
     # An exponent of a billion is a small object as a decimal and a huge one as a fraction.
     if not value.is_finite() or abs(value.adjusted()) > _EXPONENT or len(value.as_tuple().digits) > _EXPONENT:
         raise ArgumentError(f"{name}={arguments.shown(value)}: must be finite, with a sensible exponent")
-    return Fraction(value)
+    return value.as_integer_ratio()
 
 
 # By exact type: a subclass of float may well mean something else than a worst-case bound, and True is not an amount.
-_READERS: dict[type, Callable[[str, Any], Fraction]] = {
+_READERS: dict[type, Callable[[str, Any], Ratio]] = {
     str: _text,
-    int: lambda _, value: Fraction(value),
+    int: lambda _, value: (value, 1),
     float: _float,
-    Fraction: lambda _, value: value,
+    Fraction: lambda _, value: value.as_integer_ratio(),
     Decimal: _decimal,
-    Amount: lambda _, value: value.fraction,
+    Amount: lambda _, value: (value.units, SCALE),
     np.float64: _float,
-    np.int64: lambda _, value: Fraction(int(value)),
+    np.int64: lambda _, value: (int(value), 1),
 }

@@ -35,6 +35,7 @@ C = TypeVar("C", Cost, RenyiCost)
 
 _PAYLOAD = 256 * 2**20  # bytes
 _HEAD = b"SQLite format 3"
+_UNKNOWN = object()
 
 
 class Ledger:
@@ -66,6 +67,7 @@ class Ledger:
             raise ArgumentTypeError("Ledger(...): write Ledger.open(path), or Ledger.create(path) for a new ledger")
         self._store = store
         self._state = Replay(key=key)
+        self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
         damage = store.damage()
         if damage:  # a file put together from two states may hold a chain that is whole as far as it goes
             raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
@@ -166,9 +168,14 @@ class Ledger:
             state = self._advance(transaction)
             balance = _balance(state, account)
             units = balance.rule.units(cost)
-            spend = self._found(transaction, Kind.SPEND, request)
-            if spend is None:
-                if not balance.admits(units):
+            spend, published = None, None
+            if balance.admits(units):
+                spend = self._append(
+                    transaction, Kind.SPEND, account=account, request=request, first=units[0], second=units[1], **words
+                )
+            if spend is None:  # the request is known, or costs too much
+                spend = self._found(transaction, Kind.SPEND, request)
+                if spend is None:
                     raise BudgetExceeded(
                         f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining}); "
                         "nothing was spent",
@@ -176,15 +183,12 @@ class Ledger:
                         remaining=balance.remaining,
                         requested=cost,
                     )
-                spend = self._append(
-                    transaction, Kind.SPEND, account=account, request=request, first=units[0], second=units[1], **words
-                )
-            elif (spend.account, (spend.first, spend.second), spend.what) != (account, units, words["what"]):
-                raise RequestConflict(
-                    f"request={arguments.shown(request)}: was used before for another account, cost or `what`; "
-                    "a new release needs a new id"
-                )
-            published = None if spend.seq in state.pending else self._stored(transaction, spend)
+                if (spend.account, (spend.first, spend.second), spend.what) != (account, units, words["what"]):
+                    raise RequestConflict(
+                        f"request={arguments.shown(request)}: was used before for another account, cost or `what`; "
+                        "a new release needs a new id"
+                    )
+                published = None if spend.seq in state.pending else self._stored(transaction, spend)
             return Reservation(seq=spend.seq, account=account, request=request, cost=cost, published=published)
 
     def publish(self, reservation: Reservation, payload: bytes, *, who: str | None = None) -> bytes:
@@ -206,7 +210,8 @@ class Ledger:
                 raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
             if spend.seq not in state.pending:
                 return self._stored(transaction, spend)
-            self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words)
+            if self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words) is None:
+                raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
         return payload
 
     @arguments.guided
@@ -282,7 +287,10 @@ class Ledger:
         self.close()
 
     def _advance(self, transaction: Transaction) -> Replay:
-        self._state.advance(transaction.entries(max(1, self._state.next_seq - 1)))
+        if transaction.version != self._version:
+            self._version = _UNKNOWN
+            self._state.advance(transaction.entries(max(1, self._state.next_seq - 1)))
+            self._version = transaction.version
         return self._state
 
     def _read(self, take: Callable[[Transaction], T]) -> T:
@@ -290,18 +298,27 @@ class Ledger:
             self._advance(transaction)
             return take(transaction)
 
-    def _append(self, transaction: Transaction, kind: Kind, payload: bytes | None = None, **fields: Any) -> Entry:
-        """Add an entry durably. The state follows only when the commit has succeeded; if that is unclear, the next
-        transaction finds out."""
+    def _append(
+        self, transaction: Transaction, kind: Kind, payload: bytes | None = None, **fields: Any
+    ) -> Entry | None:
+        """Add an entry durably, unless there is one of its kind for its request. The state follows only when the commit
+        has succeeded; if that is unclear, the next transaction finds out."""
         state = self._state
         entry = sealed(state.key, state.last_seal, _entry(state.next_seq, kind, **fields))
-        transaction.append(entry, payload)
+        if not transaction.append(entry, payload):
+            return None
+        self._version = _UNKNOWN
         transaction.commit()
         state.add(entry)
+        self._version = transaction.version
         return entry
 
     def _found(self, transaction: Transaction, kind: Kind, request: str) -> Entry | None:
-        """The entry for a request, checked again: it may have changed since the chain was walked."""
+        """The entry for a request, checked again: it may have changed since the chain was walked. Not so the last one,
+        with which every transaction begins."""
+        last = self._state.last
+        if last is not None and (last.kind, last.request) == (kind, request):
+            return last
         entry = transaction.find(kind, request)
         if entry is None:
             return None
@@ -359,11 +376,9 @@ def _may_be_ledger(path: Path) -> bool:
         return True
 
 
-_BLANK = Entry(0, 0, "", None, None, None, None, None, None, "", "", "", b"")
-
-
 def _entry(seq: int, kind: Kind, **fields: Any) -> Entry:
-    return _BLANK._replace(seq=seq, time=time.time_ns() // 1000, kind=kind.value, **fields)
+    """An entry of this moment, not sealed yet."""
+    return Entry(seq, time.time_ns() // 1000, kind.value, **fields)
 
 
 def _balance(state: Replay, name: str) -> Balance:

@@ -26,7 +26,7 @@ class Balance:
 
     def admits(self, cost: Units) -> bool:
         """Whether so much is left."""
-        return all(spent + more <= total for spent, more, total in zip(self.spent, cost, self.total, strict=True))
+        return self.spent[0] + cost[0] <= self.total[0] and self.spent[1] + cost[1] <= self.total[1]
 
     def charge(self, cost: Units) -> None:
         """Spend it."""

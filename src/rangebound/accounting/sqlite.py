@@ -12,12 +12,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rangebound import arguments
 from rangebound.accounting.chain import Entry
 from rangebound.accounting.key import sync_folder
+from rangebound.accounting.sqlite_transaction import INSERT, SQLiteTransaction
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 
 PATIENCE = 25.0
@@ -25,7 +26,6 @@ PATIENCE = 25.0
 
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two looks at a file that another process writes
 _MARK = 0x52424C47  # in the header of the file, to tell a ledger from other databases
-_COLUMNS = ", ".join(Entry._fields)
 _SCHEMA = {
     "entries": "CREATE TABLE entries (seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind TEXT NOT NULL, "
     "account TEXT, request TEXT, first INTEGER, second INTEGER, ref INTEGER, digest BLOB, who TEXT NOT NULL, "
@@ -33,10 +33,6 @@ _SCHEMA = {
     "requests": "CREATE UNIQUE INDEX requests ON entries (request, kind) WHERE request IS NOT NULL",
     "payloads": "CREATE TABLE payloads (seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL)",
 }
-_INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(Entry._fields))})"
-_FROM = f"SELECT {_COLUMNS} FROM entries WHERE seq >= ? ORDER BY seq"
-_ONE = f"SELECT {_COLUMNS} FROM entries WHERE seq = ?"
-_FIND = f"SELECT {_COLUMNS} FROM entries WHERE request = ? AND kind = ?"
 
 _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] = {
     "SQLITE_BUSY": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
@@ -54,48 +50,8 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     "SQLITE_NOTADB": (LedgerTampered, "is no SQLite database"),
 }
 
-
-class SQLiteTransaction:
-    """One transaction on the store's connection."""
-
-    def __init__(self, connection: sqlite3.Connection, unchanged: Callable[[], None]) -> None:
-        self._connection = connection
-        self._unchanged = unchanged
-
-    def entries(self, start: int) -> Iterator[Entry]:
-        """The entries from number `start` on, in order of their numbers."""
-        return map(Entry._make, self._connection.execute(_FROM, (start,)))
-
-    def entry(self, seq: int) -> Entry | None:
-        """The entry with a number."""
-        row = self._connection.execute(_ONE, (seq,)).fetchone()
-        return row and Entry._make(row)
-
-    def find(self, kind: str, request: str) -> Entry | None:
-        """The entry of a kind with a request id."""
-        row = self._connection.execute(_FIND, (request, kind)).fetchone()
-        return row and Entry._make(row)
-
-    def payload(self, seq: int) -> bytes | None:
-        """The bytes that were stored with an entry."""
-        row = self._connection.execute("SELECT bytes FROM payloads WHERE seq = ?", (seq,)).fetchone()
-        return row[0] if row and isinstance(row[0], bytes) else None
-
-    def payloads(self) -> Iterator[int]:
-        """The numbers of the entries that have bytes stored."""
-        return (row[0] for row in self._connection.execute("SELECT seq FROM payloads ORDER BY seq"))
-
-    def append(self, entry: Entry, payload: bytes | None = None) -> None:
-        """Add an entry, and bytes with it."""
-        self._connection.execute(_INSERT, entry)
-        if payload is not None:
-            self._connection.execute("INSERT INTO payloads (seq, bytes) VALUES (?, ?)", (entry.seq, payload))
-
-    def commit(self) -> None:
-        """Make what was added durable, in the file that bears the ledger's name."""
-        self._unchanged()
-        self._connection.execute("COMMIT")
-        self._unchanged()
+# SQLite says what is damaged in the very bytes that are, hence the second.
+_FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 
 
 class SQLiteStore:
@@ -103,25 +59,27 @@ class SQLiteStore:
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
+        self._place = str(self.path)
         self._patience = arguments.positive("patience", patience)
         self._lock = threading.Lock()
         self._forking = False
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
-        self._schema = 0
+        self._openings = self._schema = 0
+        self._seen: int | None = None
         _STORES[id(self)] = self
 
-    def writing(self) -> AbstractContextManager[SQLiteTransaction]:
+    def writing(self) -> SQLiteTransaction:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
-        return self._transaction("BEGIN IMMEDIATE")
+        return SQLiteTransaction(self, "BEGIN IMMEDIATE")
 
-    def reading(self) -> AbstractContextManager[SQLiteTransaction]:
+    def reading(self) -> SQLiteTransaction:
         """A transaction that sees one state of the store throughout."""
-        return self._transaction("BEGIN")
+        return SQLiteTransaction(self, "BEGIN")
 
     def damage(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
-        with self._transaction("BEGIN"):
+        with self.reading():
             assert self._connection is not None
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
             return [] if found == ["ok"] else [line for text in found for line in str(text).splitlines()]
@@ -138,7 +96,7 @@ class SQLiteStore:
                 for statement in _SCHEMA.values():
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {_MARK}")
-                self._connection.execute(_INSERT, first())
+                self._connection.execute(INSERT, first())
                 self._connection.execute("COMMIT")
                 sync_folder(self.path.parent)
             finally:
@@ -153,39 +111,57 @@ class SQLiteStore:
         if getattr(self, "_connection", None) is not None:
             self._close()
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[SQLiteTransaction]:
-        with self._held():
-            self._unchanged()
+    def begin(self, words: str) -> tuple[sqlite3.Connection, tuple[int, int]]:
+        """The connection, ours alone and with a transaction begun as soon as the file is free, and the version that it
+        finds there; `end` gives it back."""
+        self._take()
+        try:
             connection = self._open()
-            try:
-                self._begin(connection, begin)
+            self._patiently(connection, words)
+            self._unchanged()
+            # It stays the same while only this connection writes. A crash of another process may keep even it waiting.
+            seen = self._patiently(connection, "PRAGMA data_version").fetchone()[0]
+            if seen != self._seen:
                 if connection.execute("PRAGMA schema_version").fetchone()[0] != self._schema:
                     self._close()  # a new trigger could undo what is written; opening again looks at all of them
                     raise LedgerTampered(f"{self._name}: its tables were changed while it was in use")
-                yield SQLiteTransaction(connection, self._unchanged)
-            except sqlite3.Error:
-                self._close()  # after a fault of the disk, only a fresh connection is sure of the state of the file
-                raise
-            finally:
-                if self._connection is not None and connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._seen = seen
+        except BaseException as error:
+            self.end(error)
+            raise
+        return connection, (self._openings, seen)
 
-    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
-        """Begin as soon as the file is free. SQLite itself would look after ever longer pauses, up to a tenth of a
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make a transaction durable in the file that bears the ledger's name, which must be the one that is open."""
+        self._patiently(connection, "COMMIT")
+        self._unchanged()
+
+    def end(self, error: BaseException | None) -> None:
+        """Undo what was not committed, and give the connection back; an error of SQLite becomes one of ours."""
+        try:
+            if isinstance(error, sqlite3.Error):
+                self._close()  # after a fault of the disk, only a fresh connection is sure of the state of the file
+            elif self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as fault:
+            error = fault
+        finally:
+            self._lock.release()
+        if isinstance(error, _FOREIGN):
+            raise self._ours(error) from error
+
+    def _patiently(self, connection: sqlite3.Connection, words: str) -> sqlite3.Cursor:
+        """Execute as soon as the file is free. SQLite itself would look after ever longer pauses, up to a tenth of a
         second, and leave the file idle when many wait for it."""
-        connection.execute("PRAGMA busy_timeout = 0")
         pause, end = _PAUSE, time.monotonic() + self._patience
         while True:
             try:
-                connection.execute(begin)
-                break
+                return connection.execute(words)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
             time.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_PAUSE)
-        connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -206,10 +182,12 @@ class SQLiteStore:
                 connection.execute("ROLLBACK")
                 with suppress(sqlite3.OperationalError):  # a read-only file can still be read
                     connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA busy_timeout = 0")  # from here on `_patiently` waits
             except BaseException:
                 connection.close()
                 raise
             self._connection, self._identity, self._schema = connection, (status.st_dev, status.st_ino), version
+            self._openings, self._seen = self._openings + 1, None
         return self._connection
 
     def _connect(self, mode: str) -> sqlite3.Connection:
@@ -237,7 +215,7 @@ class SQLiteStore:
         if self._connection is None:
             return
         try:
-            status = os.stat(self.path)
+            status = os.stat(self._place)
         except OSError:
             status = None
         if status is None or (status.st_dev, status.st_ino) != self._identity:
@@ -253,21 +231,27 @@ class SQLiteStore:
     @contextmanager
     def _held(self) -> Iterator[None]:
         """The connection is ours alone, and SQLite's errors become ours."""
-        if not self._lock.acquire(timeout=self._patience):
-            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self._patience:g} s; try again")
+        self._take()
         try:
             yield
-        except sqlite3.Error as error:
-            name = getattr(error, "sqlite_errorname", "")
-            kind, what = next(
-                (fault for prefix, fault in _FAULTS.items() if name.startswith(prefix)),
-                (LedgerTampered, "cannot be used as a ledger"),
-            )
-            raise kind(f"{self._name}: {what} ({error})") from error
-        except UnicodeDecodeError as error:  # SQLite names what is damaged by the bytes that it finds there
-            raise LedgerTampered(f"{self._name}: is damaged") from error
+        except _FOREIGN as error:
+            raise self._ours(error) from error
         finally:
             self._lock.release()
+
+    def _take(self) -> None:
+        if not self._lock.acquire(timeout=self._patience):
+            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self._patience:g} s; try again")
+
+    def _ours(self, error: sqlite3.Error | UnicodeDecodeError) -> LedgerUnavailable | LedgerTampered:
+        if isinstance(error, UnicodeDecodeError):
+            return LedgerTampered(f"{self._name}: is damaged")
+        name = getattr(error, "sqlite_errorname", "")
+        kind, what = next(
+            (fault for prefix, fault in _FAULTS.items() if name.startswith(prefix)),
+            (LedgerTampered, "cannot be used as a ledger"),
+        )
+        return kind(f"{self._name}: {what} ({error})")
 
     @property
     def _name(self) -> str:

@@ -12,6 +12,11 @@ from rangebound.accounting.chain import Entry
 class Transaction(Protocol):
     """One look at a store; nothing that was added stays unless `commit` returns."""
 
+    @property
+    def version(self) -> object:
+        """The same as in an earlier transaction only if nobody else has changed anything since then."""
+        ...
+
     def entries(self, start: int) -> Iterator[Entry]:
         """The entries from number `start` on, in order of their numbers."""
         ...
@@ -32,8 +37,8 @@ class Transaction(Protocol):
         """The numbers of the entries that have bytes stored."""
         ...
 
-    def append(self, entry: Entry, payload: bytes | None = None) -> None:
-        """Add an entry, and bytes with it."""
+    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+        """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
         ...
 
     def commit(self) -> None:
