@@ -192,26 +192,37 @@ def test_a_second_name_for_the_file_is_refused(ledger, path, memory):
 
 
 @pytest.mark.parametrize("how", ["replaced", "removed"])
-def test_a_file_that_is_taken_away_from_a_running_process_is_noticed(ledger, path, memory, how):
-    ledger.reserve(account="people", request="1", cost=TENTH)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ledger: ledger.reserve(account="people", request="2", cost=TENTH),
+        lambda ledger: ledger.reserve(account="people", request="1", cost=TENTH),
+        lambda ledger: ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"another"),
+        lambda ledger: ledger.account("people"),
+        lambda ledger: ledger.published("1"),
+        lambda ledger: ledger.head,
+    ],
+    ids=["new request", "known request", "known release", "account", "published", "head"],
+)
+def test_a_file_that_is_taken_away_from_a_running_process_is_noticed(ledger, path, memory, how, call):
+    ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
     if how == "replaced":
         shutil.copy(path, memory / "copy")
         os.replace(memory / "copy", path)
     else:
         path.unlink()
     with pytest.raises((LedgerTampered, LedgerUnavailable)):
-        ledger.reserve(account="people", request="2", cost=TENTH)
+        call(ledger)
 
 
-@pytest.mark.parametrize("look", [1, 2], ids=["before the commit", "after the commit"])
-def test_a_file_that_is_taken_away_during_a_spend_is_noticed(ledger, path, memory, monkeypatch, look):
+def test_a_file_that_is_taken_away_during_a_spend_is_noticed(ledger, path, memory, monkeypatch):
     ledger.reserve(account="people", request="1", cost=TENTH)
     stat_before, calls = os.stat, []
 
     def replaced(place, *rest, **more):
         if str(place) == str(path):
             calls.append(1)
-            if len(calls) == look:
+            if len(calls) == 1:  # after the commit
                 shutil.copy(path, memory / "copy")
                 os.replace(memory / "copy", path)
         return stat_before(place, *rest, **more)

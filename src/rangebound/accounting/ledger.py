@@ -146,7 +146,7 @@ class Ledger:
             state = self._advance(transaction)
             if name in state.accounts:
                 raise ArgumentError(f"name={arguments.shown(name)}: is open already; an account is opened once")
-            self._append(transaction, Kind.ACCOUNT, account=name, first=total[0], second=total[1], **words)
+            self._append(transaction, None, Kind.ACCOUNT, name, None, *total, **words)
             return account_of(name, state.accounts[name])
 
     @arguments.guided
@@ -170,9 +170,7 @@ class Ledger:
             units = balance.rule.units(cost)
             spend, published = None, None
             if balance.admits(units):
-                spend = self._append(
-                    transaction, Kind.SPEND, account=account, request=request, first=units[0], second=units[1], **words
-                )
+                spend = self._append(transaction, None, Kind.SPEND, account, request, *units, **words)
             if spend is None:  # the request is known, or costs too much
                 spend = self._found(transaction, Kind.SPEND, request)
                 if spend is None:
@@ -210,7 +208,7 @@ class Ledger:
                 raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
             if spend.seq not in state.pending:
                 return self._stored(transaction, spend)
-            if self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words) is None:
+            if self._append(transaction, payload, Kind.PUBLISH, ref=spend.seq, digest=digest, **words) is None:
                 raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
         return payload
 
@@ -298,13 +296,11 @@ class Ledger:
             self._advance(transaction)
             return take(transaction)
 
-    def _append(
-        self, transaction: Transaction, kind: Kind, payload: bytes | None = None, **fields: Any
-    ) -> Entry | None:
+    def _append(self, transaction: Transaction, payload: bytes | None, *fields: Any, **more: Any) -> Entry | None:
         """Add an entry durably, unless there is one of its kind for its request. The state follows only when the commit
         has succeeded; if that is unclear, the next transaction finds out."""
         state = self._state
-        entry = sealed(state.key, state.last_seal, _entry(state.next_seq, kind, **fields))
+        entry = sealed(state.key, state.last_seal, _entry(state.next_seq, *fields, **more))
         if not transaction.append(entry, payload):
             return None
         self._version = _UNKNOWN
@@ -376,9 +372,9 @@ def _may_be_ledger(path: Path) -> bool:
         return True
 
 
-def _entry(seq: int, kind: Kind, **fields: Any) -> Entry:
+def _entry(seq: int, kind: Kind, *fields: Any, **more: Any) -> Entry:
     """An entry of this moment, not sealed yet."""
-    return Entry(seq, time.time_ns() // 1000, kind.value, **fields)
+    return Entry(seq, time.time_ns() // 1000, kind.value, *fields, **more)
 
 
 def _balance(state: Replay, name: str) -> Balance:

@@ -118,7 +118,6 @@ class SQLiteStore:
         try:
             connection = self._open()
             self._patiently(connection, words)
-            self._unchanged()
             # It stays the same while only this connection writes. A crash of another process may keep even it waiting.
             seen = self._patiently(connection, "PRAGMA data_version").fetchone()[0]
             if seen != self._seen:
@@ -137,12 +136,14 @@ class SQLiteStore:
         self._unchanged()
 
     def end(self, error: BaseException | None) -> None:
-        """Undo what was not committed, and give the connection back; an error of SQLite becomes one of ours."""
+        """Undo what was not committed, and give the connection back; an error of SQLite becomes one of ours. What was
+        read from a file that has lost its name is not given out."""
         try:
             if isinstance(error, sqlite3.Error):
                 self._close()  # after a fault of the disk, only a fresh connection is sure of the state of the file
             elif self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+                self._unchanged()
         except sqlite3.Error as fault:
             error = fault
         finally:
