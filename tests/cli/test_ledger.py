@@ -167,16 +167,25 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def test_help_comes_at_once(tmp_path):
-    """In processor time, the best of some starts: others use the machine too, and a start waits for nothing else."""
-    call = [sys.executable, "-c", "from rangebound.cli.app import main; main()", "--help"]
-    times = []
-    for _ in range(6):
+    """In processor time, beside that of `import numpy` at the same time: others use the machine too.
+
+    It takes 2.5 times as long, give or take 0.3, and 10 times with what the commands load.
+    """
+
+    def processor_time(code):
         before = os.times()
+        call = [sys.executable, "-c", code, "--help"]
         result = subprocess.run(call, capture_output=True, text=True, check=True, env=environment(tmp_path))
         after = os.times()
-        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert "ledger" in result.stdout
-    assert min(times) < 0.5
+        shown.append(result.stdout)
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    shown, ratios = [], []
+    for _ in range(4):
+        plain = processor_time("import numpy")
+        ratios.append(processor_time("from rangebound.cli.app import main; main()") / plain)
+    assert "ledger" in shown[-1]
+    assert min(ratios[1:]) < 4.5  # the first ones compile
 
 
 def test_help_loads_neither_the_ledger_nor_rich():
