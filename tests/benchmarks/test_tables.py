@@ -26,8 +26,9 @@ def test_an_error_from_a_law_is_that_of_releases():
     query = {"name": "q", "kind": "count", "where": [{"column": "waiting", "is": ">", "value": tables.LONG}]}
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [query]})
     with DuckDB(pa.table({"waiting": WAITS}), threads=1) as engine:
-        values = [release(plan, engine, ledger=None).cells[0].value for _ in range(100)]
-    assert tables.rmse(values, truth) == pytest.approx(tables.our_error("filtered count", WAITS, truth, None), rel=0.6)
+        values = [release(plan, engine, ledger=None).cells[0].value for _ in range(200)]
+    exact = tables.our_error("filtered count", WAITS, truth, None)
+    assert tables.rmse(values, truth) == pytest.approx(exact, rel=0.6)  # farther off with a chance of 3e-8
 
 
 def test_rmse_is_the_root_of_the_mean_square():

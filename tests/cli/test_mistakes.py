@@ -192,7 +192,7 @@ def test_what_nobody_foresaw_is_one_line_without_its_words(word, folder, monkeyp
 WAITING = """
 import time
 from rangebound.cli import account, app
-account._read = lambda path: (print("ready", flush=True), time.sleep(60))
+account._read = lambda path: (print("ready", flush=True), time.sleep(600))
 app.main()
 """
 
@@ -202,5 +202,5 @@ def test_an_interrupt_is_one_line():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as held:
         assert held.stdout.readline() == "ready\n"
         held.send_signal(signal.SIGINT)
-        _, error = held.communicate(timeout=30)
+        _, error = held.communicate(timeout=300)
     assert (held.returncode, error) == (130, "error: interrupted\n")

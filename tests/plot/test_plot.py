@@ -224,5 +224,5 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 def test_matplotlib_is_loaded_only_to_draw():
     code = "import sys, rangebound.plot, rangebound.cli.app; print('matplotlib' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert found.stdout.strip() == "False"

@@ -84,11 +84,10 @@ def test_a_session_of_the_user_is_not_stopped(fake):
     assert [asked[0] for asked in fake.asked] == ["createOrReplaceTempView", "dropTempView"]
 
 
-def test_where_no_server_answers_it_is_said_at_once_and_without_the_token():
-    start = time.monotonic()
-    with pytest.raises(EngineError, match=r"spark='sc://127.0.0.1:1': no server answers there$"):
+def test_where_no_server_answers_it_is_said_at_once_and_without_the_token(within):
+    refused = pytest.raises(EngineError, match=r"spark='sc://127.0.0.1:1': no server answers there$")
+    with within(60), refused:  # Spark itself would try for minutes
         Spark.connect("sc://127.0.0.1:1/;token=secret", "visits")
-    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize("address", ["http://host", "sc://", "sc://user@host", "sc://host:99999", "sc://[", 5, None])
@@ -169,9 +168,9 @@ def server(tmp_path):
             command, cwd=tmp_path, stdout=log, stderr=log, env={**os.environ, "SPARK_HOME": str(home), "PATH": folder}
         )
     try:
-        for _ in range(240):
+        for _ in range(1200):  # ten minutes: a busy machine starts slowly
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                if probe.connect_ex(("127.0.0.1", port)) == 0 or process.poll() is not None:
                     break
             time.sleep(0.5)
         yield f"sc://127.0.0.1:{port}"

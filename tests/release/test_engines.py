@@ -319,7 +319,9 @@ def test_a_whole_release_of_a_real_study_is_near_its_numbers(study):
         {"kind": "histogram", **visits, "bins": 4},
         {"kind": "count", "by": ["hlthp"]},
     ]
-    plan = make_plan({**plan_data([], kinds, keys={"hlthp": [0, 1]}), "budget": {"epsilon": 20.0}, "level": 0.999})
+    # Each of 17 intervals may miss with 1e-8; with so much budget they are narrow all the same.
+    certain = {"budget": {"epsilon": 60.0}, "level": 1.0 - 1e-8}
+    plan = make_plan({**plan_data([], kinds, keys={"hlthp": [0, 1]}), **certain})
     study = study.assign(hlthp=study["hlthp"].astype(int))
     clipped = study["mdvis"].clip(0, 40)
     bins = [((clipped >= low) & ((clipped < low + 10) | (low == 30))).sum() for low in (0, 10, 20, 30)]
@@ -404,10 +406,11 @@ def test_dates_beyond_all_calendars_and_types_of_their_own_are_missing_values_an
 
 def test_how_far_a_scan_is_can_be_seen_from_another_thread():
     import threading
+    import time
 
     table = pa.table({"x": [float(each % 1000) for each in range(2_000_000)]})
     plan = make_plan(plan_data([], [{"kind": "variance", "column": "x", "range": [0, 1000]}]))
-    seen = set()
+    seen, patience = set(), time.monotonic() + 120.0
     with DuckDB(table, threads=1) as engine:
         assert engine.progress() is None
         ended = threading.Event()
@@ -415,7 +418,8 @@ def test_how_far_a_scan_is_can_be_seen_from_another_thread():
             target=lambda: [seen.add(engine.progress()) for _ in iter(lambda: ended.wait(0.002), True)]
         )
         watcher.start()
-        found(plan, engine)
+        while not seen - {None} and time.monotonic() < patience:  # a busy machine may not let both run at once
+            found(plan, engine)
         ended.set()
         watcher.join()
     assert all(each is None or 0.0 <= each <= 100.0 for each in seen)

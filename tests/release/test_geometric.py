@@ -51,9 +51,9 @@ def test_the_law_fits():
     inside = np.array([(drawn == each).sum() for each in values])
     observed = np.append(inside, count - inside.sum())
     expected = count * np.append(chances, 1 - chances.sum())
-    assert stats.chisquare(observed, expected).pvalue > 1e-6
+    assert stats.chisquare(observed, expected).pvalue > 1e-8
     wrong = count * np.append(np.roll(chances, 1), 1 - chances.sum())
-    assert stats.chisquare(observed, wrong).pvalue < 1e-6  # the control
+    assert stats.chisquare(observed, wrong).pvalue < 1e-8  # the control
 
 
 def test_error_and_reach_are_those_of_the_law():

@@ -45,13 +45,16 @@ def test_numbers_are_near_the_truth_and_intervals_hold_it():
             else:
                 assert row["value"] == pytest.approx(truth[row["kind"]], rel=0.05)
                 hits += row["lower"] - 1e-6 <= truth[row["kind"]] <= row["upper"] + 1e-6
-    assert hits >= 70  # of 80, each at least 95 percent: fewer than 70 has a chance below 0.01
+    # A count is held with chance 0.96, the others, made of several coordinates, with 0.997 at least: fewer than 70 of
+    # the 80 has a chance below 1e-9.
+    assert hits >= 70
 
 
 def test_privately_selected_keys_are_those_with_many_owners():
     people = list(range(4000))
     data = pa.table({"person": people, "clinic": ["big" if each % 2 else f"lone {each}" for each in people]})
-    plan = make_plan(plan_data(["clinic"], KINDS[:2], unit={"column": "person"}))
+    plan = plan_data(["clinic"], KINDS[:2], unit={"column": "person"})
+    plan = make_plan({**plan, "budget": {"epsilon": 1.0, "delta": 1e-12}})  # a third of delta for each of 2,000 keys
     found = release(plan, data, ledger=None)
     assert {cell.key for cell in found.cells} == {("big",)}
 
@@ -254,7 +257,8 @@ def changed(data, path, value):
 
 def test_whatever_is_written_into_a_release_and_its_certificate_is_checked_or_refused():
     kinds = [KINDS[0], KINDS[3], KINDS[7]]
-    found = release(make_plan(plan_data(["clinic"], kinds, unit=PEOPLE)), table(50), ledger=None)
+    plan = make_plan(plan_data(["clinic"], kinds, unit=PEOPLE, keys=CLINICS))  # public, so there are cells
+    found = release(plan, table(50), ledger=None)
     published, certificate = json.loads(found.to_bytes()), json.loads(found.certificate)
     chance = random.Random(4)
     values = [None, True, -1, 0, 7, 1e300, math.nan, "", "x", [], {}, [1], {"a": 1}]
@@ -364,7 +368,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind):
         published = noise.mechanism.release(np.full(4000, truth), step=1.0)
         lower, upper = intervals(noise, published, 0.9)
         inside = ((lower <= truth) & (truth <= upper)).mean()
-        assert inside >= 0.9 - 0.02  # four standard errors below
+        assert inside >= 0.9 - 0.02  # rounding to steps makes it 0.92 at least: nine standard errors
 
 
 def test_control_shorter_intervals_do_not():

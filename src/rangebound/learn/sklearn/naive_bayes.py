@@ -34,7 +34,7 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     Edge cases: values outside the bounds are clipped when fitting; a label outside `classes` is refused.
 
     >>> import numpy as np
-    >>> X = np.concatenate([np.full((500, 1), 2.0), np.full((500, 1), 8.0)])
+    >>> X = np.concatenate([np.linspace(0.0, 4.0, 500), np.linspace(6.0, 10.0, 500)])[:, None]
     >>> y = np.repeat(["low", "high"], 500)
     >>> fitted = GaussianNB(epsilon=20.0, bounds=(0, 10), smallest_count=300).fit(X, y)
     >>> fitted.predict([[1.5], [8.5]]).tolist()
