@@ -69,9 +69,9 @@ def test_the_least_significant_bits_tell_nothing(side):
 
 
 def clopper_pearson(hits: int, count: int) -> tuple[float, float]:
-    """Bounds that hold together with probability 99.9 %."""
-    low = float(beta.ppf(0.0005, hits, count - hits + 1)) if hits else 0.0
-    return low, float(beta.ppf(0.9995, hits + 1, count - hits)) if hits < count else 1.0
+    """Bounds that fail with probability 1e-9 each: some of the events have a ratio of exactly epsilon."""
+    low = float(beta.ppf(1e-9, hits, count - hits + 1)) if hits else 0.0
+    return low, float(beta.isf(1e-9, hits + 1, count - hits)) if hits < count else 1.0
 
 
 def fine(published: np.ndarray, bits: int) -> np.ndarray:
