@@ -23,7 +23,7 @@ from rangebound.accounting.rule import Cost
 from rangebound.errors import BudgetExceeded
 
 ROUNDS_A_LEDGER = 10
-SPENDS_A_LEDGER = 60  # some ledgers run dry, some do not
+SPENDS_A_LEDGER = 30  # some ledgers run dry, some do not
 
 
 def note(path: Path) -> Callable[[bytes], object]:
@@ -32,16 +32,20 @@ def note(path: Path) -> Callable[[bytes], object]:
     return lambda line: os.write(handle, line + b"\n")
 
 
-def child(path: Path, seed: int, broken: bool, ready: int) -> None:
+def child(path: Path, seed: int, broken: bool, pipe: int) -> None:
     chance = random.Random(seed)
-    computed, revealed = note(path.with_suffix(".computed")), note(path.with_suffix(".revealed"))
+    computed, public = note(path.with_suffix(".computed")), note(path.with_suffix(".revealed"))
     ledger = Ledger.open(path)
+
+    def revealed(line: bytes) -> None:
+        public(line)
+        os.write(pipe, b".")
 
     def compute(name: str) -> bytes:
         computed(name.encode())
         return secrets.token_hex(8).encode()
 
-    os.write(ready, b".")
+    os.write(pipe, b".")
     while True:
         name = f"r{chance.randrange(2 * SPENDS_A_LEDGER)}"
         if broken:
@@ -58,26 +62,27 @@ def child(path: Path, seed: int, broken: bool, ready: int) -> None:
 
 def kill_some(path: Path, chance: random.Random, broken: bool) -> None:
     """One round: four to eight children, killed together somewhere in their work."""
-    readable, ready = os.pipe()
+    readable, writable = os.pipe()
     children = []
     for _ in range(chance.randint(4, 8)):
         pid = os.fork()
         if not pid:
             try:
-                child(path, chance.randrange(2**32) ^ os.getpid(), broken, ready)
+                child(path, chance.randrange(2**32) ^ os.getpid(), broken, writable)
             finally:
                 os._exit(1)  # not reached unless something broke: a kill leaves no exit status
         children.append(pid)
-    for _ in range(chance.randint(1, len(children))):  # sometimes while others still open the file
+    os.close(writable)
+    # So many openings and answers, however slow the machine: sometimes others still open the file, often much is spent.
+    for _ in range(chance.randint(1, 20)):
         os.read(readable, 1)
-    time.sleep(chance.random() * 0.04)
+    time.sleep(chance.random() * 0.004)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
     for pid in children:
         status = os.waitpid(pid, 0)[1]
         assert os.WIFSIGNALED(status), "a child failed before it was killed"
     os.close(readable)
-    os.close(ready)
 
 
 def lines(path: Path) -> list[bytes]:

@@ -23,7 +23,7 @@ def output(command: list[str], timeout: float) -> str:
     return result.stdout
 
 
-def script(code: str, *arguments: object, timeout: float = 120.0) -> str:
+def script(code: str, *arguments: object, timeout: float = 600.0) -> str:
     """What a piece of code prints; the first argument is its `path`."""
     return output([sys.executable, "-c", PREAMBLE + textwrap.dedent(code), *map(str, arguments)], timeout)
 

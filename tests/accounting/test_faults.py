@@ -82,7 +82,7 @@ def test_the_same_request_across_kills_is_one_spend_and_one_answer(path):
         assert answers <= {ledger.published("one")}, answers
         ledger.verify()
     """
-    script(code, path, timeout=120)
+    script(code, path)
 
 
 def test_a_full_disk_releases_nothing_and_recovers(path):
@@ -183,13 +183,15 @@ def test_a_read_only_file_releases_nothing(ledger, path):
         assert again.account("people").spends == 0
 
 
-def test_a_lock_gives_a_clear_error_in_time(ledger, path, within):
+def test_a_lock_gives_a_clear_error_in_time(ledger, path):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with Ledger.open(path, patience=0.5) as hasty, within(5):
+    with Ledger.open(path, patience=0.5) as hasty:
         for _ in range(2):
+            start = time.monotonic()
             with pytest.raises(LedgerUnavailable, match="locked by another process"):
                 hasty.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+            assert 0.5 <= time.monotonic() - start < 20  # the patience by default is longer
         assert hasty.account("people").spends == 0  # reading goes on
         other.execute("ROLLBACK")
         hasty.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
@@ -208,23 +210,25 @@ def test_threads_behind_a_lock_all_get_their_error_in_time(ledger, path):
             hasty.reserve(account="people", request=f"{i}", cost=TENTH)
         errors.append(time.monotonic() - start)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(40)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(errors) == 20
-    assert max(errors) < 4.0
+    assert len(errors) == 40
+    assert max(errors) < 15.0  # one after the other they would take 20 s, on a quick machine
     hasty.close()
     other.close()
 
 
 @pytest.mark.long
-def test_a_lock_of_half_a_minute_and_more_is_an_error_within_a_minute(ledger, path, within):
+def test_a_lock_of_half_a_minute_and_more_is_an_error_within_a_minute(ledger, path):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with within(60), pytest.raises(LedgerUnavailable, match="locked"):
+    start = time.monotonic()
+    with pytest.raises(LedgerUnavailable, match="locked"):
         ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+    assert time.monotonic() - start < 60
     other.close()
 
 

@@ -172,7 +172,7 @@ def test_two_that_compute_at_once_reveal_the_same(ledger):
 
     def run(name: str) -> None:
         def compute(_: Cost) -> bytes:
-            both.wait(10)
+            both.wait(60)
             return name.encode()
 
         answers.append(ledger.release(account="people", request="1", cost=TENTH, compute=compute))
