@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -58,15 +57,13 @@ def test_control_a_command_does():
 
 @pytest.mark.parametrize("word", ["--help", "--version", "--verison"])
 def test_a_start_is_quick(word, tmp_path):
-    """The best of some starts, since others use the machine too: by the clock, and in processor time."""
+    """In processor time, the best of some starts, since others use the machine too."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPYCACHEPREFIX": str(tmp_path)}  # as an installed program runs: with its bytecode kept
-    walls, works = [], []
+    works = []
     for _ in range(6):
-        start, before = time.perf_counter(), os.times()
+        before = os.times()
         subprocess.run([sys.executable, "-m", "rangebound", word], capture_output=True, check=False, env=environment)
-        wall, after = time.perf_counter() - start, os.times()
-        walls.append(wall)
+        after = os.times()
         works.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert min(walls) < 0.5
     assert min(works) < 0.25
