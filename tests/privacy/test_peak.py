@@ -73,6 +73,7 @@ def test_with_a_gap_there_may_be_two() -> None:
 def test_only_what_the_theorem_is_about_is_called_peaked(noise: Any, spans: Any, one: bool) -> None:
     shape = Shape(spans=spans, normalised=True)
     assert Delta(noise, shape, 0.5).peaked is one
+    assert not Delta(noise, shape, -0.5).peaked
     assert not Renyi(noise, shape, 2.0).peaked
     assert not Loss(noise, shape).peaked
 

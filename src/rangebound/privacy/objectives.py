@@ -109,7 +109,7 @@ class Delta(_Common):
         super().__init__(noise, shape)
         self.epsilon = ball(epsilon)
         self.attained = not (self._gaussian and len(shape.spans) > 1)
-        self.peaked = self._laplace and len(shape.spans) == 1
+        self.peaked = self._laplace and len(shape.spans) == 1 and epsilon >= 0.0
         self._rising = self._gaussian and shape.normalised and len(shape.spans) == 1 and math.isfinite(shape.ends[0])
         self._known: tuple[Ball, Ball] | None = None
 
