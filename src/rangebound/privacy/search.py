@@ -222,14 +222,18 @@ def _of_branch(
     return up(value + radius * abs(slope) + radius * radius * bend)
 
 
-def look(tasks: Sequence[Task]) -> Best:
-    """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds."""
+def look(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Best:
+    """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds.
+
+    `near` lists more places to look at, each with the number of its task.
+    """
     best = Best()
     for number, task in enumerate(tasks):
         line = task.line
         inner = [
             x for x in (*task.objective.kinks(line)[:KINKS], *task.objective.seeds(line)) if line.start < x < line.end
         ]
+        inner += [x for which, x in near if which == number]
         if task.objective.peaked and math.isfinite(line.start):
             inner.append(climb(task, line.start))
         elif math.isinf(line.start) or math.isinf(line.end):
@@ -244,13 +248,13 @@ def look(tasks: Sequence[Task]) -> Best:
     return best
 
 
-def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
+def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """Enclose the supremum over all tasks; with a target, only decide on which side of it the supremum lies.
 
     With a target the search ends when every cell is proved to be at most the target (`upper <= target`), or when a
-    value above it is found (`lower > target`). If it ends with neither, it ran into its limits.
+    value above it is found (`lower > target`). If it ends with neither, it ran into its limits. `near` is for `look`.
     """
-    best = look(tasks)
+    best = look(tasks, near)
     if best.value == math.inf or (target is not None and best.value > target):
         return Found(best.value, math.inf, best.task, best.position, ())
     size = max(2, *(task.objective.size() for task in tasks))
@@ -278,7 +282,8 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
         inner = {x for x in objective.cuts(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
             top = best.tops[number][1] if number in best.tops else line.start
-            for pair in itertools.pairwise([start, *_around(top, start, end, PEAK * objective.step()), end]):
+            width = min(PEAK * objective.step(), 0.5 * (top - start), 0.5 * (end - top))
+            for pair in itertools.pairwise([start, *_around(top, start, end, width), end]):
                 add(number, *pair)
     while True:
         cell = queue[0][2]
@@ -339,7 +344,7 @@ def climb(task: Task, position: float) -> float:
         else:
             move *= 0.25
         target = min(max(position + move, line.start), line.end)
-        if abs(target - position) <= 1e-9 * (abs(position) + objective.step()):
+        if abs(target - position) <= 1e-12 * step + 2.0 * math.ulp(position):
             break
         here = target
     return position

@@ -7,7 +7,7 @@ is evaluated; elsewhere branch and bound over the positions encloses the supremu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -154,20 +154,18 @@ class Violation(NamedTuple):
 def find_violation(setting: Setting, epsilon: float, delta: float, last: Violation | None = None) -> Violation | None:
     """A pair that may give away more than (epsilon, delta); None is a proof that there is none.
 
-    `last` is a pair that did so when less was asked: the first to be looked at is one near it.
+    `last` is a pair that did so when less was asked: it is looked at first.
     """
     if setting.shape.normalised:
         pairs = setting.pairs()
         if not pairs:
             return None
-        for side, line in pairs:
-            if last is not None and line == last.line and side.shape == last.side.shape:
-                near = _violation(setting, (side, line), last.position, epsilon, delta)
-                with precision(PRECISIONS[0]):
-                    value = excess(side.noise, side.shape, epsilon, delta).value(ball(near.position), line.d)
-                if value > (delta or epsilon):
-                    return near
-        found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), target=delta or epsilon)
+        near = [
+            (number, last.position)
+            for number, (side, line) in enumerate(pairs)
+            if last is not None and line == last.line and side.shape == last.side.shape
+        ]
+        found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), delta or epsilon, near)
         if found.upper <= (delta or epsilon):
             return None
         return _violation(setting, pairs[found.task], found.position, epsilon, delta)
@@ -244,12 +242,12 @@ def _searched(setting: Setting, make: Make) -> Worst:
     return Worst(max(found.lower, 0.0), max(found.upper, 0.0), _pair(side, setting, line, found.position))
 
 
-def _search(setting: Setting, make: Make, target: float | None = None) -> Found:
+def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """Branch and bound at growing precision until it closes or decides."""
     found = None
     for prec in PRECISIONS[:3]:
         with precision(prec):
-            found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target)
+            found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target, near)
         decided = found.closed if target is None else found.upper <= target or found.lower > target
         if decided or math.isinf(found.lower) or len(found.cells) >= DECIDING:
             break  # more bits do not help a search that ran out of cells
