@@ -109,10 +109,14 @@ class Best:
 
     def see(self, task: int, position: float, value: Ball) -> None:
         low = down(value)
-        if low > self.tops.get(task, (-math.inf,))[0]:
+        if low > self.tops.get(task, (-math.inf, math.nan))[0]:
             self.tops[task] = low, position
         if low > self.value:
             self.value, self.task, self.position = low, task, position
+
+    def top(self, task: int) -> float:
+        """Where the largest value of a task was seen; nan if none was."""
+        return self.tops.get(task, (-math.inf, math.nan))[1]
 
 
 See = Callable[[float, Ball], None]
@@ -281,14 +285,13 @@ def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[t
     for number, (objective, line) in enumerate(tasks):
         inner = {x for x in objective.cuts(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
-            top = best.tops[number][1] if number in best.tops else line.start
+            top = best.top(number)
             width = min(PEAK * objective.step(), 0.5 * (top - start), 0.5 * (end - top))
             for pair in itertools.pairwise([start, *_around(top, start, end, width), end]):
                 add(number, *pair)
     while True:
         cell = queue[0][2]
-        objective = tasks[cell.task].objective
-        cuts = _cuts(cell, best.tops[cell.task][1], objective.step())
+        cuts = _cuts(cell, best.top(cell.task), tasks[cell.task].objective.step())
         refuted = best.value == math.inf or (target is not None and best.value > target)
         limit = CELLS // size if target is None else DECIDING
         if refuted or cell.upper <= enough() or not cuts or len(queue) >= limit:
