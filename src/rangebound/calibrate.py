@@ -19,10 +19,10 @@ from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import metric, unions
 from rangebound.privacy.laplace_pair import top_loss, top_stick
+from rangebound.privacy.roots import falling_root
 from rangebound.privacy.worst import (
     Violation,
     excess,
-    falling_root,
     find_violation,
     glimpse,
     loss_is_pinned,
@@ -222,7 +222,7 @@ def _by_violations(request: _Request, cap: float) -> float:
     natural = request.query.sensitivity / request.epsilon
     if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
         return cap
-    scale, low, slack = min(_first_guess(request), 0.999 * cap), 0.0, _CLOSE
+    scale, low, slack, violation = min(_first_guess(request), 0.999 * cap), 0.0, _CLOSE, None
     while True:
         if scale >= cap and low > 0.0:
             return cap
@@ -232,8 +232,10 @@ def _by_violations(request: _Request, cap: float) -> float:
             low, scale = scale, _first_in_reach(request, scale, 2.0 * scale)
             continue
         # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
-        search = glimpse if low == 0.0 and scale > _GLANCE * natural else find_violation
-        violation = search(mechanism.setting, request.epsilon, request.delta)
+        if low == 0.0 and scale > _GLANCE * natural:
+            violation = glimpse(mechanism.setting, request.epsilon, request.delta)
+        else:
+            violation = find_violation(mechanism.setting, request.epsilon, request.delta, violation)
         if violation is not None:
             needed = _pair_scale(request, violation, scale)
             if needed > scale:

@@ -13,7 +13,6 @@ import rangebound as rb
 from rangebound.errors import ClaimFalse
 from rangebound.privacy.worst import (
     Worst,
-    falling_root,
     find_violation,
     loss_is_pinned,
     worst_delta,
@@ -211,12 +210,6 @@ def test_a_symmetric_setting_is_looked_at_once() -> None:
     assert len(mechanism(rb.Laplace(scale=1.0), rb.Interval(0, 11)).setting.sides()) == 2
     assert len(mechanism(rb.Laplace(scale=1.0), rb.Union((0, 2), (5, 10))).setting.sides()) == 2
     assert len(mechanism(rb.Laplace(scale=1.0), rb.Union((0, 2), (8, 10))).setting.sides()) == 1
-
-
-def test_the_root_of_a_falling_function_is_found_from_above_zero() -> None:
-    root = falling_root(lambda x: 2.0 - x**3, 0.0, 5.0)
-    assert root == pytest.approx(2.0 ** (1 / 3), rel=1e-11)
-    assert 2.0 - root**3 >= 0.0
 
 
 def test_worst_epsilon_at_delta_zero_is_the_loss() -> None:

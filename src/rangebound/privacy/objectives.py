@@ -16,6 +16,7 @@ from rangebound.noise.exact import INFINITY
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
 from rangebound.privacy.laplace_pair import top_loss, top_odds, top_renyi, top_stick
 from rangebound.privacy.positions import Line
+from rangebound.privacy.roots import falling_root
 from rangebound.privacy.search import Task, enclose
 
 _GAPS = 64  # that are looked into first
@@ -36,7 +37,7 @@ class _Common:
         self._gaussian = isinstance(noise, Gaussian)
         self._laplace = isinstance(noise, Laplace) and shape.normalised
         self._ends = [] if self._gaussian else _ends(noise, shape)
-        self.smooth, self.attained = self._gaussian, True
+        self.smooth, self.attained, self.peaked = self._gaussian, True, False
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
         ends = [end for end in {*shape.ends, *(x for cell in shape.cells for x in cell)} if math.isfinite(end)]
         self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
@@ -108,6 +109,8 @@ class Delta(_Common):
         super().__init__(noise, shape)
         self.epsilon = ball(epsilon)
         self.attained = not (self._gaussian and len(shape.spans) > 1)
+        self.peaked = self._laplace and len(shape.spans) == 1 and epsilon >= 0.0
+        self._rising = self._gaussian and shape.normalised and len(shape.spans) == 1 and math.isfinite(shape.ends[0])
         self._known: tuple[Ball, Ball] | None = None
 
     def value(self, p: Any, d: Ball) -> Any:
@@ -118,11 +121,13 @@ class Delta(_Common):
         return found
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        """P <= G/Z and Q >= G on the support, so delta is at most the unbounded one plus 1/Z - 1.
+        """Zero where no loss is above epsilon. P <= G/Z and Q >= G on the support: the unbounded one plus 1/Z - 1.
 
         A Gaussian law on an interval gives away no more than the unbounded one, one of bounded log-ratio no more than
         two atoms do; a part of the support with all but a share of the mass adds at most that share on either side.
         """
+        if self._rising and math.isfinite(end) and self.family.loss(ball(end), d) <= self.epsilon:
+            return ball(0.0)
         best = ball(1.0)
         if self._laplace:
             best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
@@ -143,16 +148,18 @@ class Delta(_Common):
                 best = smallest(best, chernoff, (tail / 2).sqrt())
         return best
 
-    def kinks(self, line: Line) -> list[float]:
-        """Also where the loss of the pair passes epsilon: on one side of it delta is zero."""
-        found = super().kinks(line)
-        if isinstance(self.family, Restricted) and self.family.crosses(line.start, line.end, line.d, self.epsilon):
-            low, high = line.start, line.end
-            rising = self.family.loss(ball(low), line.d) < self.epsilon
-            while low < (middle := 0.5 * low + 0.5 * high) < high:
-                below = self.family.loss(ball(middle), line.d) < self.epsilon
-                low, high = (middle, high) if bool(below) == bool(rising) else (low, middle)
-            found += [low, high]
+    def cuts(self, line: Line) -> list[float]:
+        """Also where the loss passes epsilon, and next to it: a ball about what follows must not reach over a kink."""
+        found, (start, end) = super().cuts(line), (line.start, line.end)
+        if not self._rising or math.isinf(start) or math.isinf(end):
+            return found
+
+        def below(at: float) -> float:
+            return float((self.epsilon - self.family.loss(ball(at), line.d)).mid())
+
+        if below(start) > 0.0 > below(end):
+            root = falling_root(below, start, end, absolute=2.0 * math.ulp(max(abs(start), abs(end))))
+            found += [root, root + 2.0**-24 * (end - root)]
         return found
 
     def seeds(self, line: Line) -> list[float]:

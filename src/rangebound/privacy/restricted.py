@@ -67,13 +67,12 @@ class Restricted:
             return below / zp - right.mass(event) * epsilon.exp() / zq if value_of(zq) > 0 else arb.nan()
 
         t = view.threshold(p, d, level)
-        if is_taylor(p) and self._smooth_loss():
-            # The loss is monotone in the position. Where it is below epsilon all over the cell, nothing is given away;
-            # where it is above, the threshold lies inside, and without a clip the series has no kink.
-            low, high = (self.loss(end, d) for end in (p[0].lower(), p[0].upper()))
-            if low <= epsilon and high <= epsilon:
+        if is_taylor(p) and len(self.spans) == 1 and self.spans[0][0] is not None:
+            # The loss rises with the position. Where it is not above epsilon, nothing is given away; where it is from
+            # the left end of the cell on, the threshold lies inside the support, and without a clip there is no kink.
+            if self.loss(p[0].upper(), d) <= epsilon:
                 return {0: _ZERO}
-            if low >= epsilon and high >= epsilon:
+            if self.loss(p[0].lower(), d) >= epsilon:
                 return {0: of([(self.spans[0][0], t)])}
         if is_taylor(p) and len(self.spans) > 1:
             return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: _ZERO}
@@ -128,17 +127,6 @@ class Restricted:
             return d * slope
         zp, zq = left.mass(self.spans), right.mass(self.spans)
         return zq.log() - zp.log() if value_of(zp) > 0 and value_of(zq) > 0 else arb.nan()
-
-    def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
-        """Whether the loss passes epsilon between two positions, where it is monotone."""
-        if math.isinf(start) or math.isinf(end) or not self._smooth_loss():
-            return False
-        low, high = self.loss(ball(start), d), self.loss(ball(end), d)
-        return bool((low < epsilon and high > epsilon) or (low > epsilon and high < epsilon))
-
-    def _smooth_loss(self) -> bool:
-        """Whether the support is an interval with a finite left end."""
-        return len(self.spans) == 1 and self.spans[0][0] is not None
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction: the supremum of log P/Q, at the left end of the support."""

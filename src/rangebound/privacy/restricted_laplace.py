@@ -93,10 +93,6 @@ class RestrictedLaplace(Restricted):
         change = self.change(p, d)
         return ratio + change if value_of(change).is_finite() else change
 
-    def crosses(self, start: float, end: float, d: Ball, epsilon: Ball) -> bool:
-        """Whether the loss passes epsilon between two positions, where it is monotone."""
-        return self.limit is None and super().crosses(start, end, d, epsilon)
-
     def fisher(self, p: Ball) -> Ball:
         """As without a limit where the whole support is within reach; infinite where an edge of the noise shows."""
         if self.limit is None:
@@ -133,7 +129,10 @@ def _earlier(first: Any, second: Any) -> Any:
 def _mass(start: Any, end: Any, width: Ball | None = None) -> Any:
     """The integral of e^{-|s|} from start (None: -inf) to end (None: inf), 0 if they are not in order."""
     if start is not None and end is not None and value_of(end) <= value_of(start):
-        return _ZERO
+        if not value_of(start).is_zero() or not value_of(end).is_zero():
+            return _ZERO
+        # The location is at an end of a span: its series is the one inside the span.
+        return expm1(end) - expm1(start) if is_taylor(start) else expm1(-start) - expm1(-end)
     if start is not None and end is not None and width is None and not value_of(end) >= value_of(start):
         end = largest(start, end)
     if end is not None and value_of(end) <= 0:

@@ -26,6 +26,7 @@ KINKS, SEEDS = 32, 2  # that are looked at before the search, and climbed from o
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
+PEAK = 0.125  # steps: as much to either side of the best place is a cell of its own
 FLOOR = 1e-30  # a supremum that is proved to be below this is as good as zero
 # Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
 # order can see.
@@ -37,6 +38,7 @@ class Objective(Protocol):
 
     smooth: bool  # whether no branch has a kink
     attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong
+    peaked: bool  # whether it is one smooth piece that rises to a single peak and falls from there, by a theorem
 
     def value(self, p: Ball, d: Ball) -> Ball:
         """The number at a position."""
@@ -99,15 +101,22 @@ class Found:
 
 
 class Best:
-    """The largest value seen and where."""
+    """The largest value seen and where, and where the largest of each task is."""
 
     def __init__(self) -> None:
         self.value, self.task, self.position = -math.inf, 0, 0.0
+        self.tops: dict[int, tuple[float, float]] = {}
 
     def see(self, task: int, position: float, value: Ball) -> None:
         low = down(value)
+        if low > self.tops.get(task, (-math.inf, math.nan))[0]:
+            self.tops[task] = low, position
         if low > self.value:
             self.value, self.task, self.position = low, task, position
+
+    def top(self, task: int) -> float:
+        """Where the largest value of a task was seen; nan if none was."""
+        return self.tops.get(task, (-math.inf, math.nan))[1]
 
 
 See = Callable[[float, Ball], None]
@@ -130,6 +139,13 @@ def bound(
 
     if start == end:
         return up(at(start))
+    if objective.peaked:
+        for position, sign in ((end, 1), (start, -1)):
+            if math.isinf(position):
+                continue
+            series = objective.branches(taylor(ball(position), 1), d)[0]
+            if is_taylor(series) and sign * series[1] > 0:  # the peak is on the other side of this end
+                return up(at(position))
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
@@ -210,33 +226,41 @@ def _of_branch(
     return up(value + radius * abs(slope) + radius * radius * bend)
 
 
-def look(tasks: Sequence[Task]) -> Best:
-    """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds."""
+def look(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Best:
+    """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds.
+
+    `near` lists more places to look at, each with the number of its task.
+    """
     best = Best()
     for number, task in enumerate(tasks):
         line = task.line
         inner = [
             x for x in (*task.objective.kinks(line)[:KINKS], *task.objective.seeds(line)) if line.start < x < line.end
         ]
-        if math.isinf(line.start) or math.isinf(line.end):
+        inner += [x for which, x in near if which == number]
+        if task.objective.peaked and math.isfinite(line.start):
+            inner.append(climb(task, line.start))
+        elif math.isinf(line.start) or math.isinf(line.end):
             inner += [climb(task, x) for x in task.objective.seeds(line)[:SEEDS] if line.start < x < line.end]
         elif line.start < line.end:
             inner.append(climb(task, _middle(line.start, line.end)))
         for position in sorted({x for x in (line.start, line.end, *inner) if math.isfinite(x)}):
             best.see(number, position, task.objective.value(ball(position), line.d))
-    if tasks and math.isfinite(best.value):
+    if tasks and math.isfinite(best.value) and not tasks[best.task].objective.peaked:
         better = climb(tasks[best.task], best.position)
         best.see(best.task, better, tasks[best.task].objective.value(ball(better), tasks[best.task].line.d))
     return best
 
 
-def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
+def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """Enclose the supremum over all tasks; with a target, only decide on which side of it the supremum lies.
 
     With a target the search ends when every cell is proved to be at most the target (`upper <= target`), or when a
-    value above it is found (`lower > target`). If it ends with neither, it ran into its limits.
+    value above it is found (`lower > target`). If it ends with neither, it ran into its limits. `near` is for `look`.
     """
-    best = look(tasks)
+    best = look(tasks, near)
+    if best.value == math.inf or (target is not None and best.value > target):
+        return Found(best.value, math.inf, best.task, best.position, ())
     size = max(2, *(task.objective.size() for task in tasks))
     patience = max(2 * PATIENCE // size, 2 * PATIENCE // 10)
     queue: list[tuple[float, int, Cell]] = []
@@ -261,34 +285,42 @@ def enclose(tasks: Sequence[Task], target: float | None = None) -> Found:
     for number, (objective, line) in enumerate(tasks):
         inner = {x for x in objective.cuts(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
-            add(number, start, end)
+            top = best.top(number)
+            width = min(PEAK * objective.step(), 0.5 * (top - start), 0.5 * (end - top))
+            for pair in itertools.pairwise([start, *_around(top, start, end, width), end]):
+                add(number, *pair)
     while True:
         cell = queue[0][2]
-        cut = _cut(cell, tasks[cell.task].objective.step())
+        cuts = _cuts(cell, best.top(cell.task), tasks[cell.task].objective.step())
         refuted = best.value == math.inf or (target is not None and best.value > target)
         limit = CELLS // size if target is None else DECIDING
-        if refuted or cell.upper <= enough() or cut is None or len(queue) >= limit:
+        if refuted or cell.upper <= enough() or not cuts or len(queue) >= limit:
             break
         heapq.heappop(queue)
-        add(cell.task, cell.start, cut)
-        add(cell.task, cut, cell.end)
+        for start, end in itertools.pairwise([cell.start, *cuts, cell.end]):
+            add(cell.task, start, end)
     cells = tuple(sorted(entry[2] for entry in queue))
     return Found(
         best.value, max(cells[0].upper, *(c.upper for c in cells), best.value), best.task, best.position, cells
     )
 
 
-def _cut(cell: Cell, step: float) -> float | None:
-    """Where to split a cell; None where it cannot be split."""
+def _cuts(cell: Cell, top: float, step: float) -> list[float]:
+    """Where to split a cell; empty where it cannot be split."""
     start, end = cell.start, cell.end
     if math.isinf(start) and math.isinf(end):
-        return 0.0
+        return [0.0]
     if math.isinf(end):
-        return start + max(4.0 * step, abs(start))
+        return [start + max(4.0 * step, abs(start))]
     if math.isinf(start):
-        return end - max(4.0 * step, abs(end))
+        return [end - max(4.0 * step, abs(end))]
     middle = _middle(start, end)
-    return middle if start < middle < end else None
+    return _around(top, start, end, 0.125 * (end - start)) or ([middle] if start < middle < end else [])
+
+
+def _around(top: float, start: float, end: float, width: float) -> list[float]:
+    """Cuts that put the best place so far in the middle of a cell: from there its series is as sharp as can be."""
+    return [top - width, top + width] if start < top - width < top < top + width < end else []
 
 
 def _middle(start: float, end: float) -> float:
@@ -315,7 +347,7 @@ def climb(task: Task, position: float) -> float:
         else:
             move *= 0.25
         target = min(max(position + move, line.start), line.end)
-        if abs(target - position) <= 1e-12 * (abs(position) + objective.step()):
+        if abs(target - position) <= 1e-12 * step + 2.0 * math.ulp(position):
             break
         here = target
     return position

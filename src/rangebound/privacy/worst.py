@@ -7,22 +7,25 @@ is evaluated; elsewhere branch and bound over the positions encloses the supremu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from flint import ctx
 
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import unions
-from rangebound.privacy.exact import Mapped, family
+from rangebound.privacy.exact import Mapped, family, stick
 from rangebound.privacy.laplace_pair import top_loss
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line
+from rangebound.privacy.roots import bracket, falling_root
 from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose, look
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.support import Interval, Union
@@ -117,15 +120,15 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
     if delta == 0.0 or pure.upper == 0.0:
         return pure
     lower, pair, slack, least = 0.0, pure.pair, 1e-10, 0.0
+    violation = None
     for _ in range(60):
         tried = max(lower * (1.0 + slack), least)
         if tried >= pure.upper:
             return Worst(lower, pure.upper, pair)
-        violation = find_violation(setting, tried, delta)
+        violation = find_violation(setting, tried, delta, violation)
         if violation is None:
             return Worst(lower, tried, pair)
-        side, line, position, pair = violation
-        needed = pair_epsilon(side, line, position, delta, pure.upper)
+        needed, pair = pair_epsilon(violation, delta, pure.upper, lower), violation.pair
         if not needed > lower:  # this pair does not need more, and yet it was not proved that none does
             slack *= 4.0
             least = max(4.0 * tried, 1e-10 * min(pure.upper, 1.0)) if lower == 0.0 else 0.0
@@ -148,13 +151,21 @@ class Violation(NamedTuple):
     pair: tuple[float, float]
 
 
-def find_violation(setting: Setting, epsilon: float, delta: float) -> Violation | None:
-    """A pair that may give away more than (epsilon, delta); None is a proof that there is none."""
+def find_violation(setting: Setting, epsilon: float, delta: float, last: Violation | None = None) -> Violation | None:
+    """A pair that may give away more than (epsilon, delta); None is a proof that there is none.
+
+    `last` is a pair that did so when less was asked: it is looked at first.
+    """
     if setting.shape.normalised:
         pairs = setting.pairs()
         if not pairs:
             return None
-        found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), target=delta or epsilon)
+        near = [
+            (number, last.position)
+            for number, (side, line) in enumerate(pairs)
+            if last is not None and line == last.line and side.shape == last.side.shape
+        ]
+        found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), delta or epsilon, near)
         if found.upper <= (delta or epsilon):
             return None
         return _violation(setting, pairs[found.task], found.position, epsilon, delta)
@@ -191,43 +202,22 @@ def excess(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | 
     return Delta(noise, shape, epsilon) if delta else Loss(noise, shape)
 
 
-def pair_epsilon(side: Setting, line: Line, position: float, delta: float, limit: float) -> float:
-    """The epsilon that one pair needs at `delta`, to 1e-12 relative, from below."""
+def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0) -> float:
+    """The epsilon that one pair needs at `delta`, to 1e-12 relative, from below; quick where `start` is close below."""
+    side, line, position, _ = pair
+
+    kind = cache(lambda bits: family(side.noise, side.shape))  # at each precision one, which remembers the masses
 
     def above(epsilon: float) -> float:
-        value = refine(lambda: Delta(side.noise, side.shape, epsilon).value(ball(position), line.d))
+        value = refine(lambda: stick(kind(ctx.prec), ball(position), line.d, ball(epsilon)))
         return float(value.mid()) - delta
 
-    low, high = 0.0, min(1.0, limit)
     if isinstance(side.noise, TruncatedLaplacian) and math.isinf(limit):
         # Beyond twice d/b only outcomes that the other law cannot have are left, and no epsilon helps against them.
         limit = 2.0 * up(line.d) / side.noise.scale * (1.0 + 1e-9)
         if above(limit) > 0.0:
             return math.inf
-    while high < limit and above(high) > 0.0:
-        low, high = high, min(2.0 * high, limit)
-    return falling_root(above, low, high)
-
-
-def falling_root(above: Callable[[float], float], low: float, high: float, absolute: float = 0.0) -> float:
-    """The root of a falling function in a bracket: the last point above zero, to 1e-12 relative (or `absolute`)."""
-    f_low, f_high = above(low), above(high)
-    for turn in range(200):
-        width = absolute or 1e-12 * high
-        if high - low <= width or f_low <= 0.0:
-            break
-        middle = 0.5 * (low + high)
-        if turn % 3 and f_low > 0.0 > f_high and math.isfinite(f_low):
-            # A secant step, set off from the root to alternate sides so that both ends of the bracket move.
-            guess = low + (high - low) * f_low / (f_low - f_high)
-            guess += 0.4 * width if turn % 3 == 1 else -0.4 * width
-            middle = guess if low < guess < high else middle
-        value = above(middle)
-        if value > 0.0:
-            low, f_low = middle, value
-        else:
-            high, f_high = middle, value
-    return low
+    return falling_root(above, *bracket(above, limit, start))
 
 
 Make = Callable[[Noise, Shape], Any]
@@ -252,12 +242,12 @@ def _searched(setting: Setting, make: Make) -> Worst:
     return Worst(max(found.lower, 0.0), max(found.upper, 0.0), _pair(side, setting, line, found.position))
 
 
-def _search(setting: Setting, make: Make, target: float | None = None) -> Found:
+def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """Branch and bound at growing precision until it closes or decides."""
     found = None
     for prec in PRECISIONS[:3]:
         with precision(prec):
-            found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target)
+            found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target, near)
         decided = found.closed if target is None else found.upper <= target or found.lower > target
         if decided or math.isinf(found.lower) or len(found.cells) >= DECIDING:
             break  # more bits do not help a search that ran out of cells
@@ -367,7 +357,8 @@ def pair_numbers(setting: Setting, pair: tuple[float, float], epsilon: float, de
         side = Setting(setting.noise, setting.shape.mirrored(), mirrored(setting.answers), setting.sensitivity)
     line = Line(a, a, b, a)
     loss = down(refine(lambda: family(side.noise, side.shape).loss(ball(a), line.d)))
-    needed = loss if delta == 0.0 else pair_epsilon(side, line, a, delta, loss if loss > 0.0 else math.inf)
+    exactly = Violation(side, line, a, pair)
+    needed = loss if delta == 0.0 else pair_epsilon(exactly, delta, loss if loss > 0.0 else math.inf)
     return max(needed, 0.0), down(refine(lambda: Delta(side.noise, side.shape, epsilon).value(ball(a), line.d)))
 
 
