@@ -6,7 +6,7 @@ import enum
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -30,6 +30,19 @@ def shown(value: object) -> str:
     except Exception:  # a value that cannot be shown must not hide the error that it caused
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """A guess at what was meant by a name that is not among those known; nothing if none is like it.
+
+    >>> similar("Wating", ["age", "waiting"])
+    "did you mean 'waiting'?"
+    """
+    import difflib
+
+    known = {each.casefold(): each for each in names}
+    found = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[found[0]]!r}?" if found else ""
 
 
 def real(name: str, value: object, *, why: str = "") -> float:

@@ -105,7 +105,8 @@ def test_plans_are_checked_explained_and_described(folder, capsys):
     bad = folder / "bad.toml"
     bad.write_text((folder / "plan.toml").read_text().replace('column = "wait"', 'column = "weight"'))
     code, _, err = command(capsys, "plan", "check", bad)
-    assert (code, err) == (2, f"error: {bad}:14: query[1].column='weight': the table has no such column\n")
+    column = "query[1].column='weight': the table has no such column"
+    assert (code, err) == (2, f"error: {bad}:14: {column}; did you mean 'wait'?\n")
     for command_ in (["release", bad, "--dry-run"], ["release", bad, "--request", "r1"]):
         assert f"{bad}:14: query[1].column='weight'" in command(capsys, *command_)[2]
     bad.write_text((folder / "plan.toml").read_text() + 'mechanism = "truncate Gaussian"\n')

@@ -70,7 +70,9 @@ def run(arguments: list[str]) -> int:
         return _failed(f"file={error.filename!r}: {error.strerror}" if error.filename else str(error))
     except typer.TyperException as error:
         place = getattr(error, "ctx", None)
-        return _failed(error.format_message() + (f" See {place.command_path} --help." if place else ""))
+        said = error.format_message().rstrip()
+        stop = "" if said.endswith((".", "?", ")")) else "."
+        return _failed(f"{said}{stop}" + (f" See {place.command_path} --help." if place else ""))
     except Exception as error:  # its words may be about the data, so they are not shown
         if sys.flags.dev_mode:
             raise

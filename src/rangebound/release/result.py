@@ -204,7 +204,7 @@ def _optional(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise MissingExtra(f"{package} is not installed; it is needed for this form of the table") from None
+        raise MissingExtra(f"{package}: is not installed; pip install {package}") from None
 
 
 def plan_json(plan: Plan) -> str:

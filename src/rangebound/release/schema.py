@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.condition import Comparison, Condition, kind_of
 from rangebound.release.plan import Plan
@@ -66,7 +67,9 @@ def _families(condition: Condition) -> tuple[Family, ...]:
 def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str) -> None:
     family: Any = schema.get(column)
     if family is None:
-        raise PlanError(f"{field}={column!r}: the table has no such column", field=field)
+        found = arguments.similar(column, schema)
+        hint = f"; {found}" if found else ""
+        raise PlanError(f"{field}={column!r}: the table has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families)
         raise PlanError(
