@@ -30,7 +30,7 @@ def check(plan: File, json: Json = False) -> None:
     with pointing(plan):
         words(found)
         if found.source is not None:
-            with opened(found.source) as engine:
+            with opened(found.source, folder=plan.parent) as engine:
                 check_schema(found, engine.schema())
     show.fact({"ok": True, "queries": len(found.query)}, f"ok: {len(found.query)} queries", as_json=json)
 
