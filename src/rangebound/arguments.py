@@ -32,6 +32,15 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def similar(name: str, names: Iterable[str]) -> str:
     """A guess at what was meant by a name that is not among those known; nothing if none is like it.
 

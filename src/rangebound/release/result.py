@@ -20,6 +20,7 @@ from rangebound.release.answer import Cell
 from rangebound.release.consistency import notes
 from rangebound.release.part import date
 from rangebound.release.plan import Plan
+from rangebound.release.question import UNDATED
 from rangebound.release.reading import make_plan
 
 FORMAT = "rangebound release 1"
@@ -66,7 +67,7 @@ class Release:
         for cell in self.cells:
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
-            dated = getattr(question, "dated", False) and question.kind not in _UNDATED
+            dated = getattr(question, "dated", False) and question.kind not in UNDATED
             found.append(
                 {
                     "query": question.name,
@@ -165,7 +166,6 @@ def writable(path: str | Path) -> Path:
     return file
 
 
-_UNDATED = ("sum", "variance", "standard deviation", "histogram")
 _NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
 _FIRST = ("query", "kind")
 _LAST = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank
@@ -15,9 +17,12 @@ from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
 from rangebound.release.known import Known
 from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.part import date
 from rangebound.release.plan import Plan, check_plan
-from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
+from rangebound.release.question import UNDATED, Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.release.rehearsal import rehearse
+
+_MANY = 4  # spans that a line has room for
 
 
 def explain(plan: Plan) -> str:
@@ -37,7 +42,8 @@ def explain(plan: Plan) -> str:
     change = f"one of {unit.size} is replaced" if unit.replaced else "one comes or goes"
     lines = [f"Protects {who}: {change}."]
     if unit.column:
-        lines.append(f"Of each, {unit.groups} groups count at most, and {unit.rows} rows in each.")
+        groups, rows = arguments.counted(unit.groups, "group"), arguments.counted(unit.rows, "row")
+        lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
     delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else ""
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
     lines.append(f"Spends epsilon {plan.budget.epsilon:g}{delta} in all{account}.")
@@ -68,7 +74,8 @@ def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None
         what += f", by {', '.join(question.by)}"
     counted = noise is not None and isinstance(question, Count | CountUnits) and not isinstance(noise.mechanism, Known)
     support = noise.mechanism.support if noise is not None and counted else None  # it ends at a public size
-    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in (support or question.allowed).spans)
+    dated = getattr(question, "dated", False) and question.kind not in UNDATED
+    spans = _spans((support or question.allowed).spans, dated=dated)
     return [
         what + ".",
         f"  published in {spans}, epsilon {share.epsilon:.4g}{f', delta {share.delta:.3g}' if share.delta else ''}"
@@ -132,6 +139,14 @@ def _somewhere(mechanism: Mechanism) -> float:
     if math.isinf(hull.upper):
         return 0.0 if math.isinf(hull.lower) else hull.lower + far
     return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
+
+
+def _spans(spans: Sequence[tuple[float, float]], *, dated: bool) -> str:
+    """Where a number may lie, in words; many spans by their ends alone."""
+    shown = [tuple(date(each).isoformat() if dated else f"{each:g}" for each in span) for span in spans]
+    if len(shown) > _MANY:
+        return f"{len(shown)} spans from {shown[0][0]} to {shown[-1][1]}"
+    return " or ".join(f"[{lower}, {upper}]" for lower, upper in shown)
 
 
 def _span(pair: tuple[Any, Any]) -> str:
