@@ -123,6 +123,18 @@ def test_plans_are_checked_explained_and_described(folder, capsys):
     assert f"{bad}:2: budget.epsilon=-1" in err
 
 
+def test_a_first_plan_is_written_for_a_table_and_runs_as_it_is(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / "plans").mkdir()
+    code, out, _ = command(capsys, "plan", "new", "visits.csv", "--unit", "who", "-o", "plans/first.toml")
+    assert (code, out) == (0, "plans/first.toml: fill it in, then rangebound plan check plans/first.toml\n")
+    assert command(capsys, "plan", "check", "plans/first.toml")[:2] == (0, "ok: 1 query\n")
+    assert command(capsys, "ledger", "open", "plans/visits.ledger", "visits", "--epsilon", "4")[0] == 0
+    assert command(capsys, "release", "plans/first.toml", "--request", "r1")[0] == 0
+    shown = command(capsys, "plan", "new", "visits.csv", "--unit", "who")[1]
+    assert shown == (folder / "plans" / "first.toml").read_text().replace("../visits.csv", "visits.csv")
+
+
 @pytest.mark.parametrize(
     "arguments", [["release", "PLAN"], ["release", "/nowhere"], ["verify", "/nowhere", "/nowhere"], ["plan"]]
 )

@@ -45,7 +45,7 @@ def check_schema(plan: Plan, schema: Schema) -> None:
     Guarantee: looks at names and types only; a plan that passes runs without an error whatever the data are.
     """
     if plan.unit.column is not None:
-        _need(schema, plan.unit.column, _UNITS, "unit.column", "a privacy unit")
+        check_unit_column(schema, plan.unit.column, "unit.column")
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         for column in question.by:
@@ -56,6 +56,11 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         if isinstance(question, ColumnQuestion):
             families = _DATES if question.dated else _NUMBERS
             _need(schema, question.column, families, f"{place}.column", "dates" if question.dated else "numbers")
+
+
+def check_unit_column(schema: Schema, column: str, field: str) -> None:
+    """Refuse a column that is not in the table or cannot name the owners of rows."""
+    _need(schema, column, _UNITS, field, "a privacy unit")
 
 
 def _families(condition: Condition) -> tuple[Family, ...]:
