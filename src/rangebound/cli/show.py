@@ -87,19 +87,16 @@ class Charge:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.result import readable
+    from rangebound.release.report import brief, shown
 
     rows = release.rows()
     if as_json:
         notes = {"notes": list(release.notes)} if release.notes else {}
         certificate = json.loads(release.certificate)
         return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), "certificate": certificate})
-    texts = [readable(row) for row in rows]
-    shown = [name for name in (texts[0] if texts else ()) if name not in ("mechanism", "delta", "rank_error")]
-    found = _table(*shown)
-    for row in texts:
-        cells = (row[name] for name in shown)
-        _add(found, *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells))
+    found = _table(*(brief(rows[0]) if rows else ()))
+    for row in rows:
+        _add(found, *map(shown, brief(row).values()))
     budget = release.plan.budget
     cost = f"epsilon {budget.epsilon:g}" + (f", delta {budget.delta:g}" if budget.delta else "")
     _print(found, *(f"note: {plain(each)}" for each in release.notes), plain(charge.words(cost)))
