@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
 import functools
 import inspect
@@ -30,6 +31,16 @@ def shown(value: object) -> str:
     except Exception:  # a value that cannot be shown must not hide the error that it caused
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def upwards(value: float, digits: int = 6) -> str:
+    """A privacy number in a few digits: never one below the decimal that the double prints as.
+
+    >>> upwards(0.1), upwards(1 / 3), upwards(1.0000004)
+    ('0.1', '0.333334', '1.00001')
+    """
+    up = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING).create_decimal(repr(float(value)))
+    return f"{float(up):.{digits}g}"
 
 
 def counted(number: int, what: str) -> str:

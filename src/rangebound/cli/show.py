@@ -96,10 +96,8 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
         return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), "certificate": certificate})
     found = _table(*(brief(rows[0]) if rows else ()))
     for row in rows:
-        _add(found, *map(shown, brief(row).values()))
-    budget = release.plan.budget
-    cost = f"epsilon {budget.epsilon:g}" + (f", delta {budget.delta:g}" if budget.delta else "")
-    _print(found, *(f"note: {plain(each)}" for each in release.notes), plain(charge.words(cost)))
+        _add(found, *(shown(name, value) for name, value in brief(row).items()))
+    _print(found, *(f"note: {plain(each)}" for each in release.notes), plain(charge.words(str(release.plan.budget))))
 
 
 def findings(found: tuple[str, ...]) -> None:

@@ -31,12 +31,11 @@ def report(release: Release) -> str:
     """
     plan, rows = release.plan, release.rows()
     title = html.escape(plan.title or "Private release")
-    spent = f"epsilon {plan.budget.epsilon:g}" + (f", delta {plan.budget.delta:g}" if plan.budget.delta else "")
     pictures = "".join(_picture(question.name, rows) for question in plan.query)
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1><p>Spent: {spent}. Error bars are {plan.level:.0%} confidence intervals for the noise; "
+        f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars are {plan.level:.0%} confidence intervals for the noise; "
         f"they say nothing about how the data were gathered.</p><h2>Numbers</h2>{pictures}"
         f"<h2>Table</h2>{table(release)}{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
@@ -44,16 +43,18 @@ def report(release: Release) -> str:
     )
 
 
-def shown(value: Any) -> str:
-    """A value of the table as people read it: six digits, and all those before the point.
+def shown(name: str, value: Any) -> str:
+    """A value of a column as people read it: six digits, and all those before the point; a cost is rounded up.
 
-    >>> shown(0.1234567), shown(12345678.0), shown(None)
-    ('0.123457', '12345678', '')
+    >>> shown("value", 1 / 3), shown("value", 12345678.0), shown("epsilon", 1 / 3)
+    ('0.333333', '12345678', '0.333334')
     """
     if value is None:
         return ""
     if not isinstance(value, float):
         return str(value)
+    if name in ("epsilon", "delta"):
+        return arguments.upwards(value)
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
@@ -65,7 +66,9 @@ def table(release: Release) -> str:
     place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
     head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
     body = "".join(
-        "<tr>" + "".join(f"<td{place[name]}>{html.escape(shown(value))}</td>" for name, value in row.items()) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{place[name]}>{html.escape(shown(name, value))}</td>" for name, value in row.items())
+        + "</tr>"
         for row in rows
     )
     return f"<table><tr>{head}</tr>{body}</table>"
@@ -76,7 +79,7 @@ def text(release: Release) -> str:
     rows = [brief(row) for row in release.rows()]
     if not rows:
         return "No group was selected."
-    cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
+    cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(arguments.plain(line.rstrip()) for line in lines)
@@ -103,7 +106,7 @@ def _picture(name: str, rows: Sequence[dict[str, Any]]) -> str:
     marks = [
         f'<line x1="{at(x)}" x2="{at(x)}" y1="0" y2="{bottom}" stroke="#ddd"/>'
         f'<text x="{at(x)}" y="{bottom + 14}" text-anchor="middle" font-size="11">'
-        f"{date(x).isoformat() if dated else shown(x)}</text>"
+        f"{date(x).isoformat() if dated else shown('value', x)}</text>"
         for x in _ticks(left, right, least=1.0 if dated else 0.0)
     ]
     for place, row in enumerate(own):

@@ -39,8 +39,7 @@ class Release:
     certificate: str = ""
 
     def __repr__(self) -> str:
-        count, budget = arguments.counted(len(self.cells), "number"), self.plan.budget
-        return f"<Release: {count}, epsilon {budget.epsilon:g}, delta {budget.delta:g}>"
+        return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
 
     def __str__(self) -> str:
         from rangebound.release.report import text

@@ -44,13 +44,12 @@ def explain(plan: Plan) -> str:
     if unit.column:
         groups, rows = arguments.counted(unit.groups, "group"), arguments.counted(unit.rows, "row")
         lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
-    delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else ""
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
-    lines.append(f"Spends epsilon {plan.budget.epsilon:g}{delta} in all{account}.")
+    lines.append(f"Spends {plan.budget} in all{account}.")
     for by, share in allocation.selections.items():
         lines.append(
-            f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {share.epsilon:.4g}, "
-            f"delta {share.delta:.3g} for each."
+            f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {_up(share.epsilon)}, "
+            f"delta {_up(share.delta)} for each."
         )
     for index, noise in noises.items():
         lines += ["", *describe(plan, index, allocation, noise)]
@@ -78,7 +77,7 @@ def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None
     spans = _spans((support or question.allowed).spans, dated=dated)
     return [
         what + ".",
-        f"  published in {spans}, epsilon {share.epsilon:.4g}{f', delta {share.delta:.3g}' if share.delta else ''}"
+        f"  published in {spans}, epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''}"
         f" for each number, by {mechanism_name(noise)}",
         f"  expected error: {expected_error(plan, index, allocation, noise)}",
     ]
@@ -128,7 +127,7 @@ def _expected_interval(plan: Plan, index: int, allocation: Allocation) -> str:
     places = len(rank.candidates(question))
     aims = [margin(places, rank.rate(level, cell, share.end), plan.level) for level in question.asked]
     return (
-        f"its interval, for epsilon {share.end:.4g} an end, aims at {float(max(aims)):.4g} rows to either side "
+        f"its interval, for epsilon {_up(share.end)} an end, aims at {float(max(aims)):.4g} rows to either side "
         "and ends where the support does if there are fewer"
     )
 
@@ -147,6 +146,10 @@ def _spans(spans: Sequence[tuple[float, float]], *, dated: bool) -> str:
     if len(shown) > _MANY:
         return f"{len(shown)} spans from {shown[0][0]} to {shown[-1][1]}"
     return " or ".join(f"[{lower}, {upper}]" for lower, upper in shown)
+
+
+def _up(value: float) -> str:
+    return arguments.upwards(value, 4)
 
 
 def _span(pair: tuple[Any, Any]) -> str:
