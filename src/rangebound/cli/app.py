@@ -17,6 +17,7 @@ from rangebound.errors import RangeboundError, plain
 app = typer.Typer(
     name="rangebound",
     help="Differential privacy whose answers stay in range.",
+    epilog="Exit codes: 0 all is well, 1 an audit refuted a claim, 2 an error, said in one line, 130 interrupted.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
