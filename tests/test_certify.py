@@ -481,3 +481,11 @@ def test_reading_is_not_proving():
 
 def test_the_errors_of_certificates_are_ours():
     assert all(issubclass(kind, RangeboundError) for kind in (CertificateInvalid, ClaimFalse, Undecided))
+
+
+def test_a_certificate_says_no_less_than_it_proves():
+    query = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+    m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query)
+    certificate = rb.certify(m, epsilon=1.0000004)
+    assert "Certificate of (1.00001, 0)-differential" in str(certificate)
+    assert certificate._repr_html_().startswith("<pre>Certificate of (1.00001, 0)-")

@@ -16,6 +16,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)``` *$", re.DOTALL | re.MULTILINE
 )
 TARGET = re.compile(r"^([A-Za-z][\w-]*)\s*:(?!=)", re.MULTILINE)
+SHOWN = re.compile(r"(?P<code>[a-z][^=#]*?) +# (?P<digits>\d+\.\d+)\.\.\..*")  # a value, and its first digits
 SHELLS = {"sh", "bash", "shell"}
 
 
@@ -40,6 +41,10 @@ def run(page: str, name: str) -> None:
         if block.language == "python":
             # Empty lines in front make a traceback show the line of the page.
             exec(compile("\n" * (block.line - 1) + block.body, name, "exec"), namespace)
+            for line in block.body.splitlines():
+                shown = SHOWN.fullmatch(line)
+                if shown:
+                    assert str(eval(shown["code"], namespace)).startswith(shown["digits"]), line
 
 
 def commands(page: str) -> Iterator[str]:
@@ -119,6 +124,13 @@ def test_control_a_broken_block_fails() -> None:
     with pytest.raises(AssertionError) as caught:
         run(PAGE.format(answer=3), "page")
     assert caught.traceback[-1].lineno + 1 == 12
+
+
+def test_control_a_number_that_is_not_the_value_fails() -> None:
+    page = "```python\nx = 1 / 3\nx    # {digits}...: a third\n```"
+    run(page.format(digits="0.333"), "page")
+    with pytest.raises(AssertionError):
+        run(page.format(digits="0.334"), "page")
 
 
 def test_control_a_missing_target_is_found() -> None:

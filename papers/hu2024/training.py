@@ -1,6 +1,6 @@
 """Training in kind: accuracy against per-instance epsilon and Fisher loss, on two real sets that scikit-learn carries.
 
-The pictures of the paper cannot be fetched here, so the linear probe runs on 1,797 scans of digits (64 numbers each)
+The pictures of the paper are not included, so the linear probe runs on 1,797 scans of digits (64 numbers each)
 and on 569 biopsies (30 numbers each), four fifths of them for training. Full-batch gradient descent of 10 steps, over a
 grid of noise, support and learning rate, 6 runs of each: three choose the settings of a front, the other three say how
 good these are, so that being the best of many by chance does not count. Epsilon is the corrected per-instance one at

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -30,6 +31,38 @@ def shown(value: object) -> str:
     except Exception:  # a value that cannot be shown must not hide the error that it caused
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def upwards(value: float, digits: int = 6) -> str:
+    """A privacy number in a few digits: never one below the decimal that the double prints as.
+
+    >>> upwards(0.1), upwards(1 / 3), upwards(1.0000004)
+    ('0.1', '0.333334', '1.00001')
+    """
+    up = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING).create_decimal(repr(float(value)))
+    return f"{float(up):.{digits}g}"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """A guess at what was meant by a name that is not among those known; nothing if none is like it.
+
+    >>> similar("Wating", ["age", "waiting"])
+    "did you mean 'waiting'?"
+    """
+    import difflib
+
+    known = {each.casefold(): each for each in names}
+    found = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[found[0]]!r}?" if found else ""
 
 
 def real(name: str, value: object, *, why: str = "") -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from dataclasses import dataclass
@@ -48,12 +49,16 @@ class Certificate:
         object.__setattr__(self, "delta", arguments.probability("delta", self.delta))
 
     def __str__(self) -> str:
+        claim = f"({arguments.upwards(self.epsilon)}, {arguments.upwards(self.delta)})"
         cells = f", on {len(self.proof.cells)} cells" if self.proof.cells else ""
         return (
-            f"Certificate of ({self.epsilon:g}, {self.delta:g})-differential privacy of\n  {self.mechanism}\n"
+            f"Certificate of {claim}-differential privacy of\n  {self.mechanism}\n"
             f"for every pair of true answers at most {self.mechanism.query.sensitivity:g} apart, in both directions.\n"
             f"It holds because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."
         )
+
+    def _repr_html_(self) -> str:  # a notebook would show the whole proof
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_json(self) -> str:
         """The certificate as JSON; doubles are written so that they come back exactly."""

@@ -197,3 +197,12 @@ def test_progress_is_told():
         lambda answer, count: np.zeros(count), pair=(0.0, 1.0), draws=120_000, progress=lambda *now: told.append(now)
     )
     assert told == [(50_000, 120_000), (100_000, 120_000), (120_000, 120_000)]
+
+
+def test_what_is_no_classifier_is_refused_before_anything_is_drawn():
+    def never(answer, count):
+        raise AssertionError("drawn")
+
+    for each in ("forest", 3, object()):
+        with pytest.raises(rb.errors.ArgumentTypeError, match="must have fit and predict_proba"):
+            attack(never, pair=(0.0, 1.0), draws=1000, classifier=each)

@@ -105,7 +105,8 @@ def test_plans_are_checked_explained_and_described(folder, capsys):
     bad = folder / "bad.toml"
     bad.write_text((folder / "plan.toml").read_text().replace('column = "wait"', 'column = "weight"'))
     code, _, err = command(capsys, "plan", "check", bad)
-    assert (code, err) == (2, f"error: {bad}:14: query[1].column='weight': the table has no such column\n")
+    column = "query[1].column='weight': the table has no such column"
+    assert (code, err) == (2, f"error: {bad}:14: {column}; did you mean 'wait'?\n")
     for command_ in (["release", bad, "--dry-run"], ["release", bad, "--request", "r1"]):
         assert f"{bad}:14: query[1].column='weight'" in command(capsys, *command_)[2]
     bad.write_text((folder / "plan.toml").read_text() + 'mechanism = "truncate Gaussian"\n')
@@ -120,6 +121,18 @@ def test_plans_are_checked_explained_and_described(folder, capsys):
     code, _, err = command(capsys, "plan", "check", bad)
     assert code == 2
     assert f"{bad}:2: budget.epsilon=-1" in err
+
+
+def test_a_first_plan_is_written_for_a_table_and_runs_as_it_is(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / "plans").mkdir()
+    code, out, _ = command(capsys, "plan", "new", "visits.csv", "--unit", "who", "-o", "plans/first.toml")
+    assert (code, out) == (0, "plans/first.toml: fill it in, then rangebound plan check plans/first.toml\n")
+    assert command(capsys, "plan", "check", "plans/first.toml")[:2] == (0, "ok: 1 query\n")
+    assert command(capsys, "ledger", "open", "plans/visits.ledger", "visits", "--epsilon", "4")[0] == 0
+    assert command(capsys, "release", "plans/first.toml", "--request", "r1")[0] == 0
+    shown = command(capsys, "plan", "new", "visits.csv", "--unit", "who")[1]
+    assert shown == (folder / "plans" / "first.toml").read_text().replace("../visits.csv", "visits.csv")
 
 
 @pytest.mark.parametrize(
@@ -178,11 +191,39 @@ def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, capsys):
     code, out, _ = command(capsys, "demo", "--folder", tmp_path)
     assert code == 0
     (report,) = tmp_path.rglob("report.html")
-    assert str(report) in out
+    assert f"spent epsilon 4; account 'clinics' has epsilon 4 left\nreport in {report}, " in out
     (certificate,) = tmp_path.rglob("certificate.json")
     plan = certificate.parent / "plan.toml"
     assert command(capsys, "plan", "check", plan)[:2] == (0, "ok: 9 queries\n")
-    assert command(capsys, "release", plan, "--request", "demo")[0] == 0  # the same table, at no cost
+    code, again, _ = command(capsys, "release", plan, "--request", "demo")
+    assert code == 0
+    assert again.endswith("'demo' was published before and costs nothing more; account 'clinics' has epsilon 4 left\n")
+    for line in out.splitlines()[-2:]:  # what the demo says to try next
+        code, next_, _ = command(capsys, *line.split()[1:])
+        assert (code, next_.splitlines()[-1].rpartition(" 27 numbers, ")[2]) in (
+            (0, "epsilon 4, delta 0, charged in the ledger"),
+            (0, "spent epsilon 4; account 'clinics' has epsilon 0 left"),
+        )
     code, _, err = command(capsys, "release", plan, "--request", "another")
     assert (code, "has less left (epsilon 0)" in err) == (2, True)
-    assert command(capsys, "verify", certificate, certificate.parent / "table.json")[0] == 0
+
+
+def test_paths_in_a_plan_count_from_its_folder_and_the_charge_is_said(folder, tmp_path_factory, monkeypatch, capsys):
+    (folder / "plan.toml").write_text(PLAN.replace("{folder}/", ""))
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "-o", "t.csv")
+    assert code == 0
+    assert out.endswith("spent epsilon 0.5; account 'people' has epsilon 0.5 left\n")
+    assert not (folder / "t.csv").exists()
+    code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
+    charge = {"account": "people", "request": "r1", "before": True, "remaining": {"epsilon": "0.5", "delta": "0"}}
+    assert json.loads(out)["charge"] == charge
+    assert (
+        "must be a file of its own"
+        in command(capsys, "release", folder / "plan.toml", "--request", "r2", "-o", folder / "visits.csv")[2]
+    )
+    (folder / "visits.csv").unlink()
+    assert (
+        f"plan.toml:3: source.path={str(folder / 'visits.csv')!r}: there is no such file"
+        in command(capsys, "plan", "check", folder / "plan.toml")[2]
+    )

@@ -59,8 +59,8 @@ def complaints(page: str, modules: dict[str, str]) -> list[str]:
         if named != expected:
             result.append(f"{name} names {sorted(named)}, its tests are {sorted(expected)}")
         result += [f"{name} lacks {part}" for part in ("**Printed.**", "**True.**", "**Seen.**") if part not in text]
-        if f"(../tests/errata/test_{key}.py)" not in text:
-            result.append(f"{name} does not link to its test module")
+        if f"`tests/errata/test_{key}.py`" not in text:
+            result.append(f"{name} does not name its test module")
     return result
 
 

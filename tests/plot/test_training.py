@@ -78,3 +78,12 @@ def test_the_histogram_counts_every_example(trained):
 def test_without_steps_the_plan_must_be_said():
     with pytest.raises(rb.ArgumentError, match="no step was taken yet"):
         plot.steps(PrivacyEngine(), delta=DELTA)
+
+
+def test_what_has_no_account_is_refused():
+    for each in (None, 3, RenyiWatcher()):
+        with pytest.raises(rb.ArgumentTypeError, match="must be a PrivacyEngine"):
+            plot.steps(each, delta=1e-5, until=3)
+    for each in (None, 3, RenyiWatcher()):
+        with pytest.raises(rb.ArgumentTypeError, match="must be a FisherWatcher"):
+            plot.fisher_losses(each)

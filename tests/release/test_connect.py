@@ -100,9 +100,15 @@ def test_an_address_that_is_none_is_refused(address):
 def test_a_missing_extra_is_named(fake, monkeypatch, missing):
     plain = module.importlib.util.find_spec
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None if name == missing else plain(name))
-    with pytest.raises(MissingExtra, match=rf"{missing} is not installed: pip install 'rangebound\[spark\]'"):
+    with pytest.raises(MissingExtra, match=rf"{missing}: is not installed; pip install 'rangebound\[spark\]'"):
         Spark.connect("sc://host", "visits")
     assert fake.asked == []
+
+
+def test_a_missing_extra_is_named_before_a_server_is_looked_for(monkeypatch):
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match="pyspark"):
+        Spark.connect("sc://127.0.0.1:1", "visits")
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ FAULTS = [
     ("value=18", "value=[18]", 19, "query[0].where[0]", "list"),
     (", value=18", "", 19, "query[0].where[0]", "needs a value"),
     ("rows = 3", "rows = 0", 5, "unit.rows", "greater"),
-    ("rows = 3", "rows = 3.5", 5, "unit.rows", "integer"),
+    ("rows = 3", "rows = 3.5", 5, "unit.rows", "whole number"),
     ('"south"', '"north"', 11, "keys.clinic", "twice"),
     ('"south",', '"south", 1.5', 11, "keys.clinic[2]", "valid"),
     ("by = [", "buy = [", 18, "query[0].buy", "not known"),

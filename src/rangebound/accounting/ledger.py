@@ -183,8 +183,8 @@ class Ledger:
                     )
                 if (spend.account, (spend.first, spend.second), spend.what) != (account, units, words["what"]):
                     raise RequestConflict(
-                        f"request={arguments.shown(request)}: was used before for another account, cost or `what`; "
-                        "a new release needs a new id"
+                        f"request={arguments.shown(request)}: was used before for another account, cost or `what` "
+                        "(of a table: its plan); a new release needs a new id"
                     )
                 published = None if spend.seq in state.pending else self._stored(transaction, spend)
             return Reservation(seq=spend.seq, account=account, request=request, cost=cost, published=published)

@@ -12,7 +12,7 @@ from rangebound import arguments
 from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.events import best
 from rangebound.audit.features import FEATURES, Classifier, Histogram, classified, seen_only
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.privacy import worst_delta, worst_loss
 from rangebound.privacy.worst import finite_pair
@@ -58,6 +58,10 @@ def attack(
     """
     level, share = arguments.probability("confidence", confidence), arguments.probability("delta", delta)
     count = check_draws(draws)
+    if classifier is not None and not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
+        raise ArgumentTypeError(
+            f"classifier={arguments.shown(classifier)}: must have fit and predict_proba, as scikit-learn's do"
+        )
     claimed = None if epsilon is None else arguments.nonnegative("epsilon", epsilon)
     if isinstance(mechanism, Mechanism):
         claimed = mechanism.epsilon(share) if claimed is None else claimed

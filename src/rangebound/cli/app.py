@@ -17,6 +17,7 @@ from rangebound.errors import RangeboundError, plain
 app = typer.Typer(
     name="rangebound",
     help="Differential privacy whose answers stay in range.",
+    epilog="Exit codes: 0 all is well, 1 an audit refuted a claim, 2 an error, said in one line, 130 interrupted.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -70,7 +71,9 @@ def run(arguments: list[str]) -> int:
         return _failed(f"file={error.filename!r}: {error.strerror}" if error.filename else str(error))
     except typer.TyperException as error:
         place = getattr(error, "ctx", None)
-        return _failed(error.format_message() + (f" See {place.command_path} --help." if place else ""))
+        said = error.format_message().rstrip()
+        stop = "" if said.endswith((".", "?", ")")) else "."
+        return _failed(f"{said}{stop}" + (f" See {place.command_path} --help." if place else ""))
     except Exception as error:  # its words may be about the data, so they are not shown
         if sys.flags.dev_mode:
             raise

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import Json, group
-from rangebound.errors import ArgumentError
+from rangebound.cli.options import Json, group, write_new
 
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
@@ -118,11 +117,7 @@ def export(
     if output is None:
         sys.stdout.write(text)  # as it is: typer.echo would drop what looks like a colour
         return
-    try:
-        with output.open("x", encoding="utf-8", newline="") as file:  # a mistyped name must not replace the ledger
-            file.write(text)
-    except FileExistsError:
-        raise ArgumentError(f"output={str(output)!r}: exists already; name a new file") from None
+    write_new(output, text)
 
 
 def _opened(path: Path, key: Path | None) -> Ledger:

@@ -1,19 +1,58 @@
-"""`rangebound plan`: check a plan, say it in words, export its schema."""
+"""`rangebound plan`: begin a plan, check it, say it in words, export its schema."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rangebound.cli.options import Json, group
+from rangebound.cli.options import Json, group, write_new
 
 # The rooms below are loaded by the commands that need them, so that help comes at once.
 app = group("Plans of releases.")
 
 File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
+
+
+@app.command()
+def new(
+    table: Annotated[
+        str,
+        typer.Argument(metavar="TABLE", help="A .csv, .tsv, .parquet or DuckDB file, or a Spark server: sc://host."),
+    ],
+    unit: Annotated[
+        str | None, typer.Option(help="The column that names the owner of a row.", show_default=False)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--table", help="The table of a DuckDB file or server.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; else the screen.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a first plan for a table, from its columns; read no data."""
+    from rangebound.release import draft, make_plan
+    from rangebound.release.engine.opened import opened
+
+    place = {"spark": table} if table.startswith("sc://") else {"path": table}
+    query = [{"name": "rows", "kind": "count"}]
+    source = make_plan(
+        {"source": place | ({"table": name} if name else {}), "budget": {"epsilon": 1.0}, "query": query}
+    ).source
+    assert source is not None
+    with opened(source) as engine:
+        schema = engine.schema()
+    if output is not None and source.path is not None:  # a plan's paths count from its own folder
+        source = source.model_copy(update={"path": Path(os.path.relpath(table, output.parent)).as_posix()})
+    text = draft(schema, source, unit=unit)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    write_new(output, text)
+    sys.stdout.write(f"{output}: fill it in, then rangebound plan check {output}\n")
 
 
 @app.command()
@@ -30,9 +69,11 @@ def check(plan: File, json: Json = False) -> None:
     with pointing(plan):
         words(found)
         if found.source is not None:
-            with opened(found.source) as engine:
+            with opened(found.source, folder=plan.parent) as engine:
                 check_schema(found, engine.schema())
-    show.fact({"ok": True, "queries": len(found.query)}, f"ok: {len(found.query)} queries", as_json=json)
+    count = len(found.query)
+    said = f"ok: {count} {'query' if count == 1 else 'queries'}"
+    show.fact({"ok": True, "queries": count}, said, as_json=json)
 
 
 @app.command()

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,12 +74,14 @@ def release(
     found = read_plan(plan)
     if found.source is None:
         raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
-    with pointing(plan), open_source(found.source, spark=spark, threads=threads, memory=memory) as engine:
+    folder = plan.parent  # paths in a plan count from its own folder, those on the command line from the present one
+    settings: dict[str, Any] = {"spark": spark, "threads": threads, "memory": memory}
+    with pointing(plan), open_source(found.source, folder=folder, **settings) as engine:
         if dry_run:
             check_schema(found, engine.schema())
             text = explain(found)
             return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
-        book = ledger or (Path(found.budget.ledger) if found.budget.ledger else None)
+        book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
         if book is None:
             raise ArgumentError(
                 "ledger: is missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)"
@@ -87,12 +90,14 @@ def release(
             raise ArgumentError(
                 "request: is missing; --request gives the release an id, charged once (--dry-run needs none)"
             )
-        kept = [plan, book, key_path(book, key)[0], *([Path(found.source.path)] if found.source.path else [])]
+        kept = [plan, book, key_path(book, key)[0], *([folder / found.source.path] if found.source.path else [])]
         _spare(kept, output or [], certificate)
         with _opened(book, key) as opened:
+            before = opened.published(request) is not None
             made = _made(found, engine, opened, request, quiet=json)
+            charge = show.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
     _write(made, output or [], certificate)
-    return show.table(made, as_json=json)
+    return show.table(made, charge, as_json=json)
 
 
 def verify(
@@ -105,6 +110,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check a certificate against the published table."""
+    from rangebound.arguments import upwards
     from rangebound.cli import show
     from rangebound.release import check_certificate, check_entry
 
@@ -115,7 +121,7 @@ def verify(
             check_entry(found, data, opened)
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": ledger is not None}
-    words = f"ok: {found.numbers} numbers, epsilon {found.epsilon:g}, delta {found.delta:g}"
+    words = f"ok: {found.numbers} numbers, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which takes --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if ledger is not None else unchecked}"
     show.fact(facts, words, as_json=json)
@@ -130,22 +136,28 @@ def demo(
     """Publish a made-up table of clinic visits, with a report."""
     from rangebound.accounting.ledger import Ledger
     from rangebound.cli import show
+    from rangebound.release import Source, read_plan
     from rangebound.release import demo as clinic
-    from rangebound.release import read_plan
     from rangebound.release.engine.duckdb import DuckDB
 
     place = folder / os.urandom(4).hex()
     place.mkdir(parents=True)
     (place / clinic.TABLE).write_text(clinic.table(), encoding="utf-8")
-    (place / "plan.toml").write_text(clinic.plan(place), encoding="utf-8")
+    (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
     plan = read_plan(place / "plan.toml")
-    with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(plan.source) as engine:
-        ledger.open_account("clinics", epsilon=repr(plan.budget.epsilon))
+    with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(Source(path=str(place / clinic.TABLE))) as engine:
+        ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # so that a second can be tried
         made = _made(plan, engine, ledger, "demo", quiet=json)
+        charge = show.Charge(request="demo", before=False, account=ledger.account("clinics"))
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
-    show.table(made, as_json=json)
+    show.table(made, charge, as_json=json)
     if not json:
-        sys.stdout.write(f"report in {place / 'report.html'}, made by plan.toml beside it\n")
+        files = f"{place / 'certificate.json'} {place / 'table.json'} --ledger {place / clinic.LEDGER}"
+        sys.stdout.write(
+            f"report in {place / 'report.html'}, made by plan.toml beside it; to try next:\n"
+            f"  rangebound verify {files}\n"
+            f"  rangebound release {place / 'plan.toml'} --request second\n"
+        )
 
 
 def _opened(path: Path, key: Path | None) -> Ledger:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -64,21 +64,40 @@ def fact(data: dict[str, Any], words: str, *, as_json: bool) -> None:
     sys.stdout.write(words + "\n")
 
 
-def table(release: Release, *, as_json: bool) -> None:
-    """A published table."""
-    from rangebound.release.result import readable
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What a release has cost: nothing more if its request was published before."""
+
+    request: str
+    before: bool
+    account: Account
+
+    def to_dict(self) -> dict[str, Any]:
+        """The charge as plain data."""
+        left = self.account.remaining.to_dict()
+        return {"account": self.account.name, "request": self.request, "before": self.before, "remaining": left}
+
+    def words(self, cost: str) -> str:
+        """The charge in a line."""
+        paid = (
+            f"request {self.request!r} was published before and costs nothing more" if self.before else f"spent {cost}"
+        )
+        return f"{paid}; account {self.account.name!r} has {self.account.remaining} left"
+
+
+def table(release: Release, charge: Charge, *, as_json: bool) -> None:
+    """A published table, and what it has cost."""
+    from rangebound.release.report import brief, shown
 
     rows = release.rows()
     if as_json:
         notes = {"notes": list(release.notes)} if release.notes else {}
-        return _print_json({"rows": rows, **notes, "certificate": json.loads(release.certificate)})
-    texts = [readable(row) for row in rows]
-    shown = [name for name in (texts[0] if texts else ()) if name not in ("mechanism", "delta", "rank_error")]
-    found = _table(*shown)
-    for row in texts:
-        cells = (row[name] for name in shown)
-        _add(found, *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells))
-    _print(found, *(f"note: {plain(each)}" for each in release.notes))
+        certificate = json.loads(release.certificate)
+        return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), "certificate": certificate})
+    found = _table(*(brief(rows[0]) if rows else ()))
+    for row in rows:
+        _add(found, *(shown(name, value) for name, value in brief(row).items()))
+    _print(found, *(f"note: {plain(each)}" for each in release.notes), plain(charge.words(str(release.plan.budget))))
 
 
 def findings(found: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.plot import style
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def steps(
 
     Edge cases: refused before the first step if `until` is left out.
     """
+    if not hasattr(engine, "make_private"):
+        raise ArgumentTypeError(f"engine={arguments.shown(engine)}: must be a PrivacyEngine")
     taken = engine.steps
     last = taken if until is None else until
     if last < 1:
@@ -56,6 +58,8 @@ def steps(
 @arguments.guided
 def fisher_losses(reveal: FisherWatcher, *, bins: int = 20, ax: Axes | None = None) -> Axes:
     """Draw a histogram of the Fisher information losses of all examples. It is as private as the data."""
+    if not hasattr(reveal, "reveal_histogram"):
+        raise ArgumentTypeError(f"reveal={arguments.shown(reveal)}: must be a FisherWatcher that saw a training")
     counts, edges = reveal.reveal_histogram(bins)
     ax = style.axes(ax, title="Fisher losses of the examples: private", x="Fisher information loss", y="examples")
     ax.stairs(counts, edges, fill=True, color=style.COLOURS[0], alpha=0.35)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rangebound.release.certificate import Checked, check_certificate, check_entry
+from rangebound.release.draft import draft
 from rangebound.release.plan import Budget, Plan, Source, Unit
 from rangebound.release.reading import make_plan, parse_plan, plan_schema, read_plan
 from rangebound.release.result import Release
@@ -18,6 +19,7 @@ __all__ = [
     "Unit",
     "check_certificate",
     "check_entry",
+    "draft",
     "explain",
     "make_plan",
     "parse_plan",

@@ -69,7 +69,7 @@ class Condition(Part):
         if len(kinds) > 1:
             raise ValueError("the values of a list must be of one kind")
         if self.comparison in _ORDERED and kinds & {str, bool}:
-            raise ValueError("texts and truth values have no order here; use numbers or dates")
+            raise ValueError("texts and truth values have no order here; use numbers or dates, without quotation marks")
         return self
 
     @property

@@ -6,10 +6,7 @@ import csv
 import datetime
 import hashlib
 import io
-import json
 import math
-import re
-from pathlib import Path
 
 PEOPLE, VISITS = 2_000, 10_000
 CLINICS = ("north", "south", "harbour", "hill")
@@ -21,7 +18,7 @@ PLAN = """title = "Visits to four clinics"
 consistent = true
 
 [source]
-path = TABLE
+path = "visits.csv"
 
 [unit]
 column = "person_id"
@@ -31,7 +28,7 @@ groups = 2
 [budget]
 epsilon = 4.0
 account = "clinics"
-ledger = LEDGER
+ledger = "clinics.ledger"
 
 [keys]
 clinic = ["north", "south", "harbour", "hill"]
@@ -141,10 +138,8 @@ def table() -> str:
     return text.getvalue()
 
 
-def plan(folder: Path = Path()) -> str:
-    """A plan for the visits in a folder, with the closed weekends as gaps in the support of the day."""
+def plan() -> str:
+    """A plan for the visits beside it, with the closed weekends as gaps in the support of the day."""
     weeks = [FIRST + datetime.timedelta(days=7 * week) for week in range(WEEKS)]
     spans = ", ".join(f"[{day}, {day + datetime.timedelta(days=4)}]" for day in weeks)
-    names = {"TABLE": TABLE, "LEDGER": LEDGER}
-    places = {word: json.dumps((folder / name).as_posix()) for word, name in names.items()}  # quoted as TOML does
-    return re.sub("TABLE|LEDGER|SPANS", lambda found: (places | {"SPANS": spans})[found[0]], PLAN)
+    return PLAN.replace("SPANS", spans)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.release.part import Name, Part, Positive, Text, _as_tuple, _no_time_of_day
 from rangebound.release.question import Question
@@ -72,6 +73,10 @@ class Budget(Part):
     delta: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
     account: Name | None = None
     ledger: Name | None = None
+
+    def __str__(self) -> str:
+        delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
+        return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
 Key = bool | int | Annotated[datetime.date, BeforeValidator(_no_time_of_day)] | Text

@@ -18,6 +18,7 @@ from rangebound.release.part import (
     Range,
     Spans,
     _as_tuple,
+    date,
     inside,
     number,
     support,
@@ -52,7 +53,9 @@ class _Question(Part):
             raise ValueError("by: a column is named twice")
         if self.support is not None and not inside(support(self.support), self.natural):
             natural = self.natural
-            raise ValueError(f"support: must lie within [{natural.lower:g}, {natural.upper:g}], where the answer is")
+            dated = getattr(self, "dated", False) and self.kind not in UNDATED  # type: ignore[attr-defined]
+            ends = ", ".join(str(date(each)) if dated else f"{each:g}" for each in (natural.lower, natural.upper))
+            raise ValueError(f"support: must lie within [{ends}], where the answer is")
         return self
 
     @property
@@ -285,6 +288,8 @@ class Histogram(_ColumnQuestion, _WholeQuestion):
 
 
 ColumnQuestion = Sum | Mean | Variance | StandardDeviation | Quantiles | Median | Minimum | Maximum | Histogram
+UNDATED = ("sum", "variance", "standard deviation", "histogram")
+"""The kinds whose answers are no dates, though the column's values are."""
 RankQuestion = Quantiles | Median | Minimum | Maximum
 Question = Annotated[
     Count

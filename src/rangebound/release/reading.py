@@ -7,13 +7,17 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError, PlanError
-from rangebound.release.plan import Plan
+from rangebound.release.condition import Condition
+from rangebound.release.part import Part
+from rangebound.release.plan import Budget, Plan, Source, Unit
+from rangebound.release.question import Question
 
 Place = tuple[str | int, ...]
 
@@ -48,7 +52,7 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
     ... kind = "count"
     ... ''')
     Traceback (most recent call last):
-    rangebound.errors.PlanError: plan:2: budget.epsilon='1': must be a valid number
+    rangebound.errors.PlanError: plan:2: budget.epsilon='1': must be a number, without quotation marks
     """
     arguments.instance("text", text, str, "the text of a plan")
     if len(text) > _LARGEST:
@@ -194,7 +198,7 @@ def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> P
     fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])  # a typo explains a gap
     place = _place(fault["loc"])
     message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    rule = _RULES.get(fault["type"], message)
+    rule = _rule(fault, place) or message
     inner = re.match(r"([a-z]+(?:\.\w+)?): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
@@ -215,10 +219,44 @@ def _field(place: Place) -> str:
 
 _RULES = {
     "missing": "is missing",
-    "extra_forbidden": "is not known here",
     "tuple_type": "must be a list, in square brackets",
+    "too_long": "must have at most %(max_length)s parts, and has %(actual_length)s",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "model_type": "must be a table of fields",
     "union_tag_not_found": 'needs a kind, such as kind = "count"',
 }
+_CONDITION = '{column = "age", is = ">=", value = 18}'
+_CONDITIONS = {
+    "tuple_type": f"must be a list of conditions, such as [{_CONDITION}]",
+    "model_type": f"must be a condition, such as {_CONDITION}",
+}
+
+
+def _rule(fault: ErrorDetails, place: Place) -> str | None:
+    """The broken rule in words of our own, where we have any."""
+    kind = fault["type"]
+    if kind == "extra_forbidden":
+        fields = [each.alias or name for name, each in _model(fault["loc"][:-1]).model_fields.items()]
+        return f"is not known here; {arguments.similar(str(place[-1]), fields) or 'there are ' + ', '.join(fields)}"
+    rules = _RULES | _CONDITIONS if {"where", "of"} & set(place[-2:]) else _RULES
+    if kind not in rules:
+        return None
+    rule = rules[kind] % fault.get("ctx", {})
+    quoted = kind in ("float_type", "int_type") and isinstance(fault["input"], str)
+    return f"{rule}, without quotation marks" if quoted else rule
+
+
+def _model(loc: tuple[str | int, ...]) -> type[Part]:
+    """The part of a plan at a place, as the checker names it: a query's place has its kind too."""
+    kinds: dict[str, type[Part]] = {each.model_fields["kind"].default: each for each in get_args(get_args(Question)[0])}
+    parts: dict[str, type[Part]] = {"source": Source, "unit": Unit, "budget": Budget}
+    match loc:
+        case (*_, "where" | "of", int()):
+            return Condition
+        case ("query", int(), str(kind)):
+            return kinds[kind]
+    return parts.get(str(loc[0]), Plan) if loc else Plan
 
 
 def _place(loc: tuple[str | int, ...]) -> Place:

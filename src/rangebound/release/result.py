@@ -20,19 +20,36 @@ from rangebound.release.answer import Cell
 from rangebound.release.consistency import notes
 from rangebound.release.part import date
 from rangebound.release.plan import Plan
+from rangebound.release.question import UNDATED
 from rangebound.release.reading import make_plan
 
 FORMAT = "rangebound release 1"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
-    """A published table: the plan it follows and its numbers, each with its interval, mechanism and cost."""
+    """A published table: the plan it follows and its numbers, each with its interval, mechanism and cost.
+
+    `print` shows the numbers as a table of text, a notebook as one of HTML.
+    """
 
     plan: Plan
     cells: tuple[Cell, ...]
     mechanisms: tuple[str, ...]
     certificate: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
+
+    def __str__(self) -> str:
+        from rangebound.release.report import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from rangebound.release.report import table
+
+        return table(self)
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
@@ -66,7 +83,7 @@ class Release:
         for cell in self.cells:
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
-            dated = getattr(question, "dated", False) and question.kind not in _UNDATED
+            dated = getattr(question, "dated", False) and question.kind not in UNDATED
             found.append(
                 {
                     "query": question.name,
@@ -121,7 +138,7 @@ class Release:
         arrow, rows = _optional("pyarrow"), self.rows()
         return arrow.table(
             {
-                name: arrow.array([row[name] for row in rows], arrow.float64() if name in _NUMBERS else arrow.string())
+                name: arrow.array([row[name] for row in rows], arrow.float64() if name in NUMBERS else arrow.string())
                 for name in self.columns
             }
         )
@@ -129,12 +146,12 @@ class Release:
     def to_pandas(self) -> Any:
         """The table for pandas."""
         frame = _optional("pandas").DataFrame(self.rows(), columns=self.columns)
-        return frame.astype(dict.fromkeys(_NUMBERS, float))
+        return frame.astype(dict.fromkeys(NUMBERS, float))
 
     def to_polars(self) -> Any:
         """The table for Polars."""
         polars = _optional("polars")
-        types = {name: polars.Float64 if name in _NUMBERS else polars.String for name in self.columns}
+        types = {name: polars.Float64 if name in NUMBERS else polars.String for name in self.columns}
         return polars.DataFrame(self.rows(), schema=types)
 
     def write(self, path: str | Path) -> None:
@@ -165,8 +182,8 @@ def writable(path: str | Path) -> Path:
     return file
 
 
-_UNDATED = ("sum", "variance", "standard deviation", "histogram")
-_NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+"""The columns that hold numbers, or dates in their place."""
 _FIRST = ("query", "kind")
 _LAST = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
 FACTS = frozenset((*_FIRST, *_LAST))
@@ -204,7 +221,7 @@ def _optional(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise MissingExtra(f"{package} is not installed; it is needed for this form of the table") from None
+        raise MissingExtra(f"{package}: is not installed; pip install {package}") from None
 
 
 def plan_json(plan: Plan) -> str:

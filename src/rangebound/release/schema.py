@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.condition import Comparison, Condition, kind_of
 from rangebound.release.plan import Plan
@@ -44,7 +45,7 @@ def check_schema(plan: Plan, schema: Schema) -> None:
     Guarantee: looks at names and types only; a plan that passes runs without an error whatever the data are.
     """
     if plan.unit.column is not None:
-        _need(schema, plan.unit.column, _UNITS, "unit.column", "a privacy unit")
+        check_unit_column(schema, plan.unit.column, "unit.column")
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         for column in question.by:
@@ -57,6 +58,11 @@ def check_schema(plan: Plan, schema: Schema) -> None:
             _need(schema, question.column, families, f"{place}.column", "dates" if question.dated else "numbers")
 
 
+def check_unit_column(schema: Schema, column: str, field: str) -> None:
+    """Refuse a column that is not in the table or cannot name the owners of rows."""
+    _need(schema, column, _UNITS, field, "a privacy unit")
+
+
 def _families(condition: Condition) -> tuple[Family, ...]:
     if condition.comparison in (Comparison.MISSING, Comparison.PRESENT):
         return (*_NUMBERS, *_DATES)
@@ -66,7 +72,9 @@ def _families(condition: Condition) -> tuple[Family, ...]:
 def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str) -> None:
     family: Any = schema.get(column)
     if family is None:
-        raise PlanError(f"{field}={column!r}: the table has no such column", field=field)
+        found = arguments.similar(column, schema)
+        hint = f"; {found}" if found else ""
+        raise PlanError(f"{field}={column!r}: the table has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families)
         raise PlanError(

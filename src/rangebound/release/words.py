@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank
@@ -15,9 +17,12 @@ from rangebound.release.consistency import obstacles
 from rangebound.release.geometric import Geometric
 from rangebound.release.known import Known
 from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.part import date
 from rangebound.release.plan import Plan, check_plan
-from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
+from rangebound.release.question import UNDATED, Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.release.rehearsal import rehearse
+
+_MANY = 4  # spans that a line has room for
 
 
 def explain(plan: Plan) -> str:
@@ -37,14 +42,14 @@ def explain(plan: Plan) -> str:
     change = f"one of {unit.size} is replaced" if unit.replaced else "one comes or goes"
     lines = [f"Protects {who}: {change}."]
     if unit.column:
-        lines.append(f"Of each, {unit.groups} groups count at most, and {unit.rows} rows in each.")
-    delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else ""
+        groups, rows = arguments.counted(unit.groups, "group"), arguments.counted(unit.rows, "row")
+        lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
-    lines.append(f"Spends epsilon {plan.budget.epsilon:g}{delta} in all{account}.")
+    lines.append(f"Spends {plan.budget} in all{account}.")
     for by, share in allocation.selections.items():
         lines.append(
-            f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {share.epsilon:.4g}, "
-            f"delta {share.delta:.3g} for each."
+            f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {_up(share.epsilon)}, "
+            f"delta {_up(share.delta)} for each."
         )
     for index, noise in noises.items():
         lines += ["", *describe(plan, index, allocation, noise)]
@@ -68,10 +73,11 @@ def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None
         what += f", by {', '.join(question.by)}"
     counted = noise is not None and isinstance(question, Count | CountUnits) and not isinstance(noise.mechanism, Known)
     support = noise.mechanism.support if noise is not None and counted else None  # it ends at a public size
-    spans = " or ".join(f"[{lower:g}, {upper:g}]" for lower, upper in (support or question.allowed).spans)
+    dated = getattr(question, "dated", False) and question.kind not in UNDATED
+    spans = _spans((support or question.allowed).spans, dated=dated)
     return [
         what + ".",
-        f"  published in {spans}, epsilon {share.epsilon:.4g}{f', delta {share.delta:.3g}' if share.delta else ''}"
+        f"  published in {spans}, epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''}"
         f" for each number, by {mechanism_name(noise)}",
         f"  expected error: {expected_error(plan, index, allocation, noise)}",
     ]
@@ -121,7 +127,7 @@ def _expected_interval(plan: Plan, index: int, allocation: Allocation) -> str:
     places = len(rank.candidates(question))
     aims = [margin(places, rank.rate(level, cell, share.end), plan.level) for level in question.asked]
     return (
-        f"its interval, for epsilon {share.end:.4g} an end, aims at {float(max(aims)):.4g} rows to either side "
+        f"its interval, for epsilon {_up(share.end)} an end, aims at {float(max(aims)):.4g} rows to either side "
         "and ends where the support does if there are fewer"
     )
 
@@ -132,6 +138,18 @@ def _somewhere(mechanism: Mechanism) -> float:
     if math.isinf(hull.upper):
         return 0.0 if math.isinf(hull.lower) else hull.lower + far
     return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
+
+
+def _spans(spans: Sequence[tuple[float, float]], *, dated: bool) -> str:
+    """Where a number may lie, in words; many spans by their ends alone."""
+    shown = [tuple(date(each).isoformat() if dated else f"{each:g}" for each in span) for span in spans]
+    if len(shown) > _MANY:
+        return f"{len(shown)} spans from {shown[0][0]} to {shown[-1][1]}"
+    return " or ".join(f"[{lower}, {upper}]" for lower, upper in shown)
+
+
+def _up(value: float) -> str:
+    return arguments.upwards(value, 4)
 
 
 def _span(pair: tuple[Any, Any]) -> str:

@@ -128,6 +128,30 @@ def test_a_step_takes_one_batch_and_each_example_once() -> None:
     assert engine.steps == 1
 
 
+def test_a_step_without_private_gradients_is_refused_and_an_empty_batch_may_be_passed_over() -> None:
+    x, y = data((6,), count=8)
+    model = linear()
+    engine, optimizer, loader = private(model, x, y)
+    for a, b in loader:
+        CRITERION(model(a), b).backward()  # the habit of ordinary training
+        with pytest.raises(rb.errors.ArgumentError, match=r"optimizer\.backward\(x, y\) in place of loss\.backward"):
+            optimizer.step()
+    assert engine.steps == 0
+    loader.members = loader.members[:0]
+    optimizer.step()
+    assert engine.steps == 1
+
+
+def test_parameters_of_another_module_are_refused() -> None:
+    x, y = data((6,), count=8)
+    model, other = linear(), linear()
+    for parameters in ([*other.parameters()], [*model.parameters(), *other.parameters()]):
+        with pytest.raises(rb.errors.ArgumentError, match="optimizer: holds parameters that are not the module's"):
+            private(model, x, y, inner=lambda _, held=parameters: torch.optim.SGD(held, lr=0.1))
+    head = list(model.parameters())[-1:]
+    private(model, x, y, inner=lambda _: torch.optim.SGD(head, lr=0.1))  # a part of its own is enough
+
+
 def test_a_gradient_that_is_no_number_releases_nothing() -> None:
     x, y = data((6,))
     seen: list[torch.Tensor] = []

@@ -43,7 +43,9 @@ def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
             "the data gives away its extremes"
         )
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-        raise ArgumentTypeError(f"bounds={arguments.shown(bounds)}: must be a pair (lower, upper)")
+        raise ArgumentTypeError(
+            f"bounds={arguments.shown(bounds)}: must be a pair, all lower ends and all upper ones: ([0, 1], [5, 9])"
+        )
     lower, upper = (arguments.reals("bounds", each) for each in bounds)
     if any(each.ndim > 1 or (each.ndim and each.shape != (features,)) for each in (lower, upper)):
         raise ArgumentError(

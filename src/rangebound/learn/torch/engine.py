@@ -135,6 +135,12 @@ class PrivacyEngine:
             raise ArgumentError("make_private: was called before; each model needs an engine of its own")
         check_module(module)
         arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
+        own = set(map(id, module.parameters()))
+        if any(id(each) not in own for group in optimizer.param_groups for each in group["params"]):
+            raise ArgumentError(
+                "optimizer: holds parameters that are not the module's, whose gradients nobody would protect; "
+                "make it from module.parameters()"
+            )
         if noise is not None and not hasattr(noise, "release"):
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         if not callable(criterion):

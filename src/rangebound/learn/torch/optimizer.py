@@ -99,6 +99,7 @@ class PrivateOptimizer:
         for name, total in self._totals.items():
             total += sums[name]
         self._given += len(x)
+        self._calls += 1
         if self._keep:
             self._batches.append((x, y, self._loader.members if members is None else members))
         return losses
@@ -109,6 +110,10 @@ class PrivateOptimizer:
         if self._loader.drawn != self._drawn + 1:
             raise ArgumentError(
                 f"batches={self._loader.drawn - self._drawn}: a step needs exactly one logical batch of the loader"
+            )
+        if not self._calls and len(self._loader.members):  # an empty batch may be passed over
+            raise ArgumentError(
+                "step: has no gradients to release; call optimizer.backward(x, y) in place of loss.backward()"
             )
         location = torch.cat([each.reshape(-1) for each in self._totals.values()])
         together = dist.is_available() and dist.is_initialized()
@@ -148,6 +153,6 @@ class PrivateOptimizer:
         self._forget()
 
     def _forget(self) -> None:
-        self._given = 0
+        self._given = self._calls = 0
         self._batches: list[Batch] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}

@@ -13,7 +13,7 @@ from typing import Any, Self
 import duckdb
 from sqlglot import exp
 
-from rangebound.errors import ArgumentError, EngineError
+from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.plan import Source
 from rangebound.release.schema import Family, Schema
 
@@ -89,7 +89,8 @@ class DuckDB:
             self._show(self._attach(data))
         except (duckdb.Error, TypeError):
             self.close()
-            raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table") from None
+            file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""
+            raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table{file}") from None
 
     def _attach(self, data: Any) -> exp.Table:
         raw = exp.to_table(_RAW)
@@ -102,7 +103,7 @@ class DuckDB:
             raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
         path = Path(data.path)
         if not path.exists():
-            raise ArgumentError(f"source.path={data.path!r}: there is no such file")
+            raise PlanError(f"source.path={data.path!r}: there is no such file", field="source.path")
         plain = str(path.absolute())  # else "~" would be a folder of the user, and "a:" a place on a network
         if data.table is not None:
             name = exp.to_identifier("file", quoted=True)
@@ -115,9 +116,8 @@ class DuckDB:
         elif path.suffix.lower() in (".parquet", ".pq"):
             self._connection.read_parquet(glob.escape(plain), hive_partitioning=False).create_view(_RAW)
         else:
-            raise ArgumentError(
-                f"source.path={data.path!r}: must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
-            )
+            rule = "must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
+            raise PlanError(f"source.path={data.path!r}: {rule}", field="source.path")
         return raw
 
     def _show(self, raw: exp.Table) -> None:

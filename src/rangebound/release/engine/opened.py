@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rangebound.errors import ArgumentError
@@ -13,17 +14,23 @@ if TYPE_CHECKING:
 
 
 def opened(
-    source: Source, *, spark: str | None = None, threads: int | None = None, memory: str | None = None
+    source: Source,
+    *,
+    folder: Path = Path(),
+    spark: str | None = None,
+    threads: int | None = None,
+    memory: str | None = None,
 ) -> DuckDB | Spark:
     """DuckDB for a file, Spark for a table on a server; `spark` takes the place of the plan's own address.
 
-    Edge cases: threads and memory are DuckDB's; a cluster has settings of its own.
+    Edge cases: a relative path counts from `folder`; threads and memory are DuckDB's, a cluster has its own.
     """
     address = spark or source.spark
     if address is None:
         from rangebound.release.engine.duckdb import DuckDB
 
-        return DuckDB(source, threads=threads, memory=memory)
+        file = source.model_copy(update={"path": str(folder / (source.path or ""))})
+        return DuckDB(file, threads=threads, memory=memory)
     if source.table is None or source.path is not None:
         raise ArgumentError("source: must name a table, and no path, to be read from Spark")
     if threads is not None or memory is not None:

@@ -62,8 +62,8 @@ class Spark:
 
         The session is our own: its time zone is UTC, and it ends with `close`.
         """
-        plain = _answering(address)
         _require("pyspark", "grpc", "grpc_status")
+        plain = _answering(address)
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
@@ -148,7 +148,7 @@ def _require(*modules: str) -> None:
     """Look before an import: without grpc, pyspark ends the whole process."""
     for name in modules:
         if importlib.util.find_spec(name) is None:
-            raise MissingExtra(f"{name} is not installed: pip install 'rangebound[spark]'")
+            raise MissingExtra(f"{name}: is not installed; pip install 'rangebound[spark]'")
 
 
 def _answering(address: Any) -> str:

@@ -1,0 +1,66 @@
+"""The tables written by hand in the README and the comparison say what was measured, within their own margins."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as runner
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = {
+    "count of all visits": "count",
+    "count of waits above 30 minutes": "filtered count",
+    "sum of waiting minutes": "sum",
+    "mean": "mean",
+    "variance": "variance",
+    "median, and for rangebound its interval too": "median",
+}
+LIBRARIES = {
+    "diffprivlib": "diffprivlib",
+    "OpenDP, Polars": "opendp",
+    "PipelineDP": "pipeline_dp",
+    "SmartNoise": "smartnoise",
+}
+
+
+def measured(name: str) -> dict[str, dict]:
+    rows = json.loads((runner.RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    return {row["what"]: row for row in rows}
+
+
+def written(page: str, first: str) -> dict[str, list[float]]:
+    """The first number of each cell, by the first cell of its line, in the table that has a line `first`."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (table,) = (each for each in text.split("\n\n") if f"\n| {first} |" in each)
+    lines = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines())
+    found = {name.strip(): [re.match(r"[\d.]+", cell) for cell in cells] for name, *cells in lines}
+    return {name: [float(cell[0]) for cell in cells if cell] for name, cells in found.items()}
+
+
+@pytest.mark.parametrize("row", KINDS)
+def test_the_errors_in_the_readme_are_those_measured(row: str):
+    rows, kind = measured("release"), KINDS[row]
+    private, public = rows[f"{kind}, size private: error"], rows[f"{kind}, size public: error"]
+    found = written("README.md", "mean")[row]
+    values = [private["ours"], *private["others"].values(), public["ours"], *public["others"].values()]
+    assert found == pytest.approx(values, rel=0.04)  # the margin that the README gives
+    assert found[::2] == pytest.approx(values[::2], rel=0.02)  # ours are exact, but for their digits
+
+
+@pytest.mark.parametrize("row", LIBRARIES)
+def test_the_shares_in_the_comparison_are_those_measured(row: str):
+    values = [each["others"][LIBRARIES[row]] for each in measured("ranges").values()]
+    assert written("docs/comparison.md", "diffprivlib")[row] == pytest.approx(values, abs=5)  # points, as it says
+
+
+def test_the_time_of_a_draw_in_the_readme_is_that_measured():
+    (words,) = re.findall(r"about (\d+) nanoseconds", (ROOT / "README.md").read_text(encoding="utf-8"))
+    drawn = [row["ours"] for what, row in measured("sampling").items() if re.match(r"\w+, truncate, 1,000,000", what)]
+    assert len(drawn) == 3
+    assert all(each == pytest.approx(float(words), rel=0.2) for each in drawn)
+
+
+def test_control_a_number_that_is_out_of_date_is_found():
+    assert written("README.md", "mean")["mean"] != pytest.approx([0.0131, 0.0352, 0.0170, 0.0170], rel=0.01)
