@@ -44,6 +44,16 @@ def run(kind: str, stand_in: bool) -> dict[str, object]:
     }
 
 
+def refused(rank: int) -> str:
+    """What is said to processes of which each brings a part of the data."""
+    x, y = data((6,), count=13 - rank)
+    try:
+        private(Custom(), x, y, batch_size=4)
+    except rb.errors.ArgumentError as error:
+        return str(error)
+    return ""
+
+
 if __name__ == "__main__":
     rank, processes, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     torch.set_num_threads(1)
@@ -51,5 +61,6 @@ if __name__ == "__main__":
     if rank == 1:
         torch.manual_seed(99)  # whatever a process starts with, the first one's parameters count
     found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
+    found["refused"] = {"words": refused(rank)}
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()
