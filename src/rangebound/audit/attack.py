@@ -12,7 +12,7 @@ from rangebound import arguments
 from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.events import best
 from rangebound.audit.features import FEATURES, Classifier, Histogram, classified, seen_only
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.privacy import worst_delta, worst_loss
 from rangebound.privacy.worst import finite_pair
@@ -22,7 +22,7 @@ Draw = Callable[[float, int], npt.ArrayLike]
 Progress = Callable[[int, int], None]
 
 _CHUNK = 50_000
-_FEWEST = 1000
+_FEWEST, _MOST = 1000, 10**9
 _STRICTER = 1e-3
 
 
@@ -58,6 +58,8 @@ def attack(
     """
     level, share = arguments.probability("confidence", confidence), arguments.probability("delta", delta)
     count = check_draws(draws)
+    if not all(callable(getattr(classifier or Histogram, each, None)) for each in ("fit", "predict_proba")):
+        raise ArgumentTypeError(f"classifier={arguments.shown(classifier)}: must have fit and predict_proba")
     claimed = None if epsilon is None else arguments.nonnegative("epsilon", epsilon)
     if isinstance(mechanism, Mechanism):
         claimed = mechanism.epsilon(share) if claimed is None else claimed
@@ -124,8 +126,10 @@ def check_pair(pair: object) -> tuple[float, float]:
 def check_draws(draws: object) -> int:
     """`draws` as a whole number that is large enough to prove something."""
     number = arguments.positive("draws", draws)
-    if number != int(number) or number < _FEWEST:
-        raise ArgumentError(f"draws={arguments.shown(draws)}: must be a whole number of at least {_FEWEST}")
+    if number != int(number) or not _FEWEST <= number <= _MOST:
+        raise ArgumentError(
+            f"draws={arguments.shown(draws)}: must be a whole number of at least {_FEWEST} (to {_MOST:g})"
+        )
     return int(number)
 
 
