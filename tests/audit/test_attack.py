@@ -161,6 +161,8 @@ def test_searching_proves_nothing_by_itself():
         ({"draws": 10}, "at least 1000"),
         ({"draws": 1000.5}, "whole number"),
         ({"draws": True}, "real number"),
+        ({"draws": 10**18}, "at least 1000"),
+        ({"classifier": 3}, "must have fit"),
         ({"confidence": 1.0}, r"lie in \[0, 1\)"),
         ({"delta": -0.1}, r"lie in \[0, 1\)"),
         ({"epsilon": -1.0}, "zero or more"),

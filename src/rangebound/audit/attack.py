@@ -22,7 +22,7 @@ Draw = Callable[[float, int], npt.ArrayLike]
 Progress = Callable[[int, int], None]
 
 _CHUNK = 50_000
-_FEWEST = 1000
+_FEWEST, _MOST = 1000, 10**9
 _STRICTER = 1e-3
 
 
@@ -128,8 +128,10 @@ def check_pair(pair: object) -> tuple[float, float]:
 def check_draws(draws: object) -> int:
     """`draws` as a whole number that is large enough to prove something."""
     number = arguments.positive("draws", draws)
-    if number != int(number) or number < _FEWEST:
-        raise ArgumentError(f"draws={arguments.shown(draws)}: must be a whole number of at least {_FEWEST}")
+    if number != int(number) or not _FEWEST <= number <= _MOST:
+        raise ArgumentError(
+            f"draws={arguments.shown(draws)}: must be a whole number of at least {_FEWEST} (to {_MOST:g})"
+        )
     return int(number)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -177,8 +178,53 @@ def test_the_budget_comes_from_a_ledger(tmp_path: Any) -> None:
             StandardScaler(bounds=(0, 8), epsilon=1.0, budget=budget("scaler")).fit(x)
         with pytest.raises(rb.errors.RequestConflict):
             StandardScaler(bounds=(0, 8), epsilon=1.0, budget=budget("mean")).fit(x)
-        with pytest.raises(rb.errors.ArgumentError, match="another shape"):
+        with pytest.raises(rb.errors.ArgumentError, match="other settings, or other classes or features"):
             GaussianNB(bounds=(0, 8), epsilon=1.0, budget=budget("bayes")).fit(x[:, :2], y)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"bounds": (0, 80)}, {"smallest_variance": 0.2}, {"smallest_count": 31}, {"noise": rb.Gaussian},
+     {"bounding": rb.RECTIFY}, {"classes": [0, 1, 3]}],
+    ids=str,
+)  # fmt: skip
+def test_a_request_is_of_one_setting(change: dict[str, Any], tmp_path: Any) -> None:
+    """Else a variance would be below its floor, or a mean be in another unit."""
+    x, y = load_iris(return_X_y=True)
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=1)
+        budget = LedgerBudget(ledger=ledger, account="iris", request="one")
+        fixed: dict[str, Any] = {"epsilon": 1.0, "bounds": (0, 8), "budget": budget}
+        first = GaussianNB(**fixed).fit(x, y)
+        assert (GaussianNB(**fixed, bounding="truncate").fit(x, y).var_ == first.var_).all()
+        labels = np.where(y == 2, 3, y) if "classes" in change else y
+        with pytest.raises(rb.errors.ArgumentError, match="other settings"):
+            GaussianNB(**{**fixed, **change}).fit(x, labels)
+
+
+def test_an_estimator_with_a_ledger_is_cloned_and_not_pickled(tmp_path: Any) -> None:
+    x, y = load_iris(return_X_y=True)
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=1)
+        made = GaussianNB(epsilon=1.0, bounds=(0, 8), budget=LedgerBudget(ledger=ledger, account="iris", request="one"))
+        pair = clone(made).fit(x, y), clone(made).fit(x, y)
+        assert (pair[0].theta_ == pair[1].theta_).all()
+        assert not float(ledger.account("iris").remaining.epsilon)
+        with pytest.raises(rb.errors.ArgumentTypeError, match="budget"):
+            pickle.dumps(pair[0])
+        kept = pickle.loads(pickle.dumps(pair[0].set_params(budget=None)))
+        assert (kept.predict(x) == pair[0].predict(x)).all()
+
+
+@pytest.mark.parametrize("kind", [StandardScaler, GaussianNB])
+@pytest.mark.parametrize("width", [1e-101, 1e101])
+def test_variances_fit_into_doubles(kind: Any, width: float) -> None:
+    x, y = np.zeros((4, 1)), [0, 1, 0, 1]
+    with pytest.raises(rb.errors.ArgumentError, match="change the unit"):
+        kind(bounds=(0.0, width)).fit(x, y)
+    for good in (1e-99, 1e99):
+        found = kind(bounds=(0.0, good), smallest_variance=1.1e-100).fit(x, y).var_
+        assert ((found > 0.0) & np.isfinite(found)).all()
 
 
 def test_labels_outside_the_classes_are_refused() -> None:

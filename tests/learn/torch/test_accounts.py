@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from torch import nn  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.accounting.instance import PerInstance  # noqa: E402
-from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, worst  # noqa: E402
+from rangebound.audit import attack  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, SecureNoise, worst  # noqa: E402
 from rangebound.learn.torch.engine import step_mechanism  # noqa: E402
 from rangebound.learn.torch.fisher import _clipped_gradient, frobenius_losses, spectral_losses  # noqa: E402
 from rangebound.learn.torch.table import exact_divergence  # noqa: E402
@@ -278,3 +280,51 @@ def test_canaries_stay_within_the_claim_and_half_the_noise_is_caught(bounding: A
     assert 0.1 * claimed < found <= claimed
     caught, _ = canary_epsilon(broken, honest, 1e-2, 200_000)
     assert caught > claimed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half(SecureNoise):
+    """The control: half the noise that is accounted for."""
+
+    def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
+        return super().release(replace(mechanism, noise=rb.Gaussian(scale=0.5 * mechanism.noise.scale)), location)
+
+
+def trained(bounding: Any, support: Any, noise: SecureNoise, clip: float) -> tuple[Any, float]:
+    """Runs of a whole training with and without a canary, as a function for the audit, and the epsilon that is claimed.
+
+    Each row of the weights is a model of 8 weights by itself, so that thousands of runs take place at once. The canary
+    asks for far more than the clip in every step; without it there is an example that asks for nothing.
+    """
+    steps, delta = 3, 1e-2
+
+    def run(present: float, runs: int) -> np.ndarray:
+        x = torch.cat([torch.full((3, 8), 0.01), torch.full((1, 8), 100.0 * present)])
+        model = nn.Linear(8, runs, bias=False)
+        nn.init.zeros_(model.weight)
+        options: dict[str, Any] = {"bounding": bounding, "support": support, "noise": noise}
+        _, optimizer, loader = private(
+            model, x, torch.zeros(4), criterion=lambda output, target: output.sum(), clipping=Elementwise(clip=clip),
+            noise_multiplier=6.0 / clip, **options,
+        )  # fmt: skip
+        train(optimizer, loader, steps)
+        return model.weight.detach().double().sum(1).numpy()
+
+    claim = step_mechanism(clipping=Elementwise(clip=1.0), noise_multiplier=6.0, bounding=bounding, support=support)
+    step = worst.Step(mechanism=claim, coordinates=8, rate=1.0, together=False)
+    return run, worst.epsilon({step: steps}, delta)
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_whole_trainings_with_a_canary_stay_within_the_claim(bounding: Any, support: Any) -> None:
+    if bounding is rb.QUANTIZE:
+        support = rb.Grid(step=16.0, within=rb.Interval(-8.0, 8.0))
+    elif support is not None:
+        support = rb.Interval(-9.0, 9.0)
+    options: dict[str, Any] = {"pair": (0.0, 1.0), "delta": 1e-2, "draws": 20_000, "confidence": 1.0 - 1e-6}
+    honest, claimed = trained(bounding, support, SecureNoise(), 1.0)
+    found = attack(honest, **options)
+    assert 0.1 * claimed < found.epsilon <= claimed
+    for noise, clip in ((Half(), 1.0), (SecureNoise(), 3.0)):  # half the noise, or three times the clip
+        broken, _ = trained(bounding, support, noise, clip)
+        assert attack(broken, epsilon=claimed, **options).refutes

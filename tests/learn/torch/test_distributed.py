@@ -46,6 +46,11 @@ def test_two_processes_equal_one(both: list[dict[str, Any]], kind: str) -> None:
     assert first["epsilon"] == second["epsilon"] == alone["epsilon"]
 
 
+def test_other_data_in_other_processes_is_refused_by_all(both: list[dict[str, Any]]) -> None:
+    """Their rates differ, so that the account of one would say too little about the examples of the other."""
+    assert all("whole dataset" in each["refused"]["words"] for each in both)
+
+
 @pytest.mark.parametrize("kind", ["images", "custom"])
 def test_the_noise_is_drawn_once(both: list[dict[str, Any]], kind: str) -> None:
     first, second = (each[f"{kind} False"] for each in both)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,9 +25,12 @@ def loop(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[dict[str, 
     """The gradient of each example by itself, by ordinary backward passes."""
     found = []
     for i in range(len(x)):
-        module.zero_grad()
-        CRITERION(module(x[i : i + 1]), y[i : i + 1]).backward()
-        found.append({name: each.grad.clone() for name, each in learned(module).items()})
+        module.zero_grad(set_to_none=False)
+        CRITERION(module(x[i : i + 1].clone()), y[i : i + 1]).backward()
+        grads = {
+            name: torch.zeros_like(each) if each.grad is None else each.grad for name, each in learned(module).items()
+        }
+        found.append({name: each.clone() for name, each in grads.items()})
     return found
 
 
@@ -152,6 +157,117 @@ def test_only_untouched_chains_take_the_quick_route() -> None:
     hooked = nn.Sequential(nn.Linear(3, 3))
     hooked[0].register_forward_hook(lambda module, given, output: output + output.mean(0))
     assert layers.chain(hooked) is None
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.LeakyReLU, nn.ELU, nn.SiLU, nn.Dropout], ids=lambda kind: kind.__name__)
+def test_layers_in_place_have_their_own_slope(kind: Callable[..., nn.Module]) -> None:
+    """A layer that writes over its input must not write over the output whose gradient is asked for."""
+    torch.manual_seed(5)
+    part = kind(0.0, inplace=True) if kind is nn.Dropout else kind(inplace=True)
+    module, rule = nn.Sequential(nn.Linear(6, 5), part, nn.Linear(5, 3)), Elementwise(clip=8.0)
+    assert layers.chain(module) is not None
+    x, y = data((6,))
+    given = x.clone()
+    sums, _ = clipped_sum(module, CRITERION, x, y, rule, MEMORY)
+    for name, total in sums.items():
+        expected = sum(each[name].double() for each in loop(module, given, y))
+        torch.testing.assert_close(total * rule.quantum, expected, rtol=0.0, atol=12 * (rule.quantum + 4e-6))
+    assert torch.equal(x, given)
+
+
+def test_a_replaced_function_takes_the_slow_route() -> None:
+    module = nn.Sequential(nn.Linear(6, 3))
+    module[0].forward = lambda x: nn.functional.linear(x - x.mean(0), module[0].weight, module[0].bias)
+    assert layers.chain(module) is None
+    assert layers.chain(nn.Sequential(nn.Linear(6, 3))) is not None
+    hook = nn.modules.module.register_module_forward_hook(lambda part, given, output: output - output.mean(0))
+    assert layers.chain(nn.Sequential(nn.Linear(6, 3))) is None
+    hook.remove()
+
+
+def test_images_without_an_axis_for_examples_are_refused() -> None:
+    """Twelve channels and twelve examples: the convolution would mix them."""
+    module = nn.Sequential(nn.Conv2d(12, 12, 1), nn.Flatten(), nn.Linear(16, 3))
+    module[0].requires_grad_(False)
+    x, y = data((4, 4))
+    with pytest.raises(rb.errors.ArgumentError, match="four axes"):
+        clipped_sum(module, CRITERION, x, y, Elementwise(clip=1.0), MEMORY)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.out = nn.GRU(6, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.inner(x)[0][:, -1])
+
+
+class Deciding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(6, 3), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x) if x.sum() > 0.0 else self.other(x)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, slope: torch.Tensor) -> torch.Tensor:
+        return 2.0 * ctx.saved_tensors[0] * slope
+
+
+class Squaring(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Square.apply(self.inner(x))
+
+
+class Remembering(nn.Module):
+    """Moves its input by a mean over all examples so far, kept in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+        self.register_buffer("seen", torch.zeros(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.mul_(0.5).add_(0.5 * x.mean(0).detach())
+        return self.inner(x - self.seen)
+
+
+@pytest.mark.parametrize("kind", [Recurrent, Deciding, Squaring, Remembering], ids=lambda kind: kind.__name__)
+def test_what_vmap_cannot_run_goes_one_by_one(kind: Callable[[], nn.Module]) -> None:
+    module, rule = kind(), Elementwise(clip=8.0)
+    x, y = data((3, 6) if kind is Recurrent else (6,))
+    sums, losses = clipped_sum(module, CRITERION, x, y, rule, MEMORY)
+    assert losses.shape == (12,)
+    if kind is Remembering:
+        assert not module.seen.any()  # nothing of the data is left in the module
+    singles = [loop(copy.deepcopy(module), x[i : i + 1], y[i : i + 1])[0] for i in range(12)]
+    for name, total in sums.items():
+        expected = sum(each[name].double() for each in singles)
+        torch.testing.assert_close(total * rule.quantum, expected, rtol=0.0, atol=12 * (rule.quantum + 4e-6))
+    if kind is Remembering:  # the control: one module for all examples does mix them
+        mixed = sum(each["inner.weight"].double() for each in loop(module, x, y))
+        assert not torch.allclose(sums["inner.weight"] * rule.quantum, mixed, atol=1e-2)
+
+
+def test_statistics_of_the_data_are_refused() -> None:
+    with pytest.raises(rb.errors.ArgumentError, match="no noise covers"):
+        check_module(nn.Sequential(nn.Conv2d(2, 3, 1), nn.InstanceNorm2d(3, track_running_stats=True)))
+    assert check_module(nn.Sequential(nn.Conv2d(2, 3, 1), nn.InstanceNorm2d(3)))
+    with pytest.raises(rb.errors.ArgumentError, match="lazy"):
+        check_module(nn.LazyLinear(3))
 
 
 def test_frozen_parameters_are_left_out() -> None:

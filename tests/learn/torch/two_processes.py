@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -13,18 +14,18 @@ from rangebound.learn.torch import SecureNoise
 from tests.learn.torch.models import Custom, data, images, private, train
 
 
-class Counting:
+@dataclass(frozen=True, kw_only=True)
+class Counting(SecureNoise):
     """The secure draw, with a record of where it was asked for."""
 
-    def __init__(self, stand_in: bool) -> None:
-        self.locations: list[torch.Tensor] = []
-        self._stand_in = stand_in
+    stand_in: bool
+    locations: list[torch.Tensor] = field(default_factory=list)
 
     def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
         self.locations.append(location.clone())
-        if self._stand_in:  # the same "noise" in every run, so that whole runs can be compared
+        if self.stand_in:  # the same "noise" in every run, so that whole runs can be compared
             return location + torch.linspace(-1.0, 1.0, len(location), dtype=torch.float64)
-        return SecureNoise().release(mechanism, location)
+        return super().release(mechanism, location)
 
 
 def run(kind: str, stand_in: bool) -> dict[str, object]:
@@ -32,7 +33,7 @@ def run(kind: str, stand_in: bool) -> dict[str, object]:
     model = {"images": images, "custom": Custom}[kind]()
     shape = {"images": (2, 8, 8), "custom": (6,)}[kind]
     x, y = data(shape, count=13)
-    noise = Counting(stand_in)
+    noise = Counting(stand_in=stand_in)
     engine, optimizer, loader = private(model, x, y, noise=noise)
     train(optimizer, loader, 3)
     return {
@@ -43,6 +44,16 @@ def run(kind: str, stand_in: bool) -> dict[str, object]:
     }
 
 
+def refused(rank: int) -> str:
+    """What is said to processes of which each brings a part of the data."""
+    x, y = data((6,), count=13 - rank)
+    try:
+        private(Custom(), x, y, batch_size=4)
+    except rb.errors.ArgumentError as error:
+        return str(error)
+    return ""
+
+
 if __name__ == "__main__":
     rank, processes, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     torch.set_num_threads(1)
@@ -50,5 +61,6 @@ if __name__ == "__main__":
     if rank == 1:
         torch.manual_seed(99)  # whatever a process starts with, the first one's parameters count
     found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
+    found["refused"] = {"words": refused(rank)}
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()

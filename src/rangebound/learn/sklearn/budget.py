@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rangebound import arguments
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 
 Floats = npt.NDArray[np.float64]
 Released = dict[str, Floats]
@@ -25,7 +25,10 @@ class LedgerBudget:
     """An account that a fit is charged to before anything is drawn.
 
     A second fit with the same `request` spends nothing and gets the numbers of the first: what was published once is
-    published. So a fit on other data needs another request.
+    published. So a fit on other data needs another request, the folds of a cross-validation included; one with other
+    settings is refused.
+
+    Edge cases: a copy of an estimator keeps the same budget; pickled it cannot be.
     """
 
     ledger: Ledger
@@ -35,27 +38,35 @@ class LedgerBudget:
     def __post_init__(self) -> None:
         arguments.instance("ledger", self.ledger, Ledger, "a Ledger")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
+
 
 def spend(
-    budget: LedgerBudget | None, epsilon: float, delta: float, what: str, draw: Callable[[], Released]
+    budget: LedgerBudget | None, epsilon: float, delta: float, what: str, settings: str, draw: Callable[[], Released]
 ) -> Released:
-    """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger."""
+    """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
+
+    `settings` says what the numbers mean. Those of another fit would not be in the ranges of this one.
+    """
     if budget is None:
         return draw()
     arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None where the caller keeps account")
 
     def compute(cost: Any) -> bytes:
-        return json.dumps({name: each.tolist() for name, each in draw().items()}).encode()
+        numbers = {name: each.tolist() for name, each in draw().items()}
+        return json.dumps({"settings": settings, "numbers": numbers}).encode()
 
     cost = Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon)
-    stored = budget.ledger.release(
-        account=budget.account, request=budget.request, what=what, cost=cost, compute=compute
+    stored = json.loads(
+        budget.ledger.release(account=budget.account, request=budget.request, what=what, cost=cost, compute=compute)
     )
-    return {name: np.asarray(each, dtype=np.float64) for name, each in json.loads(stored).items()}
-
-
-def check_shape(found: Released, name: str, shape: tuple[int, ...]) -> Floats:
-    """One of the released arrays; a ledger may hold those of another dataset under the same request."""
-    if name not in found or found[name].shape != shape:
-        raise ArgumentError(f"request: was used before for data of another shape; {name} must be {shape}")
-    return found[name]
+    if stored["settings"] != settings:
+        raise ArgumentError(
+            f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
+            "features; its numbers have other ranges"
+        )
+    return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}

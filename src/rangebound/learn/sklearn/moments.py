@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rangebound import arguments
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.learn.sklearn import statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, check_shape, spend
+from rangebound.learn.sklearn.budget import LedgerBudget, spend
 from rangebound.learn.sklearn.private import Private
 from rangebound.noise import Laplace, Noise
 
@@ -59,15 +59,15 @@ class MeanEstimator(Private):
         x = self._checked(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
-        share = statistics.share(arguments.positive("epsilon", self.epsilon), x.shape[1])
-        part = statistics.share(arguments.probability("delta", self.delta), x.shape[1])
+        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
+        share, part = (statistics.share(each, x.shape[1]) for each in (epsilon, delta))
         mechanism = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         inside = statistics.scaled(x, lower, upper)
         found = spend(
-            self.budget, self.epsilon, self.delta, "mean of each feature",
+            self.budget, epsilon, delta, "mean of each feature", self._settings(lower, upper),
             lambda: {"mean": mechanism.release(statistics.means(inside, least))},
         )  # fmt: skip
-        self.mean_: Floats = np.clip(lower + check_shape(found, "mean", lower.shape) * (upper - lower), lower, upper)
+        self.mean_: Floats = np.clip(lower + found["mean"] * (upper - lower), lower, upper)
         return self
 
 
@@ -112,21 +112,22 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
         x = self._checked(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
-        share = statistics.share(arguments.positive("epsilon", self.epsilon), 2 * x.shape[1])
-        part = statistics.share(arguments.probability("delta", self.delta), 2 * x.shape[1])
+        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
+        share, part = (statistics.share(each, 2 * x.shape[1]) for each in (epsilon, delta))
         first = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         second = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
         found = spend(
-            self.budget, self.epsilon, self.delta, "mean and variance of each feature",
+            self.budget, epsilon, delta, "mean and variance of each feature",
+            self._settings(lower, upper, float(self.smallest_variance)),
             lambda: {
                 "mean": first.release(statistics.means(inside, least)),
                 "variance": second.release(statistics.variances(inside, least)),
             },
         )  # fmt: skip
         width = upper - lower
-        self.mean_: Floats = np.clip(lower + check_shape(found, "mean", lower.shape) * width, lower, upper)
-        self.var_: Floats = check_shape(found, "variance", lower.shape) * width**2
+        self.mean_: Floats = np.clip(lower + found["mean"] * width, lower, upper)
+        self.var_: Floats = found["variance"] * width**2
         self.scale_: Floats = np.sqrt(self.var_)
         return self
 

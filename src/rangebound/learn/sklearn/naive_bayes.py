@@ -14,7 +14,7 @@ from rangebound import arguments
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, check_shape, spend
+from rangebound.learn.sklearn.budget import LedgerBudget, spend
 from rangebound.learn.sklearn.private import Private
 from rangebound.noise import Laplace, Noise
 
@@ -74,26 +74,27 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         features = x.shape[1]
         lower, upper = statistics.ranges(self.bounds, features)
         least = statistics.smallest(self.smallest_count)
-        share = statistics.share(arguments.positive("epsilon", self.epsilon), 2 * features + 1)
-        part = statistics.share(arguments.probability("delta", self.delta), 2 * features)
+        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
+        share, part = statistics.share(epsilon, 2 * features + 1), statistics.share(delta, 2 * features)
         count = statistics.count_mechanism(share)
         mean = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         variance = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
         groups = [inside[labels == each] for each in self.classes_]
         found = spend(
-            self.budget, self.epsilon, self.delta, "naive Bayes: counts, means, variances",
+            self.budget, epsilon, delta, "naive Bayes: counts, means, variances",
+            self._settings(lower, upper, float(self.smallest_variance), self.classes_.tolist()),
             lambda: {
                 "count": count.release(np.array([float(len(each)) for each in groups]), step=1),
                 "mean": mean.release(np.stack([statistics.means(each, least) for each in groups])),
                 "variance": variance.release(np.stack([statistics.variances(each, least) for each in groups])),
             },
         )  # fmt: skip
-        width, shape = upper - lower, (len(self.classes_), features)
-        counts = np.maximum(check_shape(found, "count", shape[:1]), 1.0)
+        width = upper - lower
+        counts = np.maximum(found["count"], 1.0)
         self.class_prior_: Floats = counts / counts.sum()
-        self.theta_: Floats = np.clip(lower + check_shape(found, "mean", shape) * width, lower, upper)
-        self.var_: Floats = check_shape(found, "variance", shape) * width**2
+        self.theta_: Floats = np.clip(lower + found["mean"] * width, lower, upper)
+        self.var_: Floats = found["variance"] * width**2
         return self
 
     def _joint(self, X: Any) -> Floats:

@@ -32,7 +32,8 @@ from rangebound.support import Interval
 
 Floats = npt.NDArray[np.float64]
 
-_LEAST = 1e-300
+_LEAST = 1e-100
+_NARROWEST = 1e-100
 
 
 def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
@@ -54,6 +55,11 @@ def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
     lower, upper = np.broadcast_to(lower, (features,)), np.broadcast_to(upper, (features,))
     if not (lower < upper).all() or not np.isfinite(upper - lower).all():
         raise ArgumentError(f"bounds={arguments.shown(bounds)}: each lower end must be below its upper end")
+    if not ((upper - lower >= _NARROWEST) & (upper - lower <= 1.0 / _NARROWEST)).all():
+        raise ArgumentError(
+            f"bounds={arguments.shown(bounds)}: must be between {_NARROWEST:g} and {1.0 / _NARROWEST:g} wide, or "
+            "variances would not fit into doubles; change the unit"
+        )
     return lower, upper
 
 
@@ -102,7 +108,9 @@ def variance_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, de
     """The calibrated mechanism for one variance of scaled values; never below the floor, which is public."""
     number = arguments.positive("smallest_variance", floor, why="a variance of zero is what must not happen")
     if not _LEAST < number < 0.25:
-        raise ArgumentError(f"smallest_variance={number}: must be below 1/4, the largest variance of scaled values")
+        raise ArgumentError(
+            f"smallest_variance={number}: must be below 1/4, the largest variance of scaled values, and above 1e-100"
+        )
     change = _up(max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2)))
     return _mechanism(noise, bounding, Interval(0.0, 0.25), Interval(number, 0.25), change, epsilon, delta)
 

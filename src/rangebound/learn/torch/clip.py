@@ -2,13 +2,17 @@
 
 Elementwise clipping works in whole numbers. Each clipped coordinate is rounded to a multiple of a quantum, a power of
 two of which the clip is between 2^17 and 2^18 multiples, so the sum over the examples is exact. It does not depend on
-their order, and one example moves it by at most the clip, to the last bit; a sum of floats would not promise that.
+their order, and what is added for one example moves it by at most the clip, to the last bit; a sum of floats would not
+promise that. What the layers compute for an example is another matter: run in a batch of another size, they round the
+last bits of its gradient otherwise, and now and then another whole number comes out. In batches of thousands that moves
+the sum by some 1e-5 of the clip beyond it, which no account knows.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
@@ -24,6 +28,7 @@ class Elementwise:
     """Each coordinate of each example's gradient is clamped to [-clip, clip] [hu2024, Sec 5.1].
 
     Guarantee: adding or removing an example moves each coordinate of the sum by at most `bound`.
+    Assumes: the layers give an example the same gradient whichever others they compute with it.
     Edge cases: the bound is the clip rounded down to 18 binary digits, so 0.5 stays 0.5 and 0.1 becomes 0.0999994.
 
     >>> Elementwise(clip=0.5).bound
@@ -54,13 +59,14 @@ class Euclidean:
 
     Guarantee: adding or removing an example moves the sum by at most `clip` in Euclidean length, the rounding of the
     sum in doubles included.
-    Assumes: at most 100,000 examples and 10^9 coordinates in a step.
+    Assumes: as for `Elementwise`; about 100,000 examples in a step at most, which is checked.
 
     >>> Euclidean(clip=1.0).bound
     1.0
     """
 
     clip: float
+    most: ClassVar[int] = 100_000
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", _checked(self.clip))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -11,13 +12,14 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from rangebound import arguments
+from rangebound.accounting.event import repetitions
 from rangebound.bounding import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch import worst
 from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients import Criterion, check_module
 from rangebound.learn.torch.loader import PrivateLoader
-from rangebound.learn.torch.noise import InsecureTorchNoise, NoiseSource, SecureNoise
+from rangebound.learn.torch.noise import NoiseSource, SecureNoise
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
@@ -141,6 +143,12 @@ class PrivacyEngine:
                 "optimizer: holds parameters that are not the module's, whose gradients nobody would protect; "
                 "make it from module.parameters()"
             )
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
+            raise ArgumentError(
+                f"optimizer={type(optimizer).__name__}: asks for the loss again within a step, which would be releases "
+                "that nobody counts; use an optimizer that takes gradients, such as torch.optim.Adam"
+            )
         if noise is not None and not hasattr(noise, "release"):
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         if not callable(criterion):
@@ -151,9 +159,13 @@ class PrivacyEngine:
             clipping=clipping, noise_multiplier=noise_multiplier, bounding=bounding, support=support
         )
         loader = PrivateLoader(data_loader, rank=rank, processes=processes)
-        if together:
-            for each in module.state_dict().values():
-                dist.broadcast(each, 0)
+        if isinstance(clipping, Euclidean) and loader.expected > clipping.most:
+            raise ArgumentError(
+                f"batch_size={loader.expected:g}: with Euclidean clipping at most {clipping.most}, or the rounding of "
+                "the sum would be more than was left room for"
+            )
+        limit = arguments.positive("memory", _MEMORY.get(_device(module), 2**28) if memory is None else memory)
+        optimizer.zero_grad()
         self._optimizer = PrivateOptimizer(
             optimizer,
             module=module,
@@ -162,7 +174,7 @@ class PrivacyEngine:
             mechanism=mechanism,
             noise=SecureNoise() if noise is None else noise,
             loader=loader,
-            memory=_MEMORY.get(next(module.parameters()).device.type, 2**28) if memory is None else memory,
+            memory=int(limit),
             seen=self._saw,
             keep_batches=any(each.needs_batches for each in self._watchers),
         )
@@ -172,7 +184,11 @@ class PrivacyEngine:
             rate=loader.rate,
             together=isinstance(clipping, Euclidean),
         )
-        self._secure = not isinstance(noise, InsecureTorchNoise)
+        self._secure = noise is None or isinstance(noise, SecureNoise)
+        if together:
+            _agree((self._step, loader.examples, self._secure), processes)
+            for tensor in module.state_dict().values():
+                dist.broadcast(tensor, 0)
         for each in self._watchers:
             each.start(module, criterion, self._optimizer, loader)
         return module, self._optimizer, loader
@@ -185,7 +201,7 @@ class PrivacyEngine:
     def epsilon(self, delta: float) -> float:
         """The worst-case epsilon at delta of all steps so far, for adding or removing one example: valid to publish.
 
-        Edge cases: refused after steps with insecure noise, which guarantees nothing.
+        Edge cases: refused after steps with other noise than `SecureNoise`, which guarantees nothing.
         """
         self._refuse_insecure()
         return worst.epsilon(self._history, delta)
@@ -221,30 +237,54 @@ class PrivacyEngine:
         """
         if self._history:
             raise ArgumentError("state: an account that has steps already cannot be replaced")
-        if len(state["watchers"]) != len(self._watchers):
-            raise ArgumentError(f"state: has {len(state['watchers'])} watchers, this engine {len(self._watchers)}")
-        for entry in state["history"]:
-            step = worst.Step(
-                mechanism=Mechanism.from_dict(entry["mechanism"]),
-                coordinates=entry["coordinates"],
-                rate=entry["rate"],
-                together=entry["together"],
-            )
-            self._history[step] = entry["times"]
-        self._insecure = state["insecure"]
-        for watcher, saved in zip(self._watchers, state["watchers"], strict=True):
+        try:
+            entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
+            taken = [(_step(each), repetitions("times", each["times"])) for each in entries]
+        except (KeyError, TypeError):
+            raise ArgumentError("state: must be what state_dict() of an engine gave") from None
+        if len(watchers) != len(self._watchers):
+            raise ArgumentError(f"state: has {len(watchers)} watchers, this engine {len(self._watchers)}")
+        for watcher, saved in zip(self._watchers, watchers, strict=True):
             watcher.load_state_dict(saved)
+        self._insecure = int(arguments.nonnegative("insecure", insecure))
+        for step, times in taken:
+            self._history[step] = self._history.get(step, 0) + times
 
     def _saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
         """Charged before the draw: a step that fails afterwards has been paid for."""
         assert self._step is not None
-        self._history[self._step] = self._history.get(self._step, 0) + 1
-        self._insecure += not self._secure
         for each in self._watchers:
             each.saw(location, batches)
+        self._history[self._step] = self._history.get(self._step, 0) + 1
+        self._insecure += not self._secure
 
     def _refuse_insecure(self) -> None:
         if self._insecure:
             raise ArgumentError(
-                "noise=InsecureTorchNoise: guarantees nothing, so there is no epsilon; train with SecureNoise()"
+                "noise: only SecureNoise() has a guarantee, so there is no epsilon after steps with any other; "
+                "InsecureTorchNoise guarantees nothing"
             )
+
+
+def _device(module: torch.nn.Module) -> str:
+    return next(module.parameters()).device.type
+
+
+def _step(entry: dict[str, Any]) -> worst.Step:
+    return worst.Step(
+        mechanism=Mechanism.from_dict(entry["mechanism"]),
+        coordinates=entry["coordinates"],
+        rate=entry["rate"],
+        together=entry["together"],
+    )
+
+
+def _agree(mine: object, processes: int) -> None:
+    """All processes must take the same steps: else the account of one says too little about the examples of another."""
+    all_of_them: list[Any] = [None] * processes
+    dist.all_gather_object(all_of_them, repr(mine))
+    if len(set(all_of_them)) > 1:
+        raise ArgumentError(
+            "make_private: the processes have different settings, models or datasets; each must be given the whole "
+            "dataset, of which it takes its share"
+        )

@@ -1,11 +1,13 @@
 """The sum of clipped per-example gradients of a module, by `torch.func`, a few examples at a time.
 
 `torch.func.vmap` runs each example by itself, so no example can reach into the gradient of another, whatever the module
-does. That is what makes the clip a limit on what one example can change.
+does. That is what makes the clip a limit on what one example can change. Modules that it cannot run (a GRU, decisions
+by values, functions without its rules) go one example at a time, each through a copy of the module, to the same end.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -32,6 +34,13 @@ def check_module(module: object) -> torch.nn.Module:
                 f"module={name or type(part).__name__}: {type(part).__name__} mixes the examples of a batch, so "
                 "clipping one limits nothing; use torch.nn.GroupNorm, or LayerNorm, in its place"
             )
+        if getattr(part, "track_running_stats", False):
+            raise ArgumentError(
+                f"module={name or type(part).__name__}: {type(part).__name__} keeps statistics of the data, which "
+                "no noise covers; leave track_running_stats out"
+            )
+    if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in found.parameters()):
+        raise ArgumentError("module: has a lazy layer that does not know its size; run it once, on made-up data")
     if not learned(found):
         raise ArgumentError("module: has no parameter that requires a gradient; there is nothing to learn")
     return found
@@ -48,7 +57,7 @@ def clipped_sum(
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
     Elementwise sums are in quanta of the clip, whole numbers. `memory` limits the bytes of gradients held at once; the
-    result of elementwise clipping does not depend on it.
+    result of elementwise clipping depends on it no more than the layers' rounding does.
     """
     parameters = learned(module)
     totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
@@ -90,8 +99,31 @@ def _examples(
 
     values = {name: each.detach() for name, each in parameters.items()}
     each: Any = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    gradients, losses = each(values, x, y)
+    try:
+        gradients, losses = each(values, x, y)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        return _one_by_one(module, list(parameters), criterion, x, y)
     return gradients, losses.detach()
+
+
+def _one_by_one(
+    module: torch.nn.Module, names: list[str], criterion: Criterion, x: torch.Tensor, y: torch.Tensor
+) -> tuple[Tensors, torch.Tensor]:
+    """The same, slowly: what the module remembers of one example is gone with its copy before the next."""
+    rows, losses = [], []
+    for one, target in zip(x, y, strict=True):
+        fresh = copy.deepcopy(module)
+        with torch.enable_grad():
+            loss = criterion(fresh(one[None]), target[None]).sum()
+            rows.append(
+                torch.autograd.grad(loss, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
+            )
+        losses.append(loss.detach())
+    return {name: torch.stack(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)}, torch.stack(
+        losses
+    )
 
 
 def _by_func(

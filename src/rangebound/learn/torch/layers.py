@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.func import vmap
 
+from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clamped import clamped_products, clamped_rows
 from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
 
@@ -71,7 +72,10 @@ def sums(
         trained = any(each.requires_grad for each in part.parameters())
         if trained:
             seen.append((name, part, value.detach()))
-        value = part(value)
+        if isinstance(part, nn.Conv2d) and value.dim() != 4:  # else the examples would be taken for channels
+            raise ArgumentError(f"x={tuple(value.shape)}: images need four axes: examples, channels, rows, columns")
+        # In place, a layer would write over what stands for the output of the layer before it.
+        value = part(value.clone() if getattr(part, "inplace", False) else value)
         if trained:
             outputs.append(value)
     losses = example_losses(criterion, value, y)
@@ -188,6 +192,7 @@ def _combined(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _is_touched(part: nn.Module) -> bool:
-    """Whether hooks change what the module computes."""
+    """Whether hooks, or a function in the place of its own, change what the module computes."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(part, each, None) for each in hooks)
+    everywhere = any(getattr(nn.modules.module, f"_global{each}", None) for each in hooks)
+    return everywhere or "forward" in vars(part) or any(getattr(part, each, None) for each in hooks)

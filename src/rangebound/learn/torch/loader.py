@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
@@ -33,8 +33,15 @@ class PrivateLoader:
             self.examples: int = len(self.dataset)
         except TypeError:
             raise ArgumentError("data_loader: its dataset must have a length, which is public") from None
+        if isinstance(self.dataset, IterableDataset):
+            raise ArgumentError("data_loader: must have a dataset whose examples are taken by number, to draw coins")
         if given.batch_size is None or self.examples < 1:
             raise ArgumentError("data_loader: must have a batch_size and at least one example")
+        if type(given.sampler) not in (SequentialSampler, RandomSampler):
+            raise ArgumentError(
+                f"data_loader: has a {type(given.sampler).__name__}, but every example is drawn by a coin of its own; "
+                "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
+            )
         self.rate: float = min(given.batch_size / self.examples, 1.0)
         self._collate = given.collate_fn
         self._own = np.arange(rank, self.examples, processes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ class PrivateOptimizer:
 
     Guarantee: a step publishes one draw of `mechanism` for each coordinate, at the sum of the clipped gradients.
     Assumes: no example is given to `backward` twice in a step. Handing in more examples than the loader drew, or a
-    second batch, is an error.
+    second batch, is an error, and so are parameters that were not there when the model was made private.
     Edge cases: a learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that `backward` returns and
     the sums it keeps are private; only the parameters after a step are released.
     """
@@ -49,9 +49,7 @@ class PrivateOptimizer:
         seen: Seen | None = None,
         keep_batches: bool = False,
     ) -> None:
-        self.inner = inner
-        self.mechanism = mechanism
-        self.clipping = clipping
+        self._inner, self._mechanism, self._clipping = inner, mechanism, clipping
         self._module, self._criterion, self._noise, self._loader = module, criterion, noise, loader
         self._memory, self._seen, self._keep = memory, seen, keep_batches
         self._parameters = learned(module)
@@ -59,9 +57,24 @@ class PrivateOptimizer:
         self._clear()
 
     @property
+    def inner(self) -> torch.optim.Optimizer:
+        """The wrapped optimizer, for a learning-rate scheduler."""
+        return self._inner
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What releases each coordinate; it is charged for, so it stays as it is."""
+        return self._mechanism
+
+    @property
+    def clipping(self) -> Clipping:
+        """The limit on one example, on which the mechanism rests."""
+        return self._clipping
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups of the wrapped optimizer."""
-        return self.inner.param_groups
+        return self._inner.param_groups
 
     @property
     def coordinates(self) -> int:
@@ -70,7 +83,7 @@ class PrivateOptimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""
-        self.inner.zero_grad(set_to_none=set_to_none)
+        self._inner.zero_grad(set_to_none=set_to_none)
         self._forget()
 
     def backward(
@@ -83,23 +96,23 @@ class PrivateOptimizer:
         """
         if len(x) != len(y):
             raise ArgumentError(f"x, y: must have one target for each example, and have {len(x)} and {len(y)}")
-        if self._loader.drawn != self._drawn + 1:
-            raise ArgumentError(
-                f"batches={self._loader.drawn - self._drawn}: a step takes the examples of exactly one logical batch; "
-                "call step() once for each batch of the loader"
-            )
+        self._check_batch()
         if self._given + len(x) > len(self._loader.members):
             raise ArgumentError(
                 f"x={len(x)} examples: more than the loader drew for this step ({len(self._loader.members)}); "
                 "an example counts once"
             )
+        self._check_parameters()
         if self._keep and members is None and len(x) != len(self._loader.members):
             raise ArgumentError("members: must be given with a part of a batch, to know whose account it is")
-        sums, losses = clipped_sum(self._module, self._criterion, x, y, self.clipping, self._memory)
+        if members is not None and (
+            len(members) != len(x) or len(np.intersect1d(members, self._loader.members)) != len(x)
+        ):
+            raise ArgumentError("members: must be different numbers out of the loader's members, one for each example")
+        sums, losses = clipped_sum(self._module, self._criterion, x, y, self._clipping, self._memory)
+        self._given += len(x)  # first, so that after an interruption nobody is counted twice
         for name, total in self._totals.items():
             total += sums[name]
-        self._given += len(x)
-        self._calls += 1
         if self._keep:
             self._batches.append((x, y, self._loader.members if members is None else members))
         return losses
@@ -107,11 +120,9 @@ class PrivateOptimizer:
     @torch.no_grad()
     def step(self) -> None:
         """Release the sum, once, and let the wrapped optimizer use it as the gradient of the mean loss."""
-        if self._loader.drawn != self._drawn + 1:
-            raise ArgumentError(
-                f"batches={self._loader.drawn - self._drawn}: a step needs exactly one logical batch of the loader"
-            )
-        if not self._calls and len(self._loader.members):  # an empty batch may be passed over
+        self._check_batch()
+        self._check_parameters()
+        if not self._given and len(self._loader.members):  # an empty batch may be passed over
             raise ArgumentError(
                 "step: has no gradients to release; call optimizer.backward(x, y) in place of loss.backward()"
             )
@@ -119,18 +130,18 @@ class PrivateOptimizer:
         together = dist.is_available() and dist.is_initialized()
         if together:
             dist.all_reduce(location)
-        if isinstance(self.clipping, Elementwise):
-            location *= self.clipping.quantum  # a power of two times whole numbers: exact
+        if isinstance(self._clipping, Elementwise):
+            location *= self._clipping.quantum  # a power of two times whole numbers: exact
         if not bool(torch.isfinite(location).all()):
             raise ArgumentError("gradient: is not finite for some example; nothing was released")
         if self._seen is not None:
             self._seen(location, self._batches)
         if not together:
-            released = self._noise.release(self.mechanism, location)
+            released = self._noise.release(self._mechanism, location)
         else:
             released = torch.empty_like(location)
             if dist.get_rank() == 0:
-                released = self._noise.release(self.mechanism, location)
+                released = self._noise.release(self._mechanism, location)
             dist.broadcast(released, 0)
         start = 0
         for each in self._parameters.values():
@@ -138,21 +149,45 @@ class PrivateOptimizer:
             each.grad = (part / self._loader.expected).reshape(each.shape).to(each.dtype)
             start += each.numel()
         self._clear()
-        self.inner.step()
+        self._inner.step()
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the wrapped optimizer."""
-        return self.inner.state_dict()
+        return self._inner.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the wrapped optimizer."""
-        self.inner.load_state_dict(state)
+        self._inner.load_state_dict(state)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError("PrivateOptimizer: is not copied, since no account sees a copy's steps; save state_dict()")
+
+    def _check_batch(self) -> None:
+        if self._loader.drawn != self._drawn + 1:
+            raise ArgumentError(
+                f"batches={self._loader.drawn - self._drawn}: a step takes the examples of exactly one logical batch; "
+                "call step() once for each batch of the loader, empty ones too; after a loop that was left early, "
+                "a new engine goes on with this account by load_state_dict"
+            )
+
+    def _check_parameters(self) -> None:
+        """The released numbers are all that the wrapped optimizer may learn from."""
+        present = learned(self._module)
+        if present.keys() != self._parameters.keys() or any(self._parameters[n] is not p for n, p in present.items()):
+            raise ArgumentError(
+                "module: learns other parameters than when it was made private; make it private again with a new "
+                "engine, which goes on with this account by load_state_dict"
+            )
+        ours = {id(each) for each in self._parameters.values()}
+        others = (each for group in self._inner.param_groups for each in group["params"] if id(each) not in ours)
+        if any(each.grad is not None for each in others):
+            raise ArgumentError("optimizer: has a gradient of a parameter that is not released; set its grad to None")
 
     def _clear(self) -> None:
-        self._drawn = self._loader.drawn
         self._forget()
+        self._drawn = self._loader.drawn
 
     def _forget(self) -> None:
-        self._given = self._calls = 0
         self._batches: list[Batch] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
+        self._given = 0

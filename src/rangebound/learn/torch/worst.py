@@ -25,6 +25,7 @@ from rangebound.accounting import best, renyi
 from rangebound.accounting.event import Batch, Release, Sampled
 from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
+from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.query import Query
@@ -48,6 +49,14 @@ class Step:
     coordinates: int
     rate: float
     together: bool
+
+    def __post_init__(self) -> None:
+        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        arguments.instance("together", self.together, bool, "True or False")
+        if self.coordinates != int(arguments.positive("coordinates", self.coordinates)):
+            raise ArgumentError(f"coordinates={self.coordinates}: must be a whole number")
+        if not 0.0 < arguments.finite("rate", self.rate) <= 1.0:
+            raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]")
 
     @property
     def ceiling(self) -> Mechanism:
@@ -128,9 +137,11 @@ def _by_coordinates(taken: History, delta: float) -> float:
     if delta == 0.0 or pure == 0.0:
         return pure
     slope = sum(times * 0.5 * _square(step) for step, times in taken.items())
-    guess = 1.0 + math.sqrt(-math.log(delta) / slope)  # the best order where the curve is slope * order
+    guess = (
+        1.0 + math.sqrt(-math.log(delta) / slope) if slope else math.inf
+    )  # the best order where the curve is slope * order
     orders = [1.0 + (guess - 1.0) * factor for factor in _AROUND]
-    return min(pure, *(renyi.epsilon_at(order, total(order), delta) for order in orders if order < _HIGHEST))
+    return min([pure, *(renyi.epsilon_at(order, total(order), delta) for order in orders if order < _HIGHEST)])
 
 
 def _square(step: Step) -> float:
