@@ -265,6 +265,22 @@ def test_an_old_copy_is_found_by_a_process_that_runs(ledger, path, memory):
         ledger.reserve(account="people", request="3", cost=TENTH)
 
 
+@pytest.mark.parametrize("endings", [("", "-wal", "-shm"), ("-wal", "-shm")])
+def test_files_put_back_under_a_running_process_are_found(ledger, path, endings):
+    """Byte by byte, so that the files are the same to the system and only their contents are old."""
+    files = [path.with_name(path.name + ending) for ending in endings]
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    old = [each.read_bytes() for each in files]
+    ledger.reserve(account="people", request="2", cost=TENTH)
+    for each, data in zip(files, old, strict=True):
+        with each.open("r+b") as file:
+            file.write(data)
+            file.truncate()
+    for _ in range(2):
+        with pytest.raises(LedgerTampered, match="rolled back"):
+            ledger.reserve(account="people", request="3", cost=TENTH)
+
+
 def test_a_split_is_found_by_the_head(used, memory):
     """Two copies that were both spent from: neither goes on from the other."""
     shutil.copy(used, memory / "copy.ledger")
