@@ -48,7 +48,7 @@ def inside(lower: float, upper: float) -> Ball | None:
     The radius of a ball has few digits: a ball around the interval always reaches over its ends, and so over a kink
     that is one of them.
     """
-    margin = (arb(upper) - arb(lower)) / 2**27
+    margin = (arb(upper) - arb(lower)) / 2**29
     result = (arb(lower) + margin).union(arb(upper) - margin)
     return result if result.lower() >= lower and result.upper() <= upper else None
 
