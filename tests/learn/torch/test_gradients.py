@@ -262,6 +262,30 @@ def test_what_vmap_cannot_run_goes_one_by_one(kind: Callable[[], nn.Module]) -> 
         assert not torch.allclose(sums["inner.weight"] * rule.quantum, mixed, atol=1e-2)
 
 
+class Centred(nn.Module):
+    """A criterion that decides by values and remembers what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0.0
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        self.seen += output.sum().item()
+        return CRITERION(output, target) * (1.0 + self.seen**2)
+
+
+@pytest.mark.parametrize("kind", [linear, Recurrent])
+def test_a_criterion_that_vmap_cannot_run_goes_one_by_one(kind: Callable[[], nn.Module]) -> None:
+    module, rule, criterion = kind(), Elementwise(clip=8.0), Centred()
+    x, y = data((3, 6) if kind is Recurrent else (6,))
+    sums, losses = clipped_sum(module, criterion, x, y, rule, MEMORY)
+    assert criterion.seen == 0.0
+    alone = [clipped_sum(module, criterion, x[i : i + 1], y[i : i + 1], rule, MEMORY) for i in range(12)]
+    torch.testing.assert_close(losses, torch.cat([each for _, each in alone]))
+    for name, total in sums.items():
+        assert (total - sum(each[name] for each, _ in alone)).abs().max() <= 12
+
+
 def test_statistics_of_the_data_are_refused() -> None:
     with pytest.raises(rb.errors.ArgumentError, match="no noise covers"):
         check_module(nn.Sequential(nn.Conv2d(2, 3, 1), nn.InstanceNorm2d(3, track_running_stats=True)))

@@ -115,7 +115,8 @@ def test_an_optimizer_that_asks_again_is_refused() -> None:
 def test_only_the_secure_draw_has_an_epsilon() -> None:
     x, y = data((6,))
     account, optimizer, loader = private(linear(), x, y, noise=NoNoise(seen=[]))
-    assert account.epsilon(delta=1e-5) == 0.0
+    with pytest.raises(Refused, match="only SecureNoise"):
+        account.epsilons(1e-5, [3])
     train(optimizer, loader, 1)
     with pytest.raises(Refused, match="only SecureNoise"):
         account.epsilon(delta=1e-5)

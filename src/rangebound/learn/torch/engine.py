@@ -208,9 +208,9 @@ class PrivacyEngine:
 
     def epsilons(self, delta: float, steps: Iterable[int]) -> list[float]:
         """The worst-case epsilon after each of these numbers of steps like the present one: past or planned."""
-        self._refuse_insecure()
         if self._step is None:
             raise ArgumentError("make_private: must be called first")
+        self._refuse_insecure(planned=not self._secure)
         return worst.epsilons({self._step: 1}, delta, steps)
 
     def state_dict(self) -> dict[str, Any]:
@@ -258,8 +258,8 @@ class PrivacyEngine:
         self._history[self._step] = self._history.get(self._step, 0) + 1
         self._insecure += not self._secure
 
-    def _refuse_insecure(self) -> None:
-        if self._insecure:
+    def _refuse_insecure(self, planned: bool = False) -> None:
+        if self._insecure or planned:
             raise ArgumentError(
                 "noise: only SecureNoise() has a guarantee, so there is no epsilon after steps with any other; "
                 "InsecureTorchNoise guarantees nothing"

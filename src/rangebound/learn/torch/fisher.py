@@ -48,7 +48,7 @@ def spectral_losses(
     """The norm of diag(eta) J for each example, by power iteration with forward and backward derivatives.
 
     `information` holds eta^2 for each coordinate. An estimate that comes from below, and stops when no example's norm
-    grows by more than 1e-6 relative: within 1e-4 of the norm as a rule, and far below it after few iterations.
+    grows by more than 1e-6 relative: within one per cent of the norm as a rule, and far below it after few iterations.
     `frobenius_losses` is a bound from above.
     """
     repetitions("iterations", iterations)

@@ -111,12 +111,15 @@ def _examples(
 def _one_by_one(
     module: torch.nn.Module, names: list[str], criterion: Criterion, x: torch.Tensor, y: torch.Tensor
 ) -> tuple[Tensors, torch.Tensor]:
-    """The same, slowly: what the module remembers of one example is gone with its copy before the next."""
+    """The same, slowly: what the module or the criterion remembers of one example is gone with its copy.
+
+    Assumes: neither keeps anything outside itself.
+    """
     rows, losses = [], []
     for one, target in zip(x, y, strict=True):
-        fresh = copy.deepcopy(module)
+        fresh, judge = copy.deepcopy((module, criterion))
         with torch.enable_grad():
-            loss = criterion(fresh(one[None]), target[None]).sum()
+            loss = judge(fresh(one[None]), target[None]).sum()
             rows.append(
                 torch.autograd.grad(loss, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
             )

@@ -8,6 +8,7 @@ taken without storing one of them. Every other module takes the route of `torch.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -95,8 +96,14 @@ def sums(
 
 
 def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The criterion of each example by itself, whatever its reduction."""
-    return vmap(lambda o, t: criterion(o[None], t[None]).sum(), randomness="different")(output, y)
+    """The criterion of each example by itself, whatever its reduction; one that vmap cannot run keeps no memory."""
+    try:
+        return vmap(lambda o, t: criterion(o[None], t[None]).sum(), randomness="different")(output, y)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        pairs = zip(output, y, strict=True)
+        return torch.stack([copy.deepcopy(criterion)(o[None], t[None]).sum() for o, t in pairs])
 
 
 def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:

@@ -22,7 +22,8 @@ class PrivateLoader:
     An epoch has about 1/rate batches. A batch of a sample may be empty; it is a step all the same. `members` are the
     numbers of the examples in the last batch, which are private.
 
-    Assumes: nobody but the trainer sees who is in a batch.
+    Assumes: nobody but the trainer sees who is in a batch, and the loader's collate function treats each example by
+    itself: one that pads to the longest of a batch lets the others into an example's gradient.
     Edge cases: with several processes, process r of w has the examples r, r + w, r + 2w, ...
     """
 
