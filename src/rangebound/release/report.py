@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rangebound import arguments
+from rangebound.errors import plain
 from rangebound.release.part import date
 from rangebound.release.result import FACTS, NUMBERS, Release, readable, sha256
 from rangebound.release.words import explain
@@ -82,7 +83,7 @@ def text(release: Release) -> str:
     cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join(arguments.plain(line.rstrip()) for line in lines)
+    return "\n".join(plain(line.rstrip()) for line in lines)
 
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
