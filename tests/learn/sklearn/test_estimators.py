@@ -138,6 +138,25 @@ def test_the_statistics_in_floats_are_those_in_fractions() -> None:
         np.testing.assert_allclose(statistics.variances(x, least), [float(exact_variance(v, least)) for v in values])
 
 
+def test_the_sensitivities_leave_room_for_rounding() -> None:
+    """Random rows that round in every place, and rows near the ends where the largest change is: in doubles."""
+    draw = np.random.default_rng(2)
+    above = 0
+    for _ in range(400):
+        n = int(draw.integers(1, 3000))
+        x = draw.random((n, 4)) * draw.choice([1.0, 1e-9, 1e-15], 4)
+        more = np.concatenate([1.0 - 1e-12 * draw.random((1, 4)), x])
+        for least in (n, n + 1):
+            for statistic, exact in (
+                (statistics.means, Fraction(1, least + 1)),
+                (statistics.variances, max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2))),
+            ):
+                moved = np.abs(statistic(more, least) - statistic(x, least)).max()
+                assert moved <= statistics._up(exact)
+                above += Fraction(moved) > exact
+    assert above > 0  # the control: without the room it would not hold
+
+
 def test_each_release_is_calibrated_to_its_share() -> None:
     for bounding in (rb.TRUNCATE, rb.RECTIFY):
         m = statistics.variance_mechanism(30, rb.Laplace, bounding, 0.25, 0.0, 1e-6)
