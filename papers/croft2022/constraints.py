@@ -80,7 +80,8 @@ def sigma(claims: Claims) -> list[Row]:
             **next(looks),
         )
     ax.set_xlim(0.0, 12.0)
-    style.legend(ax)
+    ax.set_ylim(None, 2.2)  # room for the words above the lines
+    style.legend(ax, columns=2)
     save(ax, HERE / "sigma.png")
     at = rb.VariableScaleLaplace(query=HALF_LINE, epsilon=1.0).scale([0.0, 1.0, 20.0])
     fall = f"{at[0]:.4f} at the constraint, {at[1]:.4f} at distance 1, {at[2]:.4f} at 20"

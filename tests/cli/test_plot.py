@@ -31,6 +31,15 @@ def test_every_command_writes_its_picture(arguments, ending, tmp_path, capsys):
     assert picture.stat().st_size < 100_000
 
 
+def test_lines_of_a_law_are_told_apart(tmp_path):
+    picture = tmp_path / "law.svg"
+    boundings = ("--bounding", "truncate", "--bounding", "rectify")
+    assert run(["plot", "law", *MADE, "--at", "3", *boundings, "-o", str(picture)]) == 0
+    text = picture.read_text()
+    for words in ("truncate Laplace, scale 2, true answer 3", "rectify Laplace, scale 2, true answer 3"):
+        assert words in text
+
+
 @pytest.mark.parametrize("ending", ["svg", "pdf"])
 def test_other_formats(ending, tmp_path):
     picture = tmp_path / f"picture.{ending}"

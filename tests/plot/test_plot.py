@@ -177,6 +177,14 @@ def test_pairs_are_the_farthest_answers_within_the_sensitivity():
     assert lower[-1] == 7.5  # later pairs are parts of this one
 
 
+def test_no_line_crosses_a_gap_between_answers():
+    x, y = plot.worst_pair(UNION).lines[0].get_data()
+    (gap,) = np.flatnonzero(np.isnan(x))
+    assert (x[gap - 1], x[gap + 1]) == (3.0, 5.0)
+    assert np.isnan(y[gap])
+    assert not np.isnan(plot.worst_pair(TRUNCATED).lines[0].get_xdata()).any()
+
+
 def test_errors_are_those_of_choose():
     ax = plot.errors(QUERY, epsilons=[0.5, 1.0], delta=1e-6, at=3.0, objective="mse")
     for i, epsilon in enumerate([0.5, 1.0]):

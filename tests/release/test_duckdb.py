@@ -131,7 +131,11 @@ def test_times_that_no_calendar_has_are_missing(kind):
 
 
 def test_what_is_no_table_or_can_be_read_once_is_refused():
-    with pytest.raises(EngineError, match="data=<NoneType>: DuckDB cannot read this as a table"):
+    with pytest.raises(
+        EngineError, match=r"data=<str>: DuckDB cannot read this as a table; a file is Source\(path=\.\.\.\)"
+    ):
+        DuckDB("visits.csv")
+    with pytest.raises(EngineError, match=r"data=<NoneType>: DuckDB cannot read this as a table$"):
         DuckDB(None)
     with pytest.raises(ArgumentError, match="data=<RecordBatchReader>: can be read only once"):
         DuckDB(pa.table({"x": [1]}).to_reader())
@@ -140,3 +144,10 @@ def test_what_is_no_table_or_can_be_read_once_is_refused():
 def test_a_frame_is_no_engine_whatever_its_columns_are_called():
     frame = pandas.DataFrame({"dialect": ["a"] * 9, "run": range(9), "source": range(9)})
     assert release(COUNT, frame, ledger=None).cells[0].value >= 0
+
+
+def test_a_table_that_is_not_in_its_file_is_named(tmp_path):
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as base:
+        base.execute("CREATE TABLE visits (x INTEGER)")
+    with pytest.raises(EngineError, match=r"^source.table='visit': DuckDB finds no such table in '.*t.duckdb'"):
+        DuckDB(Source(path=str(tmp_path / "t.duckdb"), table="visit"))

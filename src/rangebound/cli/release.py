@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import threading
 from decimal import Decimal
@@ -152,11 +153,13 @@ def demo(
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     show.table(made, charge, as_json=json)
     if not json:
+        called = Path(sys.argv[0])
+        program = str(called) if called.name == "rangebound" and not shutil.which("rangebound") else "rangebound"
         files = f"{place / 'certificate.json'} {place / 'table.json'} --ledger {place / clinic.LEDGER}"
         sys.stdout.write(
             f"report in {place / 'report.html'}, made by plan.toml beside it; to try next:\n"
-            f"  rangebound verify {files}\n"
-            f"  rangebound release {place / 'plan.toml'} --request second\n"
+            f"  {program} verify {files}\n"
+            f"  {program} release {place / 'plan.toml'} --request second\n"
         )
 
 

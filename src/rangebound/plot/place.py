@@ -43,13 +43,16 @@ def worst_pair(mechanism: Mechanism, *, epsilon: float | None = None, ax: Axes |
         epsilon = arguments.nonnegative("epsilon", epsilon)
         worst, what = worst_delta(mechanism.setting, epsilon), f"delta that the pair needs at epsilon {epsilon:g}"
     lower, upper = _pairs(mechanism)
+    ends = [end for _, end in mechanism.query.range.spans]
+    gaps = np.flatnonzero(np.diff(np.searchsorted(ends, lower))) + 1  # no line where no answer is
     ax = style.axes(ax, title="Where the worst pair sits", x="lower answer of the pair", y=what)
     sides = (("lower answer's outcome too likely", lower, upper), ("upper answer's outcome too likely", upper, lower))
     for (name, p, q), look in zip(sides, style.lines(), strict=False):
         one, other = mechanism.law(p), mechanism.law(q)
         values = renyi(one, other, math.inf) if epsilon is None else hockey_stick(one, other, epsilon)
         inside = np.isfinite(values) & (lower < upper)
-        ax.plot(lower, np.where(inside, values, np.nan), label=name, **look)
+        drawn = np.where(inside, values, np.nan)
+        ax.plot(np.insert(lower, gaps, np.nan), np.insert(drawn, gaps, np.nan), label=name, **look)
     if math.isfinite(worst.upper) and math.isfinite(worst.pair[0]):
         place = ", ".join(f"{x:.4g}" for x in worst.pair)
         label = f"worst pair: {worst.upper:.4g} at ({place})"
@@ -61,7 +64,7 @@ def worst_pair(mechanism: Mechanism, *, epsilon: float | None = None, ax: Axes |
 
 
 def _pairs(mechanism: Mechanism) -> tuple[Floats, Floats]:
-    """Answers, and for each the farthest answer above it within the sensitivity. NaN between the spans of a union."""
+    """Answers, and for each the farthest answer above it within the sensitivity."""
     answers, sensitivity = mechanism.query.range, mechanism.query.sensitivity
     places = sweep(mechanism)
     # The pairs of answers closer to the upper end than the sensitivity are parts of the last one.

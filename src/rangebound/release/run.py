@@ -8,7 +8,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.errors import ArgumentError, ArgumentTypeError, PlanError
 from rangebound.release.aggregate import Aggregate, aggregate
 from rangebound.release.allocation import Allocation, allocate
 from rangebound.release.answer import answers, bits
@@ -81,7 +81,8 @@ def release(
     else:
         account, name = plan.budget.account, request
         if account is None:
-            raise ArgumentError("budget.account=None: must name an account of the ledger")
+            rule = 'is missing; name the account of the ledger that pays, such as account = "people"'
+            raise PlanError(f"budget.account: {rule}", field="budget.account")
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
         cost = Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))

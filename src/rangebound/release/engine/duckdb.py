@@ -89,6 +89,9 @@ class DuckDB:
             self._show(self._attach(data))
         except (duckdb.Error, TypeError):
             self.close()
+            if isinstance(data, Source) and data.table is not None:
+                rule = f"DuckDB finds no such table in {data.path!r}, or cannot read that file"
+                raise EngineError(f"source.table={data.table!r}: {rule}") from None
             file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""
             raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table{file}") from None
 
