@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import duckdb
-import numpy
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
@@ -25,13 +24,14 @@ from rangebound.release.schema import Family, Schema
 _RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
 # type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
-# is a text that is no UTF-8, unless the reader has checked it: sorted with other columns, it would change those.
+# is a text that is no UTF-8: sorted with other columns, it would change those. DuckDB checks the texts of files itself.
 _SEEN = {
     "VARCHAR": 'TRY(decode(encode(CAST({} AS VARCHAR)))) COLLATE "binary"',
     "TIMESTAMP_S": "TRY_CAST({} AS TIMESTAMP)",
     "TIMESTAMP_MS": "TRY_CAST({} AS TIMESTAMP)",
 }
-_CHECKED = {"VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"'}
+_CHECKED = {**_SEEN, "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"'}
+_LAZY = ("read_next_batch", "to_table", "collect")  # readers, datasets and scanners of Arrow, lazy frames of Polars
 _FAMILIES = {
     **dict.fromkeys(
         (
@@ -94,7 +94,7 @@ class DuckDB:
         self._parquet: str | None = None
         try:
             raw = self._attach(data)
-            self._show(raw, _CHECKED if raw.name == _RAW and isinstance(data, Source) else _SEEN)
+            self._show(raw, _CHECKED if isinstance(data, Source) else _SEEN)
         except (duckdb.Error, TypeError):
             self.close()
             file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""
@@ -103,11 +103,13 @@ class DuckDB:
     def _attach(self, data: Any) -> exp.Table:
         raw = exp.to_table(_RAW)
         if not isinstance(data, Source):
-            if hasattr(data, "read_next_batch"):
-                raise ArgumentError(f"data={_shown(data)}: can be read only once; make a table of it")
-            if isinstance(data, (dict, list, tuple, numpy.ndarray)):  # their objects would be read unseen
+            if any(hasattr(type(data), name) for name in _LAZY):
+                rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
+                raise ArgumentError(f"data={_shown(data)}: {rule}")
+            table = as_arrow(data)
+            if not hasattr(table, "__arrow_c_stream__"):
                 raise TypeError
-            self._connection.register(_RAW, as_arrow(data))
+            self._connection.register(_RAW, table)
             return raw
         if data.path is None:
             raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
@@ -166,7 +168,11 @@ class DuckDB:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         # Bytes that are no UTF-8 may stand anywhere below; only those of the header, which is public, are looked at.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            header = next(csv.reader(file, delimiter=delimiter), [])
+            first = file.readline()
+        try:  # an open quotation mark must not draw in the lines below
+            header = next(csv.reader([first], delimiter=delimiter, strict=True), [])
+        except csv.Error:
+            header = []
         if not header or len(set(header)) < len(header) or not all(map(_readable, header)):
             raise ArgumentError(f"source.path={str(path)!r}: the first line must name every column, each differently")
         columns = dict.fromkeys(header, "VARCHAR")
@@ -201,13 +207,12 @@ class DuckDB:
         except duckdb.OperationalError:  # memory, disk
             raise failed from None
         except duckdb.Error:
-            pass
-        try:
-            if self._read_otherwise():
-                return self._connection.execute(written).fetchall()
-        except (duckdb.Error, OSError, ValueError, TypeError):
-            pass
-        raise failed
+            try:
+                if self._read_otherwise():
+                    return self._connection.execute(written).fetchall()
+            except (duckdb.Error, OSError, ValueError):
+                pass
+            raise failed from None
 
     def close(self) -> None:
         """Let go of the table, and of what did not fit into memory."""

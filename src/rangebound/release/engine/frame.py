@@ -34,10 +34,10 @@ def _column(values: Any) -> Any:
     import pyarrow
 
     kind = values.dtype
-    if kind == object or getattr(kind, "storage", None) == "python":
+    if kind == "object" or getattr(kind, "storage", None) == "python":
         return _texts(values, values.isna())
     categories = getattr(kind, "categories", None)
-    if categories is not None and categories.dtype == object:
+    if categories is not None and categories.dtype == "object":
         return _texts(categories, categories.isna()).take(pyarrow.array(values.cat.codes, mask=values.isna()))
     if kind == "float16":
         values = values.astype("float32")  # DuckDB does not know Arrow's half
