@@ -11,9 +11,10 @@ import pytest
 from pyarrow import dataset, parquet
 
 from rangebound.accounting.ledger import Ledger
-from rangebound.errors import ArgumentError, EngineError
+from rangebound.errors import ArgumentError, EngineError, MissingExtra
 from rangebound.release import make_plan, release
 from rangebound.release.engine import duckdb as module
+from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan import Source
@@ -261,3 +262,11 @@ def test_from_outside_a_table_with_a_damaged_row_looks_like_one_without(tmp_path
         shape = [(cell.question, cell.key, cell.part, cell.epsilon, cell.delta) for cell in made.cells]
         seen.append((steps, charges, shape, made.mechanisms, tuple(capsys.readouterr()), caplog.text))
     assert seen[0] == seen[1]
+
+
+def test_what_needs_pyarrow_says_so_before_anything_is_read(tmp_path, monkeypatch):
+    file = written(PLAIN, tmp_path / "t.parquet")
+    monkeypatch.setattr(frames.importlib.util, "find_spec", lambda name: None)
+    for data in (file, pandas.DataFrame({"x": [1]})):
+        with pytest.raises(MissingExtra, match="needs pyarrow, which is not installed; pip install pyarrow"):
+            DuckDB(data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import glob
-import importlib.util
 import shutil
 import tempfile
 import weakref
@@ -16,7 +15,7 @@ import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.frame import as_arrow
+from rangebound.release.engine.frame import as_arrow, need_arrow
 from rangebound.release.engine.parquet import unchecked
 from rangebound.release.plan import Source
 from rangebound.release.schema import Family, Schema
@@ -61,8 +60,9 @@ class DuckDB:
 
     Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
     numbers or dates in plain notation are read as such by the statements. Texts that are no UTF-8 and times beyond the
-    calendar are missing values; where DuckDB's own reader of Parquet stops at one, that of pyarrow takes over. What
-    does not fit into memory goes to a folder for this user alone, where `TMPDIR` says; it is gone with `close`.
+    calendar are missing values; where DuckDB's own reader of Parquet stops at one, that of pyarrow takes over, which
+    therefore must be installed. What does not fit into memory goes to a folder for this user alone, where `TMPDIR`
+    says; it is gone with `close`.
 
     >>> import pyarrow
     >>> DuckDB(pyarrow.table({"age": [41, 27]})).schema()
@@ -124,6 +124,7 @@ class DuckDB:
         if path.suffix.lower() in (".csv", ".tsv"):
             self._csv(path)
         elif path.suffix.lower() in (".parquet", ".pq"):
+            need_arrow(f"source.path={data.path!r}")  # else one row could stop the release
             # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
             scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
             self._connection.execute(f"CREATE VIEW {_RAW} AS FROM {scan}")
@@ -154,7 +155,7 @@ class DuckDB:
 
         Columns that have another type there are left out, so that all other rows count as they would have.
         """
-        if self._parquet is None or importlib.util.find_spec("pyarrow") is None:
+        if self._parquet is None:
             return False
         before, raw = self._types(self.source), exp.to_table(_OTHERWISE)
         self._connection.register(_OTHERWISE, unchecked(self._parquet))

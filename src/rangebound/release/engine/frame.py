@@ -9,6 +9,12 @@ from typing import Any
 from rangebound.errors import MissingExtra
 
 
+def need_arrow(what: str) -> None:
+    """Refuse what cannot be read without pyarrow, whatever is in it."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtra(f"{what}: needs pyarrow, which is not installed; pip install pyarrow")
+
+
 def as_arrow(data: Any) -> Any:
     """A pandas frame as an Arrow table; anything else as it is.
 
@@ -19,8 +25,7 @@ def as_arrow(data: Any) -> Any:
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(data, pandas.DataFrame):
         return data
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra("a pandas frame needs pyarrow, which is not installed; pip install pyarrow")
+    need_arrow("data=<DataFrame>")
     import pyarrow
 
     try:
