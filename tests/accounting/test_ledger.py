@@ -19,6 +19,7 @@ from rangebound.errors import (
     ArgumentTypeError,
     BudgetExceeded,
     LedgerTampered,
+    LedgerUnavailable,
     RangeboundError,
     RequestConflict,
 )
@@ -367,6 +368,36 @@ def test_everyone_sees_the_same_at_once(ledger, path):
             (ledger, other)[i % 2].reserve(account="people", request=f"{i}", cost=TENTH)
             assert ledger.account("people") == other.account("people")
             assert ledger.head == other.head
+
+
+def test_a_check_sees_the_history_of_its_account_and_may_refuse_with_nothing_spent(any_ledger):
+    any_ledger.open_account("others", epsilon=1)
+    any_ledger.reserve(account="others", request="x", cost=TENTH, what="theirs")
+    any_ledger.reserve(account="people", request="a", cost=TENTH, what="ours")
+    seen = []
+
+    def refuse(history):
+        seen.append([each.what for each in history if each.kind is Kind.SPEND])
+        raise KeyError("no")
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            any_ledger.release(account="people", request="b", cost=TENTH, compute=lambda _: b"", check=refuse)
+    assert seen == [["ours"]] * 2
+    assert spent(any_ledger) == TENTH
+    any_ledger.reserve(account="people", request="a", cost=TENTH, what="ours", check=refuse)  # charged before
+    assert len(seen) == 2
+
+
+def test_nobody_charges_between_a_check_and_its_charge(ledger, path):
+    def meanwhile(_):
+        with Ledger.open(path, patience=0.2) as other, pytest.raises(LedgerUnavailable):
+            other.reserve(account="people", request="theirs", cost=TENTH)
+
+    ledger.reserve(account="people", request="ours", cost=TENTH, check=meanwhile)
+    with Ledger.open(path, patience=0.2) as other:  # control: after it, they do
+        other.reserve(account="people", request="theirs", cost=TENTH)
+    assert [each.request for each in ledger.history("people")][1:] == ["ours", "theirs"]
 
 
 @pytest.mark.parametrize("name", ["Zürich", "北京", "🙂", "a/b", "'; DROP TABLE entries; --", "%s{}", "[red]x[/red]"])

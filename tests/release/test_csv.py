@@ -46,7 +46,21 @@ def test_well_formed_files_are_read_whole(tmp_path, data):
 
 def test_no_bytes_below_the_header_make_an_error_and_threads_change_nothing(tmp_path):
     chance = random.Random(2)
-    pieces = [b"\r", b"\r\n", b"\n", b'"', b'""', b",", b"\xff", b"\x00", b"\xe2\x82", b'"a\nb"', b"\\", b"a" * 70_000]
+    pieces = [
+        b"\r",
+        b"\r\n",
+        b"\n",
+        b'"',
+        b'""',
+        b",",
+        b"\xff",
+        b"\x00",
+        b"\xe2\x82",
+        b'"a\nb"',
+        b"\\",
+        b"a" * 70_000,
+        b"b" * 2_100_000,
+    ]
     for _ in range(25):
         data = bytearray(GOOD)
         for _ in range(chance.choice([1, 2, 5])):
@@ -57,7 +71,20 @@ def test_no_bytes_below_the_header_make_an_error_and_threads_change_nothing(tmp_
         assert 0.0 <= one[0] <= 40.0
 
 
-@pytest.mark.parametrize("header", [b"", b"\n", b"wait,wait\n", b"wait,\n", b"wait,\xff\n"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"\n",
+        b"wait,wait\n",
+        b"wait,\n",
+        b"wait,\xff\n",
+        b'wait,"who\n',
+        b'"wait" x,who\n',
+        b"wait," + b"w" * 200_000,
+    ],
+    ids=["none", "empty", "twice", "unnamed", "no text", "open", "after a quote", "long"],
+)
 def test_a_header_that_names_no_columns_is_refused(tmp_path, header):
     with pytest.raises(ArgumentError, match="first line"):
         sums(tmp_path / "t.csv", header + b"1,2\n" * (header != b""))

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 import rangebound as rb
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan, plan_schema, read_plan
+from rangebound.release.condition import Condition
+from rangebound.release.plan import Budget, Plan, Unit
+from rangebound.release.question import Count
 from rangebound.release.reading import lines, make_plan
 
 PLAN = """title = "clinics"   # a comment with [brackets] = and "quotes"
@@ -253,3 +256,33 @@ def test_any_value_in_any_field_is_a_plan_or_a_plan_error(part, value, field, in
 def test_control_the_plan_itself_is_accepted_and_a_broken_one_is_not():
     assert accepts_or_refuses(PLAN)
     assert not accepts_or_refuses(PLAN.replace("epsilon", "epsilom"))
+
+
+@pytest.mark.parametrize(
+    ("make", "message", "field"),
+    [
+        (lambda: Plan(budget=Budget(epsilon=1.0), query=()), r"^plan: query=\(\): .*at least 1 item", "query"),
+        (
+            lambda: Plan(budget={"epsilon": "1"}, query=()),
+            r"^plan: budget.epsilon='1': must be a number, without",
+            None,
+        ),
+        (lambda: Plan(queries=()), "^plan: queries=.*: is not known here.*query", "queries"),
+        (lambda: Unit(row=2), "^unit: row=2: is not known here.*rows", "row"),
+        (lambda: Budget(epsilon=0.0), "^budget: epsilon=0.0: must be greater than 0", "epsilon"),
+        (lambda: Unit(rows=2), "^unit: .*rows and groups are 1", None),
+        (lambda: Count(), "^count: name: is missing", "name"),
+        (lambda: Condition(column="age", comparison="~", value=1), 'must be one of "=="', None),
+    ],
+)
+def test_parts_made_in_python_have_the_errors_of_a_file(make, message, field):
+    with pytest.raises(PlanError, match=message) as caught:
+        make()
+    assert field in (None, caught.value.field)
+
+
+def test_a_plan_made_in_python_of_sound_parts_is_that_of_a_file():
+    made = Plan(budget=Budget(epsilon=1.0), unit=Unit(column="who", rows=2), query=(Count(name="n"),))
+    assert made == parse_plan(
+        'budget = {epsilon = 1.0}\nunit = {column = "who", rows = 2}\nquery = [{name = "n", kind = "count"}]'
+    )

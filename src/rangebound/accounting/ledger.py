@@ -32,6 +32,7 @@ from rangebound.errors import (
 
 T = TypeVar("T")
 C = TypeVar("C", Cost, RenyiCost)
+Check = Callable[[list[Record]], None]
 
 _PAYLOAD = 256 * 2**20  # bytes
 _HEAD = b"SQLite format 3"
@@ -151,9 +152,20 @@ class Ledger:
 
     @arguments.guided
     def reserve(
-        self, *, account: str, request: str, cost: AnyCost, what: str = "", who: str | None = None, note: str = ""
+        self,
+        *,
+        account: str,
+        request: str,
+        cost: AnyCost,
+        what: str = "",
+        who: str | None = None,
+        note: str = "",
+        check: Check | None = None,
     ) -> Reservation:
         """Charge `cost` to an account; when this returns, the charge is on the disk.
+
+        `check` may refuse a new charge by an error of its own. It gets the account's history, and nothing is added to
+        that, by any process, before the charge is.
 
         Edge cases: a known `request` is not charged again, and comes back with its bytes if it has any; with another
         account, cost or `what` it raises `RequestConflict`. Too little left raises `BudgetExceeded`.
@@ -169,6 +181,8 @@ class Ledger:
             balance = _balance(state, account)
             units = balance.rule.units(cost)
             spend, published = None, None
+            if check is not None and self._found(transaction, Kind.SPEND, request) is None:
+                check(self._records(transaction, account))
             if balance.admits(units):
                 spend = self._append(transaction, None, Kind.SPEND, account, request, *units, **words)
             if spend is None:  # the request is known, or costs too much
@@ -223,13 +237,17 @@ class Ledger:
         what: str = "",
         who: str | None = None,
         note: str = "",
+        check: Check | None = None,
     ) -> bytes:
         """Charge, compute, store, reveal: the bytes of `compute(cost)`, or those stored for the request before.
 
-        `float(cost.epsilon)` is never above the charge, so it is what `compute` calibrates its mechanism to.
+        `float(cost.epsilon)` is never above the charge, so it is what `compute` calibrates its mechanism to; `check` is
+        that of `reserve`.
         """
         arguments.function("compute", compute, 1, "a function of the cost that gives bytes")
-        reservation = self.reserve(account=account, request=request, cost=cost, what=what, who=who, note=note)
+        reservation = self.reserve(
+            account=account, request=request, cost=cost, what=what, who=who, note=note, check=check
+        )
         if reservation.published is not None:
             return reservation.published
         return self.publish(reservation, compute(cost), who=who)
@@ -248,8 +266,7 @@ class Ledger:
         def take(transaction: Transaction) -> list[Record]:
             if account is not None:
                 _balance(self._state, account)
-            rules = {name: each.rule for name, each in self._state.accounts.items()}
-            return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
+            return self._records(transaction, account)
 
         return self._read(take)
 
@@ -295,6 +312,10 @@ class Ledger:
         with self._store.reading() as transaction:
             self._advance(transaction)
             return take(transaction)
+
+    def _records(self, transaction: Transaction, account: str | None) -> list[Record]:
+        rules = {name: each.rule for name, each in self._state.accounts.items()}
+        return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
 
     def _append(self, transaction: Transaction, payload: bytes | None, *fields: Any, **more: Any) -> Entry | None:
         """Add an entry durably, unless there is one of its kind for its request. The state follows only when the commit

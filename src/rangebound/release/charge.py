@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rangebound.accounting.chain import Kind
-from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.record import Record
 from rangebound.errors import PlanError
 from rangebound.release.plan import Plan, Unit
 from rangebound.release.result import plan_json, sha256
@@ -22,8 +24,8 @@ def charge_text(plan: Plan) -> str:
     return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
 
 
-def check_unit(plan: Plan, ledger: Ledger, account: str) -> None:
-    """Refuse a plan whose account has paid for releases that protect another unit.
+def check_unit(plan: Plan, history: Iterable[Record]) -> None:
+    """Refuse a plan whose account has paid for releases that protect another unit; `history` is the account's.
 
     Costs add up only if all are about the same neighbours: a release that protects single rows at epsilon 1 may give
     away a person of a thousand rows.
@@ -32,12 +34,12 @@ def check_unit(plan: Plan, ledger: Ledger, account: str) -> None:
     do not name a unit, are about the same one.
     """
     own = _words(plan.unit)
-    for each in ledger.history(account):
+    for each in history:
         head, named, other = each.what.partition(_UNIT)
         if each.kind is Kind.SPEND and head.startswith(_RELEASE) and named and other != own:
             raise PlanError(
-                f"unit: is {own}, but account {account!r} has paid for unit {other}, and their costs do not add up; "
-                "take the same unit, or an account of its own",
+                f"unit: is {own}, but account {each.account!r} has paid for unit {other}, and their costs do not add "
+                "up; take the same unit, or an account of its own",
                 field="unit",
             )
 

@@ -87,6 +87,10 @@ def _text(this: Tree) -> Tree:
     return exp.cast(this.copy(), "TEXT")
 
 
+def _parsed(this: Tree, kind: str) -> Tree:
+    return exp.TryCast(this=_text(this), to=exp.DataType.build(kind), safe=True)
+
+
 def _matches(this: Tree, pattern: str) -> Tree:
     return exp.RegexpLike(this=this, expression=text(pattern))
 
@@ -94,7 +98,7 @@ def _matches(this: Tree, pattern: str) -> Tree:
 _AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
     Family.INTEGER: lambda this: exp.cast(this, "DOUBLE"),
     Family.NUMBER: lambda this: exp.cast(this, "DOUBLE"),
-    Family.TEXT: lambda this: choice((_matches(_text(this), _NUMERAL), exp.cast(_text(this), "DOUBLE"))),
+    Family.TEXT: lambda this: choice((_matches(_text(this), _NUMERAL), _parsed(this, "DOUBLE"))),
     Family.BOOLEAN: _from_boolean,
 }
 
@@ -107,8 +111,7 @@ def _days(this: Tree) -> Tree:
 
 
 def _written_day(this: Tree) -> Tree:
-    parsed = exp.TryCast(this=_text(this), to=exp.DataType.build("DATE"), safe=True)
-    return choice((_matches(_text(this), _DAY), _days(parsed)))
+    return choice((_matches(_text(this), _DAY), _days(_parsed(this, "DATE"))))
 
 
 _AS_DAYS: dict[Family, Callable[[Tree], Tree]] = {

@@ -5,17 +5,34 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from rangebound.support import Interval, Union
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 _EPOCH = datetime.date(1970, 1, 1)
 _NARROWEST, _WIDEST = 1e-150, 1e150  # beyond these the fixed-point scale of a column would leave the doubles
 
 
-class Part(BaseModel):
+class _Ours(ModelMetaclass):
+    """What makes a part when Python calls for one; inside a whole it has no say, and a fault is the whole plan\'s."""
+
+    def __call__(cls, *parts: Any, **fields: Any) -> Any:
+        try:
+            return super().__call__(*parts, **fields)
+        except ValidationError as error:
+            from rangebound.release.reading import plan_error  # which knows all parts, and so comes after them
+
+            raise plan_error(error, cls.__name__.lower(), {}, cast("type[Part]", cls)) from None
+
+
+class Part(BaseModel, metaclass=_Ours):
     """A piece of a plan: frozen, strict about types, and without room for unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

@@ -66,7 +66,7 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
-        raise _plan_error(error, name, lines(text)) from None
+        raise plan_error(error, name, lines(text)) from None
 
 
 def make_plan(data: Mapping[str, Any]) -> Plan:
@@ -76,7 +76,7 @@ def make_plan(data: Mapping[str, Any]) -> Plan:
     try:
         return Plan.model_validate(dict(data))
     except ValidationError as error:
-        raise _plan_error(error, "plan", {}) from None
+        raise plan_error(error, "plan", {}) from None
 
 
 def plan_schema() -> dict[str, Any]:
@@ -192,13 +192,13 @@ def _paths(data: Any, deepest: int) -> list[Place]:
     return [path for key, value in items for path in ((key,), *((key, *rest) for rest in _paths(value, deepest - 1)))]
 
 
-def _plan_error(error: ValidationError, name: str, where: dict[Place, int]) -> PlanError:
-    """The first fault of a plan as one of our errors."""
+def plan_error(error: ValidationError, name: str, where: dict[Place, int], made: type[Part] = Plan) -> PlanError:
+    """The first fault of a plan, or of another part that is `made`, as one of our errors."""
     faults = error.errors(include_url=False)
     fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])  # a typo explains a gap
     place = _place(fault["loc"])
     message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    rule = _rule(fault, place) or message
+    rule = _rule(fault, place, made) or message
     inner = re.match(r"([a-z]+(?:\.\w+)?): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
@@ -233,11 +233,11 @@ _CONDITIONS = {
 }
 
 
-def _rule(fault: ErrorDetails, place: Place) -> str | None:
+def _rule(fault: ErrorDetails, place: Place, made: type[Part]) -> str | None:
     """The broken rule in words of our own, where we have any."""
     kind = fault["type"]
     if kind == "extra_forbidden":
-        fields = [each.alias or name for name, each in _model(fault["loc"][:-1]).model_fields.items()]
+        fields = [each.alias or name for name, each in _model(fault["loc"][:-1], made).model_fields.items()]
         return f"is not known here; {arguments.similar(str(place[-1]), fields) or 'there are ' + ', '.join(fields)}"
     rules = _RULES | _CONDITIONS if {"where", "of"} & set(place[-2:]) else _RULES
     if kind not in rules:
@@ -247,8 +247,8 @@ def _rule(fault: ErrorDetails, place: Place) -> str | None:
     return f"{rule}, without quotation marks" if quoted else rule
 
 
-def _model(loc: tuple[str | int, ...]) -> type[Part]:
-    """The part of a plan at a place, as the checker names it: a query's place has its kind too."""
+def _model(loc: tuple[str | int, ...], made: type[Part]) -> type[Part]:
+    """The part at a place of what is made, as the checker names it: a query's place has its kind too."""
     kinds: dict[str, type[Part]] = {each.model_fields["kind"].default: each for each in get_args(get_args(Question)[0])}
     parts: dict[str, type[Part]] = {"source": Source, "unit": Unit, "budget": Budget}
     match loc:
@@ -256,7 +256,7 @@ def _model(loc: tuple[str | int, ...]) -> type[Part]:
             return Condition
         case ("query", int(), str(kind)):
             return kinds[kind]
-    return parts.get(str(loc[0]), Plan) if loc else Plan
+    return parts.get(str(loc[0]), made) if loc else made
 
 
 def _place(loc: tuple[str | int, ...]) -> Place:

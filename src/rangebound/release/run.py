@@ -86,8 +86,14 @@ def release(
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
         cost = Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
-        check_unit(plan, ledger, account)
-        published = ledger.release(account=account, request=name, cost=cost, compute=compute, what=charge_text(plan))
+        published = ledger.release(
+            account=account,
+            request=name,
+            cost=cost,
+            compute=compute,
+            what=charge_text(plan),
+            check=lambda history: check_unit(plan, history),
+        )
         entry = Entry(account=account, request=name, head=ledger.head)
     made = Release.from_bytes(published)
     certificate = write_certificate(made, allocation, noises, entry)

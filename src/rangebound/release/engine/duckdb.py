@@ -7,6 +7,7 @@ import glob
 import shutil
 import tempfile
 import weakref
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,17 +15,22 @@ import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
+from rangebound.release.engine.frame import as_arrow, need_arrow
+from rangebound.release.engine.parquet import unchecked
 from rangebound.release.plan import Source
 from rangebound.release.schema import Family, Schema
 
-_RAW, _VIEW = "rangebound_raw", "rangebound_source"
+_RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
-# type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing.
+# type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
+# is a text that is no UTF-8: sorted with other columns, it would change those. DuckDB checks the texts of files itself.
 _SEEN = {
-    "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"',
+    "VARCHAR": 'TRY(decode(encode(CAST({} AS VARCHAR)))) COLLATE "binary"',
     "TIMESTAMP_S": "TRY_CAST({} AS TIMESTAMP)",
     "TIMESTAMP_MS": "TRY_CAST({} AS TIMESTAMP)",
 }
+_CHECKED = {**_SEEN, "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"'}
+_LAZY = ("read_next_batch", "to_table", "collect")  # readers, datasets and scanners of Arrow, lazy frames of Polars
 _FAMILIES = {
     **dict.fromkeys(
         (
@@ -53,8 +59,10 @@ class DuckDB:
     """A table in DuckDB: a CSV, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
 
     Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
-    numbers or dates in plain notation are read as such by the statements. What does not fit into memory goes to a
-    folder for this user alone, where `TMPDIR` says; it is gone with `close`.
+    numbers or dates in plain notation are read as such by the statements. Texts that are no UTF-8 and times beyond the
+    calendar are missing values; where DuckDB's own reader of Parquet stops at one, that of pyarrow takes over, which
+    therefore must be installed. What does not fit into memory goes to a folder for this user alone, where `TMPDIR`
+    says; it is gone with `close`.
 
     >>> import pyarrow
     >>> DuckDB(pyarrow.table({"age": [41, 27]})).schema()
@@ -82,11 +90,11 @@ class DuckDB:
             rule = "must be a number of threads from 1 on, and a size such as 4GB"
             raise ArgumentError(f"threads={threads!r}, memory={memory!r}: {rule}") from None
         self._connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-        # A column of Python objects is text: its type would otherwise be guessed from some of the rows.
-        self._connection.execute("SET pandas_analyze_sample = 0")
         self.source = exp.to_table(_VIEW)
+        self._parquet: str | None = None
         try:
-            self._show(self._attach(data))
+            raw = self._attach(data)
+            self._show(raw, _CHECKED if isinstance(data, Source) else _SEEN)
         except (duckdb.Error, TypeError):
             self.close()
             if isinstance(data, Source) and data.table is not None:
@@ -98,9 +106,13 @@ class DuckDB:
     def _attach(self, data: Any) -> exp.Table:
         raw = exp.to_table(_RAW)
         if not isinstance(data, Source):
-            if hasattr(data, "read_next_batch"):
-                raise ArgumentError(f"data={_shown(data)}: can be read only once; make a table of it")
-            self._connection.register(_RAW, data)
+            if any(hasattr(type(data), name) for name in _LAZY):
+                rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
+                raise ArgumentError(f"data={_shown(data)}: {rule}")
+            table = as_arrow(data)
+            if not hasattr(table, "__arrow_c_stream__"):
+                raise TypeError
+            self._connection.register(_RAW, table)
             return raw
         if data.path is None:
             raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
@@ -110,36 +122,61 @@ class DuckDB:
         plain = str(path.absolute())  # else "~" would be a folder of the user, and "a:" a place on a network
         if data.table is not None:
             name = exp.to_identifier("file", quoted=True)
-            self._connection.execute(
-                f"ATTACH {exp.Literal.string(plain).sql('duckdb')} AS {name.sql('duckdb')} (READ_ONLY)"
-            )
+            self._connection.execute(f"ATTACH {_quoted(plain)} AS {name.sql('duckdb')} (READ_ONLY)")
             return exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
         if path.suffix.lower() in (".csv", ".tsv"):
             self._csv(path)
         elif path.suffix.lower() in (".parquet", ".pq"):
-            self._connection.read_parquet(glob.escape(plain), hive_partitioning=False).create_view(_RAW)
+            need_arrow(f"source.path={data.path!r}")  # else one row could stop the release
+            # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
+            scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
+            self._connection.execute(f"CREATE VIEW {_RAW} AS FROM {scan}")
+            self._parquet = plain
         else:
             rule = "must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
             raise PlanError(f"source.path={data.path!r}: {rule}", field="source.path")
         return raw
 
-    def _show(self, raw: exp.Table) -> None:
-        """Let statements see the table's columns as `_SEEN` says, at no cost to the scan."""
-        everything = exp.select("*").from_(raw.copy())
-        found = self._connection.sql(everything.limit(0).sql(self.dialect))
-        changed = []
-        for name, kind in zip(found.columns, found.types, strict=True):
+    def _show(self, raw: exp.Table, seen: Mapping[str, str], names: Collection[str] | None = None) -> None:
+        """Let statements see the table's columns as `seen` says, or those of some names."""
+        shown = []
+        for name, kind in self._types(raw).items():
             column = exp.to_identifier(name, quoted=True).sql(self.dialect)
-            seen = _SEEN.get(str(kind.id).upper())
-            changed += [f"{seen.format(column)} AS {column}"] if seen else []
-        replaced = f" REPLACE ({', '.join(changed)})" if changed else ""
-        self._connection.execute(f"CREATE VIEW {_VIEW} AS SELECT *{replaced} FROM {raw.sql(self.dialect)}")
+            if names is None or name in names:
+                shown.append(f"{seen.get(str(kind.id).upper(), '{}').format(column)} AS {column}")
+        self._connection.execute(
+            f"CREATE OR REPLACE VIEW {_VIEW} AS SELECT {', '.join(shown)} FROM {raw.sql(self.dialect)}"
+        )
+
+    def _types(self, table: exp.Table) -> dict[str, Any]:
+        """The names and types of a table's columns; reads no data."""
+        found = self._connection.sql(exp.select("*").from_(table.copy()).limit(0).sql(self.dialect))
+        return dict(zip(found.columns, found.types, strict=True))
+
+    def _read_otherwise(self) -> bool:
+        """Read a Parquet file by pyarrow from now on, and say whether that is new.
+
+        Columns that have another type there are left out, so that all other rows count as they would have.
+        """
+        if self._parquet is None:
+            return False
+        before, raw = self._types(self.source), exp.to_table(_OTHERWISE)
+        self._connection.register(_OTHERWISE, unchecked(self._parquet))
+        self._parquet = None
+        self._show(raw, _SEEN)
+        after = self._types(self.source)
+        self._show(raw, _SEEN, [name for name in after if str(after[name]) == str(before.get(name))])
+        return True
 
     def _csv(self, path: Path) -> None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         # Bytes that are no UTF-8 may stand anywhere below; only those of the header, which is public, are looked at.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            header = next(csv.reader(file, delimiter=delimiter), [])
+            first = file.readline()
+        try:  # an open quotation mark must not draw in the lines below
+            header = next(csv.reader([first], delimiter=delimiter, strict=True), [])
+        except csv.Error:
+            header = []
         if not header or len(set(header)) < len(header) or not all(map(_readable, header)):
             raise ArgumentError(f"source.path={str(path)!r}: the first line must name every column, each differently")
         columns = dict.fromkeys(header, "VARCHAR")
@@ -151,15 +188,11 @@ class DuckDB:
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
-        statement = exp.select("*").from_(self.source.copy()).limit(0)
         try:
-            found = self._connection.sql(statement.sql(self.dialect))
+            found = self._types(self.source)
         except duckdb.Error:
             raise EngineError(f"source={self.source.name!r}: DuckDB has no such table") from None
-        return {
-            name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER)
-            for name, kind in zip(found.columns, found.types, strict=True)
-        }
+        return {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
 
     def progress(self) -> float | None:
         """How much of the running statement is done, in percent, as far as DuckDB can tell; None if nothing runs.
@@ -171,12 +204,19 @@ class DuckDB:
 
     def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
+        written = statement.sql(self.dialect)
+        failed = EngineError("statement: DuckDB could not run it; its memory limit or the disk may be too small")
         try:
-            return self._connection.execute(statement.sql(self.dialect)).fetchall()
+            return self._connection.execute(written).fetchall()
+        except duckdb.OperationalError:  # memory, disk
+            raise failed from None
         except duckdb.Error:
-            raise EngineError(
-                "statement: DuckDB could not run it; its memory limit or the disk may be too small"
-            ) from None
+            try:
+                if self._read_otherwise():
+                    return self._connection.execute(written).fetchall()
+            except (duckdb.Error, OSError, ValueError):
+                pass
+            raise failed from None
 
     def close(self) -> None:
         """Let go of the table, and of what did not fit into memory."""
@@ -188,6 +228,10 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _quoted(text: str) -> str:
+    return exp.Literal.string(text).sql("duckdb")
 
 
 def _readable(name: str) -> bool:

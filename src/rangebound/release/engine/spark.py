@@ -40,7 +40,8 @@ class Spark:
     Assumes: the data frame gives the same rows whenever it is read within one release.
     Guarantee: a text of a plan is a text to Spark, whatever the session's settings; nothing in it is ever replaced.
     Edge cases: a timestamp's day is its day in the time zone of the session; set it to UTC to match other engines.
-    Columns with a collation, and those with "${" in their names, serve for nothing.
+    Columns with a collation, and those with "${" in their names, serve for nothing. A text that is no UTF-8 is missing,
+    from Spark 4 on; before, such texts may come back as the same key.
     """
 
     dialect = "spark"
@@ -53,7 +54,7 @@ class Spark:
         self._session = frame.sparkSession
         self._own = False
         name = f"rangebound_source_{id(self):x}"
-        frame.createOrReplaceTempView(name)
+        _readable(frame).createOrReplaceTempView(name)
         self.source = exp.to_table(name)
 
     @classmethod
@@ -116,6 +117,17 @@ class Spark:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _readable(frame: Any) -> Any:
+    """The frame without texts that are no UTF-8: Spark tells them apart, but not in the answers that it gives."""
+    from pyspark.sql import functions
+
+    names = [name for name, kind in frame.dtypes if kind == "string"]
+    if not names or not hasattr(functions, "try_validate_utf8"):  # before Spark 4
+        return frame
+    quoted = {name: functions.col("`" + name.replace("`", "``") + "`") for name in names}
+    return frame.withColumns({name: functions.try_validate_utf8(each) for name, each in quoted.items()})
 
 
 def _spelled(tree: exp.Expr) -> exp.Expr:
