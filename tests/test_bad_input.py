@@ -661,7 +661,7 @@ def test_quantiles_and_moments_are_never_nan_and_never_warn(cell):
 @pytest.mark.parametrize("cell", STRESSED.values(), ids=STRESSED)
 def test_a_guarantee_is_never_nan_and_never_hangs(cell, within):
     mechanism = cell.mechanism()
-    with within(20.0):
+    with within(60.0):
         deltas = [mechanism.delta(epsilon) for epsilon in (0.0, 1e-300, 700.0, 1e300)]
         others = [mechanism.epsilon(), mechanism.rdp(2.0), mechanism.fisher(3.0)]
     assert not any(math.isnan(number) for number in deltas + others)

@@ -204,7 +204,7 @@ def test_what_could_be_mixed_up_must_be_named(call):
 
 
 def run(code: str) -> str:
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

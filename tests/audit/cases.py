@@ -1,4 +1,4 @@
-"""Mechanisms of every kind, calibrated so that a scale cut by a tenth can be seen in a million outputs."""
+"""Mechanisms of every kind, calibrated so that a scale cut by a tenth can be seen in two million outputs."""
 
 from dataclasses import replace
 
