@@ -57,13 +57,18 @@ def test_control_a_command_does():
 
 @pytest.mark.parametrize("word", ["--help", "--version", "--verison"])
 def test_a_start_is_quick(word, tmp_path):
-    """In processor time, the best of some starts, since others use the machine too."""
+    """In processor time, beside an import of numpy at the same moment, since others use the machine too.
+
+    It takes 1.1 times as long, give or take 0.2; with all that the commands load it was 2.5, and with scipy it is 8.
+    """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPYCACHEPREFIX": str(tmp_path)}  # as an installed program runs: with its bytecode kept
-    works = []
-    for _ in range(6):
+
+    def work(*arguments):
         before = os.times()
-        subprocess.run([sys.executable, "-m", "rangebound", word], capture_output=True, check=False, env=environment)
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=False, env=environment)
         after = os.times()
-        works.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert min(works) < 0.25
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    ratios = [work("-m", "rangebound", word) / work("-c", "import numpy") for _ in range(5)]
+    assert min(ratios[1:]) < 2.0  # the first ones compile
