@@ -99,7 +99,8 @@ class Ledger:
 
         def first() -> Entry:
             found = read_key(place) if place.exists() else make_key(place)
-            return sealed(found, NO_SEAL, _entry(1, Kind.LEDGER, request=os.urandom(16).hex(), what=FORMAT, note=text))
+            name = os.urandom(16).hex()
+            return sealed(found, NO_SEAL, Entry(1, _now(), Kind.LEDGER.value, request=name, what=FORMAT, note=text))
 
         store.create(first)
         return cls(store, read_key(place))
@@ -147,7 +148,7 @@ class Ledger:
             state = self._advance(transaction)
             if name in state.accounts:
                 raise ArgumentError(f"name={arguments.shown(name)}: is open already; an account is opened once")
-            self._append(transaction, None, Kind.ACCOUNT, name, None, *total, **words)
+            self._append(transaction, Kind.ACCOUNT, account=name, first=total[0], second=total[1], **words)
             return account_of(name, state.accounts[name])
 
     @arguments.guided
@@ -184,7 +185,10 @@ class Ledger:
             if check is not None and self._found(transaction, Kind.SPEND, request) is None:
                 check(self._records(transaction, account))
             if balance.admits(units):
-                spend = self._append(transaction, None, Kind.SPEND, account, request, *units, **words)
+                first, second = units
+                spend = self._append(
+                    transaction, Kind.SPEND, account=account, request=request, first=first, second=second, **words
+                )
             if spend is None:  # the request is known, or costs too much
                 spend = self._found(transaction, Kind.SPEND, request)
                 if spend is None:
@@ -222,7 +226,7 @@ class Ledger:
                 raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
             if spend.seq not in state.pending:
                 return self._stored(transaction, spend)
-            if self._append(transaction, payload, Kind.PUBLISH, ref=spend.seq, digest=digest, **words) is None:
+            if self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words) is None:
                 raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
         return payload
 
@@ -317,11 +321,13 @@ class Ledger:
         rules = {name: each.rule for name, each in self._state.accounts.items()}
         return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
 
-    def _append(self, transaction: Transaction, payload: bytes | None, *fields: Any, **more: Any) -> Entry | None:
+    def _append(
+        self, transaction: Transaction, kind: Kind, payload: bytes | None = None, **fields: Any
+    ) -> Entry | None:
         """Add an entry durably, unless there is one of its kind for its request. The state follows only when the commit
         has succeeded; if that is unclear, the next transaction finds out."""
         state = self._state
-        entry = sealed(state.key, state.last_seal, _entry(state.next_seq, *fields, **more))
+        entry = sealed(state.key, state.last_seal, Entry(state.next_seq, _now(), kind.value, **fields))
         if not transaction.append(entry, payload):
             return None
         self._version = _UNKNOWN
@@ -393,9 +399,8 @@ def _may_be_ledger(path: Path) -> bool:
         return True
 
 
-def _entry(seq: int, kind: Kind, *fields: Any, **more: Any) -> Entry:
-    """An entry of this moment, not sealed yet."""
-    return Entry(seq, time.time_ns() // 1000, kind.value, *fields, **more)
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
 def _balance(state: Replay, name: str) -> Balance:
