@@ -178,7 +178,9 @@ def writable(path: str | Path) -> Path:
     if not file.parent.is_dir():
         raise ArgumentError(f"path={str(path)!r}: must be in a folder that exists")
     if file.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
-        raise MissingExtra(f"path={str(path)!r}: needs pyarrow, which is not installed; pip install pyarrow")
+        raise MissingExtra(
+            f"path={str(path)!r}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'"
+        )
     return file
 
 

@@ -12,7 +12,7 @@ from rangebound.errors import MissingExtra
 def need_arrow(what: str) -> None:
     """Refuse what cannot be read without pyarrow, whatever is in it."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra(f"{what}: needs pyarrow, which is not installed; pip install pyarrow")
+        raise MissingExtra(f"{what}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'")
 
 
 def as_arrow(data: Any) -> Any:
