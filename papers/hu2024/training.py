@@ -172,7 +172,9 @@ def run(progress: Progress) -> list[Row]:
 
     def reached(cost: int, published: float) -> Verdict:
         best = [1.0 - min(ratio.values()) for ratio in compared(cost).values()]
-        return Verdict.TRUE if min(best) >= published else Verdict.SCOPE
+        if min(best) >= published:
+            return Verdict.TRUE
+        return Verdict.SCOPE if max(best) >= published else Verdict.DIFFERENT
 
     epsilons = compared(2)
     worst = {name: max(ratio.items(), key=lambda item: item[1]) for name, ratio in epsilons.items()}
