@@ -174,7 +174,7 @@ def run(progress: Progress) -> list[Row]:
         best = [1.0 - min(ratio.values()) for ratio in compared(cost).values()]
         if min(best) >= published:
             return Verdict.TRUE
-        return Verdict.SCOPE if max(best) >= published else Verdict.DIFFERENT
+        return Verdict.SCOPE if max(best) >= published else Verdict.ELSEWHERE
 
     epsilons = compared(2)
     worst = {name: max(ratio.items(), key=lambda item: item[1]) for name, ratio in epsilons.items()}
