@@ -177,10 +177,17 @@ def _weighted(
 
 
 def _in_doubles(rows: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The rows in float64, on the processor some at a time, so that they stay in its cache."""
-    size = len(rows) if rows.device.type != "cpu" else _CACHED // max(rows.shape[1], 1)
-    for part in torch.split(rows, max(size, 1)):  # type: ignore[no-untyped-call, unused-ignore]
-        yield part.double()
+    """The rows in float64, on the processor some at a time in one and the same room, so that they stay in its cache.
+
+    Each part is to be used before the next is asked for.
+    """
+    if rows.device.type != "cpu" or rows.dtype == torch.float64:
+        yield rows.double()
+        return
+    size = max(_CACHED // max(rows.shape[1], 1), 1)
+    room = torch.empty((min(size, len(rows)), rows.shape[1]), dtype=torch.float64)
+    for part in torch.split(rows, size):  # type: ignore[no-untyped-call, unused-ignore]
+        yield room[: len(part)].copy_(part)
 
 
 def _squares(rows: torch.Tensor) -> torch.Tensor:
