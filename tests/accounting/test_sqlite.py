@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rangebound.accounting.key import VARIABLE
-from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.ledger import Ledger, ledger_files
 from rangebound.accounting.rule import Cost
 from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerTampered, LedgerUnavailable, RangeboundError
 from tests.accounting.processes import PREAMBLE, script
@@ -29,6 +29,22 @@ def test_a_ledger_is_a_file_and_a_key_of_its_owner(ledger, path):
     ledger.close()
     assert sorted(each.name for each in path.parent.iterdir()) == ["test.ledger", "test.ledger.key"]
     assert bytes.fromhex(key.read_text()) not in path.read_bytes()
+
+
+def test_every_file_of_a_ledger_is_named(ledger, path, memory, monkeypatch):
+    """Whatever lies beside it while it is in use is on the list; links lead to the same list."""
+    link = memory / "link"
+    link.symlink_to(path)
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    files = ledger_files(path)
+    assert files[0] == path
+    with ledger._store.writing() as transaction:
+        transaction.append(ledger._state.last._replace(seq=99, request=None))
+        assert set(memory.iterdir()) - {link} <= set(files)
+    assert ledger_files(link) == files
+    assert memory / "k" in ledger_files(path, key=memory / "k")
+    monkeypatch.setenv(VARIABLE, str(memory / "env"))
+    assert memory / "env" in ledger_files(path)
 
 
 def test_every_commit_is_synced(ledger, path):

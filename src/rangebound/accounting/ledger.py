@@ -18,7 +18,7 @@ from rangebound.accounting.names import file_path, person, plain_name, prose
 from rangebound.accounting.record import Account, Record, Reservation, account_of, record_of
 from rangebound.accounting.replay import Balance, Replay, terms
 from rangebound.accounting.rule import AnyCost, Cost, PlainSum, RenyiCost, RenyiFilter, Rule
-from rangebound.accounting.sqlite import PATIENCE, SQLiteStore
+from rangebound.accounting.sqlite import FILES, PATIENCE, SQLiteStore
 from rangebound.accounting.store import Store, Transaction
 from rangebound.accounting.verify import Report, examine
 from rangebound.errors import (
@@ -34,7 +34,9 @@ T = TypeVar("T")
 C = TypeVar("C", Cost, RenyiCost)
 Check = Callable[[list[Record]], None]
 
-_PAYLOAD = 256 * 2**20  # bytes
+PAYLOAD_LIMIT = 256 * 2**20
+"""The most bytes that one request may publish: what could be larger is refused before it is charged."""
+
 _HEAD = b"SQLite format 3"
 _UNKNOWN = object()
 
@@ -215,8 +217,8 @@ class Ledger:
             raise ArgumentTypeError(
                 f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode()"
             )
-        if len(payload) > _PAYLOAD:
-            raise ArgumentError(f"payload of {len(payload)} bytes: must have at most {_PAYLOAD}; publish it in parts")
+        if len(payload) > PAYLOAD_LIMIT:  # by how much is not said: it may be the size of a draw
+            raise ArgumentError(f"payload: must have at most {PAYLOAD_LIMIT} bytes; publish it in parts")
         digest = hashlib.sha256(payload).digest()
         words = {"account": reservation.account, "request": reservation.request, "who": person(who)}
         with self._store.writing() as transaction:
@@ -374,6 +376,19 @@ def verify(
         return examine(store, secret, head=head)
     finally:
         store.close()
+
+
+def ledger_files(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
+    """Every file that belongs to the ledger at `path`, whether or not it exists: nothing else may be written there.
+
+    The first is the ledger itself, as the system names it; `key` is that of `Ledger.open`.
+
+    >>> [each.name for each in ledger_files("census.ledger")][:2]
+    ['census.ledger', 'census.ledger-journal']
+    """
+    ledger = Path(os.path.realpath(file_path("path", path)))
+    beside = [ledger.with_name(ledger.name + ending) for ending in FILES]
+    return (*beside, Path(os.path.realpath(key_path(ledger, key)[0])))
 
 
 def _located(

@@ -24,6 +24,9 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 PATIENCE = 25.0
 """Seconds to wait for other threads, and again for other processes, before giving up."""
 
+FILES = ("", "-journal", "-wal", "-shm")
+"""What SQLite adds to the name of a database for the files that belong to it."""
+
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two looks at a file that another process writes
 _MARK = 0x52424C47  # in the header of the file, to tell a ledger from other databases
 _SCHEMA = {
