@@ -47,6 +47,14 @@ def test_columns_of_a_csv_file_may_all_be_numbers():
     assert [each.name for each in plan.query] == ["rows", "clinic", "age"]
 
 
+def test_a_draft_says_what_its_contribution_bounds_cut():
+    lines = draft(SCHEMA, Source(path="visits.parquet"), unit="who").splitlines()
+    rows, groups = (next(each for each in lines if each.startswith(name)) for name in ("rows = 1", "groups = 1"))
+    assert "every further one is cut" in rows
+    assert "all rows in the others are cut" in groups
+    assert "numbers come out too low, and no interval shows it" in lines[lines.index(groups) + 1]
+
+
 def test_a_gap_that_is_not_filled_is_found():
     with pytest.raises(PlanError, match=r"unit.column='\?': the table has no such column"):
         check_schema(parse_plan(draft(SCHEMA, Source(path="visits.parquet"))), SCHEMA)

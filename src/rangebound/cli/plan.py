@@ -35,6 +35,7 @@ def new(
 ) -> None:
     """Write a first plan for a table, from its columns; read no data."""
     from rangebound.release import draft, make_plan
+    from rangebound.release.draft import drafted_bounds
     from rangebound.release.engine.opened import opened
 
     place = {"spark": table} if table.startswith("sc://") else {"path": table}
@@ -48,11 +49,13 @@ def new(
     if output is not None and source.path is not None:  # a plan's paths count from its own folder
         source = source.model_copy(update={"path": Path(os.path.relpath(table, output.parent)).as_posix()})
     text = draft(schema, source, unit=unit)
+    note = f"note: {drafted_bounds(unit)}\n"
     if output is None:
         sys.stdout.write(text)
+        sys.stderr.write(note)
         return
     write_new(output, text)
-    sys.stdout.write(f"{output}: fill it in, then rangebound plan check {output}\n")
+    sys.stdout.write(f"{output}: fill it in, then rangebound plan check {output}\n{note}")
 
 
 @app.command()

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import PurePath
 
+from rangebound.errors import plain
 from rangebound.release.plan import Source
 from rangebound.release.schema import Family, Schema, check_unit_column
 
@@ -26,8 +27,9 @@ _HEAD = """\
 
 [unit]                # who is protected; without this part, every single row
 column = {unit}     # names the owner of each row
-rows = 1              # rows of an owner that count in each group
-groups = 1            # groups of an owner that count
+rows = 1              # {rows}
+groups = 1            # {groups}
+# {cut}
 
 [budget]
 epsilon = 1.0
@@ -40,10 +42,18 @@ kind = "count"
 """
 
 
+_BOUNDS = {
+    "rows": "the most rows of an owner that count in each group; every further one is cut from all counts and sums",
+    "groups": "the most groups of an owner that count; all rows in the others are cut",
+    "cut": "Where owners have more, numbers come out too low, and no interval shows it; larger bounds need more noise.",
+}
+
+
 def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
     """A plan to go on from, as TOML: a count, and a question about each column behind number signs.
 
-    Without a `unit` its place says `?`, which no check accepts: who is protected is not for a program to guess.
+    Without a `unit` its place says `?`, which no check accepts: who is protected is not for a program to guess. The
+    contribution bounds are 1, the least that there is, and comments say what they cut.
 
     Guarantee: made of the schema alone. Whatever the columns are called, it is TOML with one question.
 
@@ -70,6 +80,7 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
         source="\n".join(f"{key} = {quoted(value)}" for key, value in source.model_dump(exclude_none=True).items()),
         bare=" A .csv file has texts alone: what is a number, the questions say." if bare else "",
         unit=quoted(unit or "?"),
+        **_BOUNDS,
         account=quoted(stem),
         ledger=quoted(f"{stem}.ledger"),
     )
@@ -93,6 +104,18 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
 # range = {ends}     # {words}
 """
     return text
+
+
+def drafted_bounds(unit: str | None) -> str:
+    """What the contribution bounds of a draft do, in one line for the custodian.
+
+    >>> drafted_bounds("person")
+    "rows = 1 and groups = 1 count one row of each 'person' and cut the others; raise them by what is publicly known"
+    """
+    whose = f"each {unit!r}" if unit else "each owner"
+    return plain(
+        f"rows = 1 and groups = 1 count one row of {whose} and cut the others; raise them by what is publicly known"
+    )
 
 
 def quoted(text: str) -> str:
