@@ -88,6 +88,7 @@ class Charge:
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
     from rangebound.release.report import brief, shown
+    from rangebound.release.scope import scope_lines
 
     rows = release.rows()
     if as_json:
@@ -97,7 +98,8 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     found = _table(*(brief(rows[0]) if rows else ()))
     for row in rows:
         _add(found, *(shown(name, value) for name, value in brief(row).items()))
-    _print(found, *(f"note: {plain(each)}" for each in release.notes), plain(charge.words(str(release.plan.budget))))
+    said = [*scope_lines(release.plan), *(f"note: {plain(each)}" for each in release.notes)]
+    _print(found, *said, plain(charge.words(str(release.plan.budget))))
 
 
 def findings(found: tuple[str, ...]) -> None:

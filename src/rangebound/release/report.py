@@ -11,6 +11,7 @@ from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.release.part import date
 from rangebound.release.result import FACTS, NUMBERS, Release, readable, sha256
+from rangebound.release.scope import scope, scope_lines
 from rangebound.release.words import explain
 
 _STYLE = """
@@ -19,7 +20,7 @@ table { border-collapse: collapse; width: 100%; font-size: 13px } td, th { paddi
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 tr:nth-child(even) { background: #f4f4f4 }
 th { border-bottom: 1px solid #888 } pre { background: #f4f4f4; padding: 1rem; white-space: pre-wrap }
-svg { width: 100% }
+svg { width: 100% } p.scope { font-size: 13px; color: #555; margin: .2rem 0 }
 """
 _ROW, _LABEL, _WIDTH, _EDGE = 22, 220, 760, 50
 _LONGEST = 34  # letters that fit beside a picture
@@ -32,12 +33,13 @@ def report(release: Release) -> str:
     """
     plan, rows = release.plan, release.rows()
     title = html.escape(plan.title or "Private release")
-    pictures = "".join(_picture(question.name, rows) for question in plan.query)
+    pictures = "".join(_picture(question.name, rows, scope(plan, index)) for index, question in enumerate(plan.query))
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars are {plan.level:.0%} confidence intervals for the noise; "
-        f"they say nothing about how the data were gathered.</p><h2>Numbers</h2>{pictures}"
+        "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
+        f"noise, which stands below each picture.</p><h2>Numbers</h2>{pictures}"
         f"<h2>Table</h2>{table(release)}{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
         f"<p>Published bytes: SHA-256 <code>{sha256(release.to_bytes())}</code></p></html>\n"
@@ -61,7 +63,7 @@ def shown(name: str, value: Any) -> str:
 
 def table(release: Release) -> str:
     """The table as HTML."""
-    rows = [readable(row) for row in release.rows()]
+    rows = [{name: value for name, value in readable(row).items() if name != "scope"} for row in release.rows()]
     if not rows:
         return "<p>No group was selected.</p>"
     place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
@@ -72,27 +74,29 @@ def table(release: Release) -> str:
         + "</tr>"
         for row in rows
     )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in scope_lines(release.plan))
+    return f"<table><tr>{head}</tr>{body}</table>{said}"
 
 
 def text(release: Release) -> str:
-    """The table as text, without what only repeats the plan."""
+    """The table as text, without what only repeats the plan, and below it what the numbers are of."""
     rows = [brief(row) for row in release.rows()]
     if not rows:
         return "No group was selected."
     cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join(plain(line.rstrip()) for line in lines)
+    return "\n".join([*(plain(line.rstrip()) for line in lines), *scope_lines(release.plan)])
 
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
     """A row as people read it, without what only repeats the plan."""
-    return {name: value for name, value in readable(row).items() if name not in ("mechanism", "delta", "rank_error")}
+    repeated = ("mechanism", "delta", "rank_error", "scope")
+    return {name: value for name, value in readable(row).items() if name not in repeated}
 
 
-def _picture(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """The numbers of one query as points with error bars, one line each."""
+def _picture(name: str, rows: Sequence[dict[str, Any]], said: str) -> str:
+    """The numbers of one query as points with error bars, one line each, and what they are of."""
     own = [row for row in rows if row["query"] == name][:200]
     if not own:
         return ""
@@ -122,7 +126,7 @@ def _picture(name: str, rows: Sequence[dict[str, Any]]) -> str:
         )
     kind = html.escape(f"{name}: {own[0]['kind']}")
     svg = f'<svg viewBox="0 0 {_WIDTH} {bottom + 18}" role="img" aria-label="{kind}">{"".join(marks)}</svg>'
-    return f"<h3>{kind}</h3>{svg}"
+    return f"<h3>{kind}</h3>{svg}" + (f"<p class=scope>Of: {html.escape(said)}.</p>" if said else "")
 
 
 def _ticks(left: float, right: float, *, least: float) -> list[float]:

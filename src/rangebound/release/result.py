@@ -22,14 +22,17 @@ from rangebound.release.part import date
 from rangebound.release.plan import Plan
 from rangebound.release.question import UNDATED
 from rangebound.release.reading import make_plan
+from rangebound.release.scope import scopes
 
-FORMAT = "rangebound release 1"
+FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """A published table: the plan it follows and its numbers, each with its interval, mechanism and cost.
 
+    The column `scope` says what a number is of: what contribution bounds, clipping and missing values did before the
+    noise, which is all that the interval is for.
     `print` shows the numbers as a table of text, a notebook as one of HTML.
     """
 
@@ -79,7 +82,7 @@ class Release:
 
     def rows(self) -> list[dict[str, Any]]:
         """The table, one mapping a row; a grouping column that a query does not use is None."""
-        found, named = [], self._named
+        found, named, said = [], self._named, scopes(self.plan)
         for cell in self.cells:
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
@@ -95,6 +98,7 @@ class Release:
                     "upper": cell.upper,
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
+                    "scope": said[cell.question],
                     "mechanism": self.mechanisms[cell.question],
                     "epsilon": cell.epsilon,
                     "delta": cell.delta,
@@ -108,6 +112,7 @@ class Release:
             "format": FORMAT,
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
+            "scopes": list(scopes(self.plan)),
             "cells": [vars(cell) for cell in self.cells],
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
@@ -122,7 +127,11 @@ class Release:
             cells = tuple(map(_cell, found["cells"]))
             plan, mechanisms = plan_from_json(found["plan"]), tuple(found["mechanisms"])
         except (ValueError, KeyError, TypeError, RecursionError, PlanError):
-            raise ArgumentError(f"data={arguments.shown(data)}: must be the bytes of a release") from None
+            old = f'"format":"{_FIRST_FORMAT}"'.encode() in data
+            rule = "was published by version 0.1, which counts missing values otherwise; read it with that version"
+            raise ArgumentError(
+                f"data={arguments.shown(data)}: {rule if old else 'must be the bytes of a release'}"
+            ) from None
         return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate)
 
     def to_csv(self) -> str:
@@ -187,7 +196,7 @@ def writable(path: str | Path) -> Path:
 NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
 """The columns that hold numbers, or dates in their place."""
 _FIRST = ("query", "kind")
-_LAST = ("part", "value", "lower", "upper", "date", "rank_error", "mechanism", "epsilon", "delta")
+_LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta")
 FACTS = frozenset((*_FIRST, *_LAST))
 """The columns of every table; those between them are grouping columns."""
 

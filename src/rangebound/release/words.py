@@ -21,6 +21,7 @@ from rangebound.release.part import date
 from rangebound.release.plan import Plan, check_plan
 from rangebound.release.question import UNDATED, Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.release.rehearsal import rehearse
+from rangebound.release.scope import scope
 
 _MANY = 4  # spans that a line has room for
 
@@ -75,8 +76,10 @@ def describe(plan: Plan, index: int, allocation: Allocation, noise: Noise | None
     support = noise.mechanism.support if noise is not None and counted else None  # it ends at a public size
     dated = getattr(question, "dated", False) and question.kind not in UNDATED
     spans = _spans((support or question.allowed).spans, dated=dated)
+    said = scope(plan, index)
     return [
         what + ".",
+        *([f"  of: {said}"] if said else []),
         f"  published in {spans}, epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''}"
         f" for each number, by {mechanism_name(noise)}",
         f"  expected error: {expected_error(plan, index, allocation, noise)}",
