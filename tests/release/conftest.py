@@ -4,24 +4,18 @@ import warnings
 
 import pytest
 
+from rangebound.errors import EngineError
+from rangebound.release.engine.spark import local_session
+
 
 @pytest.fixture(scope="session")
 def spark():
     """A Spark session on this machine, two threads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from pyspark.sql import SparkSession
-
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.log.level", "OFF")
-            .getOrCreate()
-        )
+        try:
+            session = local_session(2, spark_sql_shuffle_partitions="2", spark_log_level="OFF")
+        except EngineError as error:  # no Java, nor one that can be brought
+            pytest.skip(str(error))
         yield session
         session.stop()

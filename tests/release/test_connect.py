@@ -17,6 +17,7 @@ from rangebound.release import Source, make_plan, parse_plan
 from rangebound.release.aggregate import aggregate
 from rangebound.release.engine import spark as module
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.java import java_home
 from rangebound.release.engine.opened import opened
 from rangebound.release.engine.spark import Spark
 from tests.release.plans import SALT, plan_data
@@ -170,9 +171,9 @@ def server(tmp_path):
     command += ["--master", "local[2]", *(x for name, each in settings.items() for x in ("--conf", f"{name}={each}"))]
     folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=log, stderr=log, env={**os.environ, "SPARK_HOME": str(home), "PATH": folder}
-        )
+        java = {"JAVA_HOME": brought} if (brought := java_home()) else {}
+        around = {**os.environ, **java, "SPARK_HOME": str(home), "PATH": folder}
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=around)
     try:
         for _ in range(1200):  # ten minutes: a busy machine starts slowly
             with socket.socket() as probe:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -14,6 +16,7 @@ from sqlglot import exp
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, MissingExtra
+from rangebound.release.engine.java import java_home
 from rangebound.release.schema import Family, Schema
 
 _FAMILIES = {
@@ -31,6 +34,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9 .:_+-]*")
 _SUBSTITUTED = "${"  # Spark puts settings and variables of its machine here, before it reads a statement
 _TALKING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PORT = 15002  # of Spark Connect, where an address has none
+_LOCAL = {
+    "spark_ui_enabled": "false",
+    "spark_ui_showConsoleProgress": "false",
+    "spark_sql_session_timeZone": "UTC",
+    "spark_driver_bindAddress": "127.0.0.1",
+    "spark_driver_host": "127.0.0.1",
+}
 _PATIENCE = 10.0  # seconds for a server to answer at all; Spark itself would try for minutes
 
 
@@ -117,6 +127,31 @@ class Spark:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def local_session(threads: int | None = None, **settings: str) -> Any:
+    """A Spark session on this machine alone, whether or not a Java is installed: the extra `spark` brings one.
+
+    `settings` are Spark's own, with underscores for dots: `local_session(spark_driver_memory="4g")`.
+
+    Guarantee: it listens on the loopback address only, has no web page, and its time zone is UTC.
+    Edge cases: a session that runs already is returned as it is; `session.stop()` ends it.
+    """
+    _require("pyspark")
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers would take the first python3 of the path
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{threads or '*'}]")
+    for name, value in {**_LOCAL, **settings}.items():
+        builder = builder.config(name.replace("_", "."), value)
+    try:
+        return builder.getOrCreate()
+    except PySparkException:
+        raise EngineError("java: Spark did not start; it needs Java 17 or 21 (see JAVA_HOME)") from None
 
 
 def _readable(frame: Any) -> Any:
