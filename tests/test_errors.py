@@ -10,6 +10,7 @@ from rangebound import errors
 FACTS = {
     errors.PlanError: {"field": "budget.epsilon", "line": 3},
     errors.ClaimFalse: {"pair": (0.0, 1.0), "epsilon": 1.5, "delta": 0.25},
+    errors.Undecided: {"lower": 0.5, "upper": 0.75},
     errors.BudgetExceeded: {"account": "people", "remaining": "0.1", "requested": "1"},
     errors.LedgerTampered: {"findings": ("entry 2", "entry 3")},
 }

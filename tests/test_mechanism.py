@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound import privacy
+from rangebound.privacy import Worst
 
 INF = math.inf
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -129,3 +131,31 @@ def test_a_curve_is_its_points():
     assert curve.shape == (2, 2)
     assert curve.reshape(-1).tolist() == [mechanism.rdp(float(order)) for order in orders.reshape(-1)]
     assert curve[1, 1] == mechanism.epsilon()
+
+
+@pytest.mark.parametrize(
+    ("search", "ask"),
+    [
+        ("worst_epsilon", lambda m: m.epsilon(0.01)),
+        ("worst_epsilon", lambda m: m.epsilon()),
+        ("worst_delta", lambda m: m.delta(0.5)),
+        ("worst_renyi", lambda m: m.rdp(2.0)),
+        ("worst_renyi", lambda m: m.rdp([2.0, 3.0])),
+        ("worst_renyi", lambda m: m.rdp(INF)),
+    ],
+    ids=["epsilon", "pure", "delta", "rdp", "curve", "order inf"],
+)
+def test_a_search_that_ended_open_is_never_published_as_closed(search, ask, monkeypatch):
+    mechanism, pair = MECHANISMS["interval"], (0.0, 1.0)
+    for lower, upper in ((0.25, 0.25), (0.25, 0.25 * (1.0 + 9e-7)), (INF, INF), (0.0, 0.0), (0.0, 1e-31)):
+        found = Worst(lower, upper, pair)
+        assert found.closed
+        monkeypatch.setattr(privacy, search, lambda *_, found=found: found)
+        assert np.all(ask(mechanism) == min(upper, 1.0 if search == "worst_delta" else INF))
+    for lower, upper in ((0.25, 0.25 * (1.0 + 1.1e-6)), (0.0, 0.5), (0.25, INF), (0.0, 1e-20)):
+        found = Worst(lower, upper, pair)
+        assert not found.closed
+        monkeypatch.setattr(privacy, search, lambda *_, found=found: found)
+        with pytest.raises(rb.Undecided, match=f"between {lower} and {upper}") as caught:
+            ask(mechanism)
+        assert (caught.value.lower, caught.value.upper) == (lower, upper)

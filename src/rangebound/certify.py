@@ -137,7 +137,9 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certifi
     true_epsilon = worst_epsilon(mechanism.setting, delta)
     raise Undecided(
         f"epsilon={epsilon}, delta={delta}: neither proved nor refuted; the truth at this delta lies between epsilon "
-        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
+        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}",
+        lower=true_epsilon.lower,
+        upper=true_epsilon.upper,
     )
 
 

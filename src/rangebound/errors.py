@@ -59,7 +59,16 @@ class ClaimFalse(RangeboundError, ArithmeticError):
 
 
 class Undecided(RangeboundError, ArithmeticError):
-    """A claim is so close to the truth that it was neither proved nor refuted within the limits."""
+    """A search ended open: a claim was neither proved nor refuted, or a number not enclosed as narrowly as promised.
+
+    `lower` and `upper` are proved bounds on the number in question (the epsilon, delta or divergence that the message
+    names). `upper` may be published in its place: it is a true guarantee, larger than it need be.
+    """
+
+    def __init__(self, message: str, *, lower: float, upper: float) -> None:
+        super().__init__(message)
+        self.lower = lower
+        self.upper = upper
 
 
 class CertificateInvalid(RangeboundError, ValueError):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from rangebound import arguments, bounding, privacy, sampling
 from rangebound.bounding import TRUNCATE, UNBOUNDED, Bounding
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, Undecided
 from rangebound.law import Law, Shape
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import Setting
@@ -93,14 +93,16 @@ class Mechanism:
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above; `inf` where there is none.
         Assumes: the query's sensitivity is true.
-        Edge cases: Gaussian noise on an unbounded support has no pure epsilon.
+        Edge cases: Gaussian noise on an unbounded support has no pure epsilon. Where the search for the worst pair ends
+        open, `Undecided` is raised with what is proved.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
         >>> round(m.epsilon(), 4), round(m.epsilon(delta=1e-3), 4)
         (0.8318, 0.7872)
         """
-        return privacy.worst_epsilon(self.setting, arguments.probability("delta", delta)).upper
+        delta = arguments.probability("delta", delta)
+        return _closed(privacy.worst_epsilon(self.setting, delta), f"delta={delta}: the smallest epsilon")
 
     def delta(self, epsilon: float) -> float:
         """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring databases.
@@ -109,21 +111,24 @@ class Mechanism:
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
         Assumes: the query's sensitivity is true.
-        Edge cases: 0 from the pure epsilon on.
+        Edge cases: 0 from the pure epsilon on. Where the search for the worst pair ends open, `Undecided` is raised
+        with what is proved.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
         >>> round(m.delta(0.5), 4), m.delta(1.0)
         (0.0468, 0.0)
         """
-        return min(privacy.worst_delta(self.setting, arguments.nonnegative("epsilon", epsilon)).upper, 1.0)
+        epsilon = arguments.nonnegative("epsilon", epsilon)
+        return min(_closed(privacy.worst_delta(self.setting, epsilon), f"epsilon={epsilon}: the smallest delta"), 1.0)
 
     def rdp(self, alpha: float | Sequence[float] | npt.NDArray[np.float64]) -> Any:
         """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring databases.
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
         Assumes: the query's sensitivity is true.
-        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused.
+        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused. Where the search for the worst
+        pair ends open, `Undecided` is raised with what is proved.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
@@ -134,7 +139,7 @@ class Mechanism:
             orders = arguments.reals("alpha", alpha, infinite=True)
             return np.asarray([self.rdp(each) for each in orders.reshape(-1).tolist()]).reshape(orders.shape)
         order = arguments.order("alpha", alpha.item() if isinstance(alpha, np.ndarray) else alpha)
-        return self.epsilon() if math.isinf(order) else privacy.worst_renyi(self.setting, order).upper
+        return _closed(privacy.worst_renyi(self.setting, order), f"alpha={order}: the largest Renyi divergence")
 
     def fisher(self, answer: npt.ArrayLike) -> Any:
         """Fisher information of the published number about the true answer, at `answer` (one or an array).
@@ -306,6 +311,18 @@ class Mechanism:
                         bounding=Bounding(bound),
                     )
         raise ArgumentError(f"data={arguments.shown(data)}: must be what Mechanism.to_dict writes")
+
+
+def _closed(worst: privacy.Worst, what: str) -> float:
+    """The upper end of an enclosure that is as narrow as promised; an open one is never published as if it were."""
+    if worst.closed:
+        return worst.upper
+    raise Undecided(
+        f"{what} was not found to the promised {privacy.WIDTH:g}. It is proved to lie between {worst.lower} and "
+        f"{worst.upper}; the upper end (the attribute `upper` of this error) is a guarantee that holds",
+        lower=worst.lower,
+        upper=worst.upper,
+    )
 
 
 NOISES: dict[str, type[Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "truncated_laplacian": TruncatedLaplacian}

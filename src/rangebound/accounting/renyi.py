@@ -36,6 +36,7 @@ from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
 from rangebound.noise import TruncatedLaplacian
+from rangebound.privacy import worst_renyi
 
 Floats = npt.NDArray[np.float64]
 
@@ -235,4 +236,4 @@ def _log_moment(mechanism: Mechanism, order: int) -> Ball:
 
 @lru_cache(maxsize=1 << 14)
 def _of_mechanism(mechanism: Mechanism, order: float) -> float:
-    return float(mechanism.rdp(order))
+    return worst_renyi(mechanism.setting, order).upper  # valid where the search ended open, too

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rangebound.privacy.pair import fisher, hockey_stick, renyi
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.worst import WIDTH, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 
 __all__ = [
+    "WIDTH",
     "Setting",
     "Worst",
     "fisher",

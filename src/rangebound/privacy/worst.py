@@ -26,13 +26,14 @@ from rangebound.privacy.laplace_pair import top_loss
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line
 from rangebound.privacy.roots import bracket, falling_root
-from rangebound.privacy.search import DECIDING, Found, Task, climb, enclose, look
+from rangebound.privacy.search import DECIDING, FLOOR, Found, Task, climb, enclose, look
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
 _MANY = 64  # spans from which a union is worth the special treatment
+WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Worst:
     lower: float
     upper: float
     pair: tuple[float, float]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the enclosure is as narrow as promised; where it is not, `upper` is true but larger than need be."""
+        return self.upper <= max(self.lower * (1.0 + WIDTH), FLOOR)
 
 
 def worst_loss(setting: Setting) -> Worst:
@@ -95,13 +101,16 @@ def _loses_more(setting: Setting, epsilon: float) -> bool:
 
 
 def worst_renyi(setting: Setting, order: float) -> Worst:
-    """The Renyi divergence of a finite order above 1."""
+    """The Renyi divergence of an order above 1; of order inf it is the loss."""
+    if math.isinf(order):
+        return worst_loss(setting)
     if isinstance(setting.noise, TruncatedLaplacian) or order > _LARGEST_ORDER:
         pure = worst_loss(setting)
         if math.isinf(pure.lower) and isinstance(setting.noise, TruncatedLaplacian):
             return pure  # one law lives where the other does not
         if order > _LARGEST_ORDER and math.isfinite(pure.upper):
-            return Worst(0.0, pure.upper, pure.pair)  # what the divergence tends to, and never exceeds
+            # The divergence rises with the order, to the loss.
+            return Worst(min(worst_renyi(setting, _LARGEST_ORDER).lower, pure.upper), pure.upper, pure.pair)
     if setting.shape.normalised or setting.shape.points:
         return _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
     return _pinned(setting, lambda side, line: _renyi_on(side, line, order))

@@ -28,6 +28,7 @@ from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
+from rangebound.privacy import worst_renyi
 from rangebound.query import Query
 from rangebound.support import Interval
 
@@ -128,7 +129,9 @@ def _by_coordinates(taken: History, delta: float) -> float:
     def total(order: float) -> float:
         with precision(_BITS):
             parts = [
-                times * (1 if step.together else step.coordinates) * ball(float(step.mechanism.rdp(order)))
+                times
+                * (1 if step.together else step.coordinates)
+                * ball(worst_renyi(step.mechanism.setting, order).upper)
                 for step, times in taken.items()
             ]
             return up(sum(parts, ball(0.0))) if all(each.is_finite() for each in parts) else math.inf
