@@ -69,13 +69,26 @@ def test_an_integer_beyond_every_double_is_refused(check, digits, sign):
         check("thing", sign * 10**digits)
 
 
-@pytest.mark.parametrize("value", [2**53 + 1, np.int64(2**53 + 1), np.uint64(2**64 - 1), np.longdouble("0.1")])
+@pytest.mark.parametrize(
+    "value", [2**53 + 1, np.int64(2**53 + 1), np.int64(2**63 - 1), np.uint64(2**64 - 1), np.longdouble("0.1")]
+)
 def test_a_number_that_is_no_double_is_refused_rather_than_rounded(value):
-    if float(value) == value:
+    if not isinstance(value, (int, np.integer)) and float(value) == value:
         assert arguments.real("thing", value) == value  # a platform whose long double is a double
         return
     with pytest.raises(ArgumentError, match=r"^thing="):
         arguments.real("thing", value)
+    for kind in (np.asarray, lambda each: [each], lambda each: [[each, 0.5]]):
+        with pytest.raises(ArgumentError, match=r"^thing=.*doubles exactly"):
+            arguments.reals("thing", kind(value))
+        assert arguments.reals("thing", kind(value), rounded=True).reshape(-1)[0] == float(value)
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**53), 2**60, np.int64(-(2**63)), np.uint64(2**63), np.longdouble(0.5)])
+def test_a_large_number_that_is_a_double_is_taken(value):
+    assert arguments.real("thing", value) == float(value)
+    for kind in (np.asarray, lambda each: [each], lambda each: [[each, 0.5]]):
+        assert arguments.reals("thing", kind(value)).reshape(-1)[0] == float(value)
 
 
 @pytest.mark.parametrize("kind", KINDS)

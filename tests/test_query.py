@@ -4,6 +4,8 @@ import copy
 import dataclasses
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -79,3 +81,93 @@ def test_clipping_keeps_the_shape_and_the_input():
     assert INTERVAL.clip(answers).shape == (2, 2)
     assert UNION.clip(answers).shape == (2, 2)
     assert (answers == before).all()
+
+
+WIDE = rb.Query(range=rb.Interval(0, 2.0**62), sensitivity=1.0)
+LARGE = 2**60 + 128  # halfway between two doubles
+
+
+def kinds_of(number):
+    """An integer, or one beyond 2^53 among other numbers, in every form in which answers come."""
+    yield from (number, [number], (number,), [[number], [3]], [number, 0.5], [np.int64(number), 0.5])
+    yield from (np.int64(number), np.uint64(number), np.array(number), np.full(3, number), np.full(3, number, "uint64"))
+    yield from (np.full((2, 2), number, dtype=">i8"), [np.array([number]), np.array([0.5])])
+    pandas = pytest.importorskip("pandas")
+    yield from (pandas.Series([number]), pandas.DataFrame({"whole": [number], "other": [0.5]}))
+    torch = pytest.importorskip("torch")
+    yield from (torch.tensor(number), torch.tensor([number, 3]), [torch.tensor(number), torch.tensor(0.5)])
+
+
+@pytest.mark.parametrize("number", [LARGE, LARGE + 1, 2**60, 2**53 + 1])
+def test_integers_beyond_doubles_are_refused_before_they_are_rounded(number):
+    """Two answers that differ by 1 became doubles that differ by 256. Even the last digits must not decide."""
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=WIDE, bounding=rb.RECTIFY)
+    for answer in kinds_of(number):
+        for call in (mechanism.release, mechanism.law, mechanism.error, mechanism.fisher, WIDE.clip):
+            with pytest.raises(rb.errors.ArgumentError, match="2\\^53") as caught:
+                call(answer)
+            assert str(number)[:4] not in str(caught.value)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_beyond_doubles_are_clipped_to_a_range_that_ends_before(sign):
+    """Where the range is public and ends below 2^53, no answer whatever decides whether there is a release."""
+    query = rb.Query(range=rb.Interval(-(2.0**53), 2.0**53), sensitivity=1.0)
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=1e-3), query=query, bounding=rb.RECTIFY)
+    for number in (2**53 + 1, LARGE, 2**63 - 1):
+        for answer in (sign * number, [sign * number, 0.5], np.array([sign * number]), np.int64(sign * number)):
+            assert np.asarray(query.clip(answer)).reshape(-1)[0] == sign * 2.0**53
+            assert abs(np.asarray(mechanism.release(answer)).reshape(-1)[0] - sign * 2.0**53) < 1.0
+
+
+@given(st.integers(-(2**63), 2**64 - 1), st.sampled_from([0, 1, 2, 3]))
+def test_an_integer_answer_is_exact_or_refused(number, form):
+    """The property that holds for every integer, range and form: what is clipped is the number itself."""
+    for query in (WIDE, HALF, INTERVAL, rb.Query(range=rb.Interval(-1e18, 100), sensitivity=1.0)):
+        answer = [number, [number], [number, 0.5], np.asarray(number)][form]
+        hull = query.range.hull
+        try:
+            clipped = query.clip(answer).reshape(-1)[0]
+        except rb.errors.ArgumentError:
+            assert abs(number) > 2**53
+            assert (hull.upper if number > 0 else -hull.lower) > 2**53
+        else:
+            assert Fraction(float(clipped)) == min(max(Fraction(number), ends(hull)[0]), ends(hull)[1])
+
+
+def ends(hull):
+    """The ends of a range as fractions, or what no integer of 64 bits reaches."""
+    return [
+        Fraction(each) if math.isfinite(each) else Fraction(math.copysign(2.0**70, each))
+        for each in (hull.lower, hull.upper)
+    ]
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize <= 8, reason="this platform's long double is a double")
+def test_long_doubles_are_exact_or_refused():
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=INTERVAL)
+    for exact in (np.longdouble(0.5), np.array([0.5, 3.0], dtype=np.longdouble)):
+        assert np.asarray(INTERVAL.clip(exact)).reshape(-1)[0] == 0.5
+        mechanism.release(exact)
+    for longer in (np.longdouble("0.1"), np.array([0.5, np.longdouble("0.1")]), [np.longdouble("0.1")]):
+        for call in (mechanism.release, mechanism.law, INTERVAL.clip):
+            with pytest.raises(rb.errors.ArgumentError, match="double exactly"):
+                call(longer)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8, np.uint32])
+def test_what_fits_into_doubles_is_taken_as_it_is(kind):
+    numbers = np.array([0, 1, 3], dtype=kind)
+    assert (INTERVAL.clip(numbers) == numbers.astype(float)).all()
+
+
+@pytest.mark.parametrize("kind", [Decimal, Fraction])
+def test_numbers_of_any_size_are_refused_by_their_type(kind):
+    """Whatever the number: a rule about values would let the answer decide."""
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=INTERVAL)
+    for number in (kind(1), kind(2**60 + 1), kind(1) / 3):
+        for answer in (number, [number], np.array([number]), [number, 0.5]):
+            with pytest.raises(rb.errors.ArgumentTypeError, match="answer of type"):
+                mechanism.release(answer)
+            with pytest.raises(rb.errors.ArgumentTypeError, match="answer of type"):
+                INTERVAL.clip(answer)

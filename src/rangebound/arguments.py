@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -21,6 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SHOWN = 60
 _BRIEF = 20
+_WHOLE = 2**53  # up to here every whole number is a double
+FINITE = "must be finite everywhere and fit into doubles; decide what a missing value counts as before the release"
+EXACT = (
+    "must be a double exactly, or the sensitivity would not hold; round it yourself, and add that to the sensitivity"
+)
 _NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # a duration counts as an integer to NumPy
 
 
@@ -75,7 +81,7 @@ def real(name: str, value: object, *, why: str = "") -> float:
         raise ArgumentError(f"{name}={shown(value)}: must fit into a double (below about 1.8e308)") from None
     if math.isnan(number):
         raise ArgumentError(f"{name}=nan: must be a number")
-    if number != value:
+    if number != (int(value) if isinstance(value, np.integer) else value):  # NumPy would compare rounded doubles
         raise ArgumentError(f"{name}={shown(value)}: must be a double exactly; round it yourself, on the safe side")
     return number
 
@@ -150,8 +156,11 @@ def function(name: str, value: object, count: int, rule: str) -> Any:
     return value
 
 
-def reals(name: str, value: object, *, infinite: bool = False) -> npt.NDArray[np.float64]:
-    """`value` (a number, a sequence or an array) as a new float64 array of finite numbers (or `infinite` ones too)."""
+def reals(name: str, value: object, *, infinite: bool = False, rounded: bool = False) -> npt.NDArray[np.float64]:
+    """`value` (a number, a sequence or an array) as a new float64 array of finite numbers (or `infinite` ones too).
+
+    What is no double exactly is refused, or `rounded` to the nearest one.
+    """
     rule = "must be a real number or an array of them"
     if isinstance(value, (bool, np.bool_, str, bytes, bytearray, memoryview, np.ma.MaskedArray)) or value is None:
         raise ArgumentTypeError(f"{name}={shown(value)}: {rule}")
@@ -169,7 +178,71 @@ def reals(name: str, value: object, *, infinite: bool = False) -> npt.NDArray[np
         raise ArgumentError(f"{name}={shown(value)}: must fit into doubles (below about 1.8e308)")
     if np.isnan(numbers).any() or not (infinite or np.isfinite(numbers).all()):
         raise ArgumentError(f"{name}={shown(value)}: must be {'no NaN' if infinite else 'finite'} everywhere")
+    if not rounded and (beyond_double(array) or any(int(float(each)) != each for each in large_integers(value, array))):
+        raise ArgumentError(f"{name}={shown(value)}: must be doubles exactly; round them yourself, on the safe side")
     return numbers
+
+
+def answers(value: object, lower: float, upper: float) -> npt.NDArray[np.float64]:
+    """True answers as doubles, before they are clipped to the range from `lower` to `upper`.
+
+    Guarantee: the clipped answers are those that were given, exactly: a conversion that rounds would multiply the
+    sensitivity. No error shows an answer.
+    Edge cases: an integer beyond 2^53 is refused, whatever its last digits are, unless the range ends before it.
+    """
+    try:
+        numbers = reals("answer", value, rounded=True)
+    except ArgumentTypeError:
+        rule = "must be a real number or an array of them, without booleans, texts, gaps and integers beyond 64 bits"
+        raise ArgumentTypeError(f"answer of type {type(value).__name__}: {rule}") from None
+    except ArgumentError:
+        raise ArgumentError(f"answer: {FINITE}") from None
+    check_exact(value, np.asarray(value), lower, upper)
+    return numbers
+
+
+def check_exact(value: object, array: npt.NDArray[Any], lower: float, upper: float) -> None:
+    """Refuse answers that would be rounded on their way to a double in the range; `array` holds them as NumPy does."""
+    if beyond_double(array):
+        raise ArgumentError(f"answer of type {array.dtype}: {EXACT}")
+    beyond = (each for each in large_integers(value, array) if (upper > _WHOLE if each > 0 else lower < -_WHOLE))
+    if next(beyond, None) is not None:
+        raise ArgumentError(f"answer: has integers beyond 2^53, and {EXACT}; or take a range that ends before it")
+
+
+def beyond_double(array: npt.NDArray[Any]) -> bool:
+    """Whether some of an array of long doubles are no doubles."""
+    if array.dtype.kind != "f" or array.dtype.itemsize <= 8:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool((array.astype(np.float64) != array).any())
+
+
+def large_integers(value: object, array: npt.NDArray[Any]) -> list[int]:
+    """The integers beyond 2^53 in size, as they were given: NumPy rounds those in a list that has a float, too.
+
+    >>> mixed = [2**53 + 1, 0.5]
+    >>> large_integers(mixed, np.asarray(mixed))
+    [9007199254740993]
+    """
+    if array.dtype.kind in "iu":
+        large: list[int] = array[(array > _WHOLE) | (array < -_WHOLE)].tolist() if array.dtype.itemsize >= 8 else []
+        return large
+    if isinstance(value, (float, np.ndarray, np.floating)) or not (np.abs(array) >= _WHOLE).any():
+        return []
+    if isinstance(value, (list, tuple)):
+        whole = map(_integer, np.asarray(value, dtype=object).reshape(-1))
+        return [each for each in whole if abs(each) > _WHOLE]
+    if "float" in str(getattr(value, "dtype", "")):
+        return []
+    return [_WHOLE + 1]  # a table of several types, which were lost when NumPy made one of them
+
+
+def _integer(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return 0
 
 
 def together(*arrays: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:

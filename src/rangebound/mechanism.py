@@ -214,7 +214,8 @@ class Mechanism:
         very doubles that are published. The random bits come from the operating system, and no call takes a seed.
         Assumes: each true answer is published once: a second draw is a second release.
         Edge cases: an answer outside the query's range is clipped to it; NaN, infinities and what is no number are
-        refused before anything is drawn.
+        refused before anything is drawn. So are numbers that are not doubles, since rounding them first would multiply
+        the sensitivity: long doubles with more digits, and integers beyond 2^53 unless the range ends before that.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))

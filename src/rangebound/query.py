@@ -47,8 +47,8 @@ class Query:
         >>> Query(range=Interval(0, 10), sensitivity=1).clip([-3, 4]).tolist()
         [0.0, 4.0]
         """
-        answers = arguments.reals("answer", answer)
         hull = self.range.hull
+        answers = arguments.answers(answer, hull.lower, hull.upper)
         clipped: npt.NDArray[np.float64] = np.clip(answers, hull.lower, hull.upper)
         spans = self.range.spans
         if len(spans) > 1:

@@ -141,7 +141,7 @@ def _outputs(draw: Draw, a: float, b: float, count: int, progress: Progress | No
     for start in range(0, count, _CHUNK):
         size = min(_CHUNK, count - start)
         for answer, sample in zip((a, b), samples, strict=True):
-            outputs = arguments.reals("output", draw(answer, size), infinite=True)
+            outputs = arguments.reals("output", draw(answer, size), infinite=True, rounded=True)
             if outputs.shape != (size,):
                 raise ArgumentError(f"output of shape {outputs.shape}: must be {size} numbers, one for each draw")
             sample[start : start + size] = outputs

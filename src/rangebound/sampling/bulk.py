@@ -14,20 +14,20 @@ import numpy.typing as npt
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.query import Query
 from rangebound.sampling.entropy import SECURE
 from rangebound.sampling.sampler import Sampler
 
 Floats = npt.NDArray[np.float64]
 
 _LONG = 1000  # chunks: some seconds of work
-_FINITE = "must be finite everywhere and fit into doubles; decide what a missing value counts as before the release"
 
 
 def release(sampler: Sampler, answer: object, *, out: object, threads: object, progress: object) -> Any:
     """Numbers for the true answers: a float for one, an array for many. All arguments are checked before any draw."""
     if type(answer) is float and out is None and math.isfinite(answer):
         return sampler.draw_one(answer)
-    answers = _checked(answer)
+    answers = _checked(answer, sampler.query)
     workers = _workers(threads)
     target = np.empty(answers.shape) if out is None else _target(out, answers.shape)
     shown = _shown(progress, answers.size > _LONG * sampler.chunk)
@@ -68,24 +68,20 @@ def _fill(sampler: Sampler, answers: Any, target: Floats, workers: int, advance:
         list(pool.map(work, range(workers)))
 
 
-def _checked(answer: object) -> npt.NDArray[Any]:
+def _checked(answer: object, query: Query) -> npt.NDArray[Any]:
     """The answers as an array of finite real numbers, without a copy if they are an array already.
 
     True answers are private, and messages end up in logs: an error says what is wrong and shows none of them.
     """
+    hull = query.range.hull
     if not isinstance(answer, np.ndarray) or isinstance(answer, np.ma.MaskedArray) or answer.dtype.kind not in "iuf":
-        try:
-            return arguments.reals("answer", answer)
-        except ArgumentTypeError:
-            rule = "must be a real number or an array of them, without booleans, texts and gaps"
-            raise ArgumentTypeError(f"answer of type {type(answer).__name__}: {rule}") from None
-        except ArgumentError:
-            raise ArgumentError(f"answer: {_FINITE}") from None
+        return arguments.answers(answer, hull.lower, hull.upper)
     if answer.dtype.kind == "f" and answer.size:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             lowest, highest = float(np.min(answer)), float(np.max(answer))  # NaN wins in both
         if not (math.isfinite(lowest) and math.isfinite(highest)):
-            raise ArgumentError(f"answer: {_FINITE}")
+            raise ArgumentError(f"answer: {arguments.FINITE}")
+    arguments.check_exact(answer, answer, hull.lower, hull.upper)
     return np.asarray(answer)
 
 
