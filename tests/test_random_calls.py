@@ -1,0 +1,38 @@
+"""Five thousand random calls: none takes long, and every privacy number is enclosed to 1e-6."""
+
+import pytest
+
+from rangebound.errors import RangeboundError
+from tests.random_calls import NAMES, calls, outcome
+
+SLOW, VERY_SLOW = 1.0, 10.0  # seconds of processor time
+
+
+def judged(outcomes):
+    """What is wrong with a set of outcomes, in words."""
+    times = sorted(each.seconds for each in outcomes)
+    wrong = [f"open: {each.call} {each.refused}" for each in outcomes if not each.closed]
+    wrong += [f"{each.seconds:.1f} s: {each.call}" for each in outcomes if each.seconds > VERY_SLOW]
+    if times[int(0.99 * len(times)) - 1] > SLOW:
+        wrong += [f"{each.seconds:.1f} s: {each.call}" for each in outcomes if each.seconds > SLOW]
+    return wrong
+
+
+def test_the_generator_gives_the_same_calls_again_and_most_are_accepted():
+    assert calls(50, seed=1) == calls(50, seed=1) != calls(50, seed=2)
+    refused = 0
+    for call in calls(200):
+        mechanism = call.rpartition(".")[0]
+        if not mechanism.startswith("rb.Mechanism"):
+            continue
+        try:
+            eval(mechanism, NAMES)
+        except RangeboundError:
+            refused += 1
+    assert refused < 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_five_thousand_calls(seed):
+    assert judged([outcome(call) for call in calls(500, seed=seed)]) == []
