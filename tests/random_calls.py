@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from dataclasses import dataclass
 
@@ -42,11 +43,9 @@ def outcome(call: str) -> Outcome:
     """Make a call and look at the enclosure behind the number that it gives."""
     start, closed, refused = time.process_time(), True, ""
     try:
-        mechanism, _, method = call.rpartition(".")
-        name, _, argument = method.partition("(")
-        if name in _WORST:
-            setting = eval(mechanism, NAMES).setting
-            found = _WORST[name](setting, *_arguments(argument))
+        if asked := _METHOD.fullmatch(call):
+            worst, argument = _WORST[asked["name"]], asked["argument"]
+            found = worst(eval(asked["mechanism"], NAMES).setting, *([float(argument)] if argument else []))
             closed = found.upper <= found.lower * (1.0 + TIGHT) or found.upper == found.lower
         else:
             eval(call, NAMES)
@@ -62,10 +61,13 @@ _WORST = {
     "delta": privacy.worst_delta,
     "rdp": privacy.worst_renyi,
 }
+_METHOD = re.compile(rf"(?P<mechanism>rb\.Mechanism\(.*\))\.(?P<name>{'|'.join(_WORST)})\((?P<argument>[^()]*)\)")
 
 
-def _arguments(text: str) -> tuple[float, ...]:
-    return tuple(float(each) for each in text.rstrip(")").split(",") if each)
+def mechanism(call: str) -> str | None:
+    """The mechanism of a call that asks for one of its privacy numbers."""
+    asked = _METHOD.fullmatch(call)
+    return asked["mechanism"] if asked else None
 
 
 def _call(dice: random.Random) -> str:
