@@ -13,6 +13,7 @@ from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
+from rangebound.privacy.endless import Ceiling, renyi_ceiling, stick_ceiling
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
 from rangebound.privacy.laplace_pair import top_loss, top_odds, top_renyi, top_stick
 from rangebound.privacy.positions import Line
@@ -23,6 +24,8 @@ _GAPS = 64  # that are looked into first
 _REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
 _LONG = 12  # cells from which a grid is worth comparing with an endless one
 _WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
+_WIDE = 6.0  # scales: a grid wider than this is compared with the endless lattice
+_MARGIN = 64.0  # scales: so far outside a grid its points need not be told from their places on the lattice
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
 
@@ -42,6 +45,8 @@ class _Common:
         ends = [end for end in {*shape.ends, *(x for cell in shape.cells for x in cell)} if math.isfinite(end)]
         self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
         self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
+        self._lattice = _long_lattice(self.family, noise, shape)
+        self._tops = dict[str, Ceiling]()
 
     def step(self) -> float:
         return self._step
@@ -71,13 +76,40 @@ class _Common:
         """Positions that may be the worst: first of all the middle of the support."""
         return [] if self._centre is None else [self._centre - 0.5 * (line.far - line.near)]
 
+    def _off(self, start: float, end: float, reach: Ball) -> Ball | None:
+        """How far rounding each point of a grid to a double may move the logarithm of a weight; None far outside.
+
+        The logarithm of a weight moves by at most e (|x - p| + e)/s^2 if x does by e.
+        """
+        low, high = self.family.edges()
+        margin = _MARGIN * self.family.noise.scale
+        if self._lattice.wobble.is_zero():
+            return ball(0.0)
+        if not (ball(start) > low - margin and ball(end) < high + margin):
+            return None
+        off = self._lattice.wobble * self._lattice.step
+        return off * (high - low + margin + reach + off) / self.family.noise.scale**2
+
+    def _middles(self, line: Line, position: float, reach: float) -> list[float]:
+        """Positions a whole number of steps from `position`, of which one sees both ends of the grid as far as can be.
+
+        `reach` is where the other places that matter lie, seen from the position.
+        """
+        low, high = (float(end.mid()) for end in self.family.edges())
+        step, centre = self._lattice.width, 0.5 * low + 0.5 * high
+        phase = math.remainder(position, step) + low
+        found = [phase + step * round((at - phase) / step) for at in (centre, centre - 0.5 * reach)]
+        return [x for x in {*found, min(max(found[1], line.start), line.end)} if line.start <= x <= line.end]
+
     def _part(self, start: float, end: float) -> tuple[Ball, Ball | None]:
         """What can be told of a Gaussian law from the part of its support that matters seen from [start, end].
 
         The mass elsewhere, relative to that of the part (an upper bound, `inf` if none is known), and the largest
         change of the log-ratio over the part, per unit of distance of the pair; None where the part is an interval.
         """
-        if not (self._gaussian and isinstance(self.family, (Restricted, RestrictedGrid))):
+        if self._lattice is not None or not isinstance(self.family, (Restricted, RestrictedGrid)):
+            return INFINITY, None
+        if not self._gaussian:
             return INFINITY, None
         elsewhere, width = self.family.elsewhere(start, end)
         scale = self.family.noise.scale
@@ -105,9 +137,9 @@ class _Common:
 class Delta(_Common):
     """The hockey-stick divergence at a fixed epsilon."""
 
-    def __init__(self, noise: Noise, shape: Shape, epsilon: float) -> None:
+    def __init__(self, noise: Noise, shape: Shape, epsilon: float, aim: float | None = None) -> None:
         super().__init__(noise, shape)
-        self.epsilon = ball(epsilon)
+        self.epsilon, self._aim = ball(epsilon), aim
         self.attained = not (self._gaussian and len(shape.spans) > 1)
         self.peaked = self._laplace and len(shape.spans) == 1 and epsilon >= 0.0
         self._rising = self._gaussian and shape.normalised and len(shape.spans) == 1 and math.isfinite(shape.ends[0])
@@ -131,6 +163,9 @@ class Delta(_Common):
         best = ball(1.0)
         if self._laplace:
             best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
+        if self._lattice is not None:
+            off = self._off(start, end, d)
+            best = best if off is None else smallest(best, self._top(d).value * (2 * off).exp())
         elsewhere, rate = self._part(start, up(ball(end) + d))
         if elsewhere < 1:
             inside = self._free(d) if rate is None else top_stick(rate * d / 2, self.epsilon)
@@ -166,6 +201,9 @@ class Delta(_Common):
         """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
         scale, d = self.family.noise.scale, line.d
         found = super().seeds(line)
+        if self._lattice is not None:
+            position = self._top(d).position
+            return [*found, *self._middles(line, position, -position)]
         for low, high in itertools.islice(itertools.pairwise(self._gaps), _GAPS):
             middle = 0.5 * low + 0.5 * high - 0.5 * (line.far - line.near)
             if not line.start <= middle <= line.end or (self._laplace and middle < low):
@@ -181,6 +219,17 @@ class Delta(_Common):
                 found.append(middle + float(((odds / worst).log() / rate).mid()))
         return [x for x in found if line.start < x < line.end]
 
+    def _top(self, d: Ball) -> Ceiling:
+        """The largest value on the endless lattice of which the grid is a part."""
+        key = str(d)
+        if key not in self._tops:
+            low, high = self.family.edges()
+            off = self._off(float(low.mid()), float(high.mid()), d)
+            assert off is not None
+            scale = self.family.noise.scale
+            self._tops[key] = stick_ceiling(self._lattice.step, scale, self.epsilon - 4 * off, d, self._aim)
+        return self._tops[key]
+
     def _free(self, d: Ball) -> Ball:
         known = self._known is not None and bool(self._known[0] == d)
         if self._known is None or not known:
@@ -195,7 +244,7 @@ class Renyi(_Common):
         super().__init__(noise, shape)
         self.order = ball(order)
 
-        self._noise, self._cells, self._tops = noise, shape.cells, dict[str, Ball]()
+        self._noise, self._cells, self._rounded = noise, shape.cells, dict[str, Ball]()
 
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.renyi(p, d, self.order)
@@ -203,13 +252,15 @@ class Renyi(_Common):
     def seeds(self, line: Line) -> list[float]:
         """Also where Gaussian laws of a large order blend in the middle of the support."""
         found = super().seeds(line)
+        if self._lattice is not None:
+            found = [*found, *self._middles(line, self._lattice_top(line.d).position, float((1 - self.order) * line.d))]
         return [*found, *(x + (up(self.order) - 1.0) * (line.far - line.near) for x in found if self._gaussian)]
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Maps are post-processing of the unbounded noise; truncation adds at most order/(order-1) log 1/Z."""
         free = self.free.renyi(ball(0.0), d, self.order)
         if isinstance(self.family, Mapped):
-            best = self._top(start, end, d, free)
+            best = self._rounded_top(start, end, d, free)
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
                 best = smallest(best, self.family.renyi_left(ball(end), d, self.order))
@@ -217,6 +268,10 @@ class Renyi(_Common):
                 best = smallest(best, self.family.renyi_right(ball(start), d, self.order))
             return best
         best = top_renyi(d / self.family.noise.scale, self.order) if self._laplace else INFINITY
+        if self._lattice is not None:
+            off = self._off(start, end, self.order * d)
+            if off is not None:
+                best = smallest(best, self._lattice_top(d).value + 2 * off * self.order / (self.order - 1))
         blended = down(ball(start) - (self.order - 1) * d)
         elsewhere, rate = self._part(blended, up(ball(end) + d))
         if elsewhere < 1:
@@ -231,7 +286,14 @@ class Renyi(_Common):
             best = tail if tail.is_finite() and not tail > best else best
         return best
 
-    def _top(self, start: float, end: float, d: Ball, free: Ball) -> Ball:
+    def _lattice_top(self, d: Ball) -> Ceiling:
+        """The largest value on the endless lattice of which the grid is a part."""
+        key = str(d)
+        if key not in self._tops:
+            self._tops[key] = renyi_ceiling(self._lattice.step, self.family.noise.scale, self.order, d)
+        return self._tops[key]
+
+    def _rounded_top(self, start: float, end: float, d: Ball, free: Ball) -> Ball:
         """For rounding to a long regular grid: the supremum over one step of the endless grid, of which it is a part.
 
         Rounding to the endless grid and collecting what lies beyond the ends is rounding to the grid itself. Noise cut
@@ -241,9 +303,9 @@ class Renyi(_Common):
         limited = isinstance(self._noise, TruncatedLaplacian)
         whole = self._noise.untruncated if isinstance(self._noise, TruncatedLaplacian) else self._noise
         key = str(d)
-        if key not in self._tops:
-            self._tops[key] = self._endless(whole, d)
-        top = self._tops[key]
+        if key not in self._rounded:
+            self._rounded[key] = self._endless(whole, d)
+        top = self._rounded[key]
         if not limited or not top.is_finite():
             return smallest(free, top)
         if math.isinf(start) or math.isinf(end):
@@ -305,6 +367,14 @@ class Loss(_Common):
             if kept > 0:
                 best = smallest(best, self.free.loss(ball(0.0), d) - kept.log())
         return best
+
+
+def _long_lattice(kind: Any, noise: Noise, shape: Shape) -> Any:
+    """The lattice of a grid that is wide against Gaussian noise, and so worth comparing with an endless one."""
+    if not (isinstance(noise, Gaussian) and isinstance(kind, RestrictedGrid)):
+        return None
+    low, high = shape.ends
+    return kind.lattice if high - low > _WIDE * noise.scale else None
 
 
 def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:

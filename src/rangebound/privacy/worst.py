@@ -174,7 +174,7 @@ def find_violation(setting: Setting, epsilon: float, delta: float, last: Violati
             for number, (side, line) in enumerate(pairs)
             if last is not None and line == last.line and side.shape == last.side.shape
         ]
-        found = _search(setting, lambda noise, shape: excess(noise, shape, epsilon, delta), delta or epsilon, near)
+        found = _search(setting, lambda noise, shape: _aimed(noise, shape, epsilon, delta), delta or epsilon, near)
         if found.upper <= (delta or epsilon):
             return None
         return _violation(setting, pairs[found.task], found.position, epsilon, delta)
@@ -190,7 +190,7 @@ def glimpse(setting: Setting, epsilon: float, delta: float) -> Violation | None:
     """A pair above (epsilon, delta) among the likely ones; None proves nothing."""
     pairs = setting.pairs()
     with precision(PRECISIONS[0]):
-        best = look([Task(excess(side.noise, side.shape, epsilon, delta), line) for side, line in pairs])
+        best = look([Task(_aimed(side.noise, side.shape, epsilon, delta), line) for side, line in pairs])
     if not best.value > (delta or epsilon):
         return None
     return _violation(setting, pairs[best.task], best.position, epsilon, delta)
@@ -209,6 +209,11 @@ def _violation(
 def excess(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | Loss:
     """What a claim limits: delta at epsilon, or for a pure claim the loss itself."""
     return Delta(noise, shape, epsilon) if delta else Loss(noise, shape)
+
+
+def _aimed(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | Loss:
+    """The same where all that is asked is whether it is above delta."""
+    return Delta(noise, shape, epsilon, aim=delta) if delta else Loss(noise, shape)
 
 
 def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0) -> float:
