@@ -1,16 +1,21 @@
 """A certificate is checked against all that follows from the plan: nothing else verifies, however it is hashed."""
 
 import json
-from dataclasses import replace
+import math
+import random
 
+import pyarrow as pa
 import pytest
 
 from rangebound.errors import CertificateInvalid
 from rangebound.release import Release, check_certificate, make_plan, release
-from rangebound.release.answer import parts
+from rangebound.release.allocation import allocate
+from rangebound.release.answer import cells_of, parts
+from rangebound.release.mechanisms import noise_for
 from rangebound.release.question import Histogram
 from rangebound.release.result import sha256
 from tests.release.plans import KINDS, SUPPORTED, WAIT, plan_data
+from tests.release.random_plans import random_plan, random_table
 from tests.release.test_range import PEOPLE, table
 
 CLINICS = {"clinic": ["a", "b", "nobody's"]}
@@ -61,6 +66,16 @@ FIELDS = [
     {"question": 99},
     {"part": "<script>"},
     {"exact": 12},
+    {"draws": []},
+    {"draws": [4.5]},
+    {"draws": [-1.0]},
+    {"draws": [5.0, 5.0]},
+    {"draws": [5]},
+    {"draws": 5.0},
+    {"draws": None},
+    {"draws": [float("inf")]},
+    {"draws": [float("nan")]},
+    {"draws": [-0.0], "value": 0.0, "lower": 0.0},
 ]
 
 
@@ -72,9 +87,13 @@ def test_no_cell_that_the_plan_cannot_give_verifies(found, change):
         check_certificate(forged(found, written(data)), written(data))
 
 
-def test_control_a_cell_that_the_plan_can_give_verifies(found):
-    cells = (replace(found.cells[0], value=5.0, lower=3.0, upper=9.0), *found.cells[1:])
-    data = Release(plan=found.plan, cells=cells, mechanisms=found.mechanisms).to_bytes()
+def test_control_another_draw_that_the_mechanism_can_give_verifies(found):
+    plan, allocation = found.plan, allocate(found.plan)
+    keys = [(key,) for key in CLINICS["clinic"]]
+    drawn = [[(5.0,)], [(0.0,)], [(7.0,)]]
+    first = cells_of(plan, 0, keys, drawn, allocation, noise_for(plan, 0, allocation))
+    data = Release(plan=plan, cells=(*first, *found.cells[3:]), mechanisms=found.mechanisms).to_bytes()
+    assert data != found.to_bytes()
     check_certificate(forged(found, data), data)
 
 
@@ -142,3 +161,162 @@ def test_parts_are_told_apart_however_near_they_are():
     assert [cell.part for cell in made.cells] == [*parts(plan.query[0]), *parts(plan.query[1])]
     assert len({cell.part for cell in made.cells}) == 6
     assert parts(Histogram(name="h", **WAIT, bins=2)) == ["0 to 50", "50 to 100"]
+
+
+ROWS = pa.table({"u": [1, 1, 2, 3] * 20, "x": [0.5, 0.7, 0.2, 0.9] * 20, "s": ["a", "b"] * 40})
+SIZE = {"neighbours": "replace", "size": 80}
+X = {"column": "x", "range": [0, 1]}
+SOME = {"where": [{"column": "s", "is": "==", "value": "a"}]}
+
+
+def at(value, **more):
+    """Every number said to be `value`, exactly, and to have been drawn so."""
+    return {"value": value, "lower": value, "upper": value, "draws": [value]} | more
+
+
+IMPOSSIBLE = {
+    "another count than the public one": (SIZE, {"kind": "count"}, at(7.0)),
+    "more rows than the public size": (SIZE, {"kind": "count", **SOME}, at(1e6)),
+    "the interval of a count without width": ({}, {"kind": "count"}, at(5.0)),
+    "a sum off its lattice": ({}, {"kind": "sum", **X}, at(12.3456789012345)),
+    "a sum off its step": ({}, {"kind": "sum", **X, "step": 0.25}, at(12.3)),
+    "a count in a gap": ({}, {"kind": "count", "support": [[0, 10], [20, 30]]}, at(15.0)),
+    "a median off its grid": ({}, {"kind": "median", **X}, at(0.50001, draws=[0.50001, 0.0, 1.0])),
+    "a median with a narrower interval than was drawn": ({}, {"kind": "median", **X}, {"lower": 0.5, "upper": 0.5}),
+    "a median without draws for its interval": ({}, {"kind": "median", **X}, at(0.5)),
+    "an interval where nothing was spent on one": ({}, {"kind": "median", **X, "interval_share": 0.0}, at(0.5)),
+    "the end of an interval where none can be": (
+        {},
+        {"kind": "median", **X},
+        {"draws": [0.5, 0.31, 0.71], "value": 0.5, "lower": 0.31, "upper": 0.71},
+    ),
+    "the interval of a mean without width": ({}, {"kind": "mean", **X}, {"value": 0.25, "lower": 0.25, "upper": 0.25}),
+    "a mean of two coordinates from one": ({}, {"kind": "mean", **X}, at(0.25)),
+    "a share above its coordinates": ({}, {"kind": "share", "of": SOME["where"]}, {"value": 1.0, "upper": 1.0}),
+}
+
+
+@pytest.mark.parametrize(("unit", "question", "change"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_an_impossible_table_is_refused(unit, question, change):
+    plan = make_plan({"budget": {"epsilon": 1.0}, "unit": unit, "query": [{"name": "q", **question}]})
+    made = release(plan, ROWS, ledger=None)
+    check_certificate(made.certificate, made.to_bytes())
+    data = json.loads(made.to_bytes())
+    data["cells"] = [cell | change for cell in data["cells"]]
+    with pytest.raises(CertificateInvalid, match=r"queries\[0\]"):
+        check_certificate(forged(made, written(data)), written(data))
+
+
+def test_quantiles_that_fall_are_refused_where_they_must_rise():
+    levels = {"name": "q", "kind": "quantiles", **X, "levels": [0.25, 0.75], "interval_share": 0.0}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "consistent": True, "query": [levels]})
+    made = release(plan, ROWS, ledger=None)
+
+    def told(order):
+        data = json.loads(made.to_bytes())
+        for cell, draw, value in zip(data["cells"], (0.9, 0.1), order, strict=True):
+            cell |= {"draws": [draw], "value": value}
+        check_certificate(forged(made, written(data)), written(data))
+
+    told((0.1, 0.9))
+    with pytest.raises(CertificateInvalid, match="follow"):
+        told((0.9, 0.1))
+
+
+NARROW = {
+    "a count in less than a unit has rows": ({"column": "u", "rows": 10}, {"kind": "count", "support": [0, 5]}),
+    "a sum in less than one row's reach": ({}, {"kind": "sum", "column": "x", "range": [0, 120], "support": [0, 100]}),
+    "with a gap": ({"column": "u", "rows": 99}, {"kind": "count", "support": [[0, 5], [20, 30]]}),
+}
+
+
+@pytest.mark.parametrize(("unit", "question"), NARROW.values(), ids=NARROW)
+def test_a_support_narrower_than_what_a_unit_moves_verifies(unit, question):
+    plan = make_plan({"budget": {"epsilon": 1.0}, "unit": unit, "query": [{"name": "q", **question}]})
+    made = release(plan, ROWS, ledger=None)
+    check_certificate(made.certificate, made.to_bytes())
+
+
+def leaves(data, place=()):
+    """The places of all that is no list and no mapping, and of lists that are empty."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    found = [each for name, value in items for each in leaves(value, (*place, name))]
+    return found or [place]
+
+
+def changed(data, place, new):
+    """A copy of plain data with another value at a place."""
+    copy = json.loads(json.dumps(data))
+    *outer, last = place
+    inner = copy
+    for name in outer:
+        inner = inner[name]
+    inner[last] = new
+    return copy
+
+
+def value_at(data, place):
+    for name in place:
+        data = data[name]
+    return data
+
+
+def others(value):
+    """Hand-made changes of a value: each is wrong whatever was drawn."""
+    if isinstance(value, float):
+        up, down = math.nextafter(value, math.inf), math.nextafter(value, -math.inf)
+        return [up, down, -value or -0.0, value + 1e-6, math.nan, math.inf, -math.inf, str(value), None, [value], True]
+    if isinstance(value, str):
+        return [value + " ", value.upper() + "x", "", 0, None, [value], {"": value}]
+    if isinstance(value, int):
+        return [value + 1, -1, float(value), str(value), None, True]
+    return [0.0, 1, "", [0.0], {}]
+
+
+def is_possible(plan, table, place, new):
+    """Whether a change gives another table that might have been: a privately selected key may be any text."""
+    if repr(value_at(table, place)) == repr(new):
+        return True
+    if place[0] != "cells" or place[2] != "key":
+        return False
+    return plan.private(plan.query[table["cells"][place[1]]["question"]].by) and isinstance(new, str)
+
+
+@pytest.mark.parametrize("seed", [*range(16), *(pytest.param(each, marks=pytest.mark.long) for each in range(16, 400))])
+def test_a_release_of_a_random_plan_verifies_and_no_changed_one_does(seed):
+    source = random.Random(seed)
+    plan, rows = make_plan(random_plan(source)), random_table(source)
+    made = release(plan, rows, ledger=None)
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == len(made.cells)
+    table, certificate = json.loads(made.to_bytes()), json.loads(made.certificate)
+    parts = [place for place in leaves(table) if place[0] != "plan"]
+    for place in source.sample(parts, min(len(parts), 8)):
+        for new in source.sample(others(value_at(table, place)), 2):
+            if not is_possible(plan, table, place, new):
+                data = written(changed(table, place, new))
+                with pytest.raises(CertificateInvalid):
+                    check_certificate(forged(made, data), data)
+    for place in source.sample(leaves(certificate), 4):
+        new = source.choice(others(value_at(certificate, place)))
+        if place != ("ledger",):
+            text = json.dumps(changed(certificate, place, new), indent=1, sort_keys=True)
+            with pytest.raises(CertificateInvalid):
+                check_certificate(text, made.to_bytes())
+
+
+@pytest.mark.long
+def test_no_change_of_any_field_verifies():
+    plan = make_plan(plan_data([], SUPPORTED, unit=PEOPLE, consistent=True))
+    made = release(plan, table(50), ledger=None)
+    data, certificate = json.loads(made.to_bytes()), json.loads(made.certificate)
+    for place in leaves(data):
+        for new in others(value_at(data, place))[:2]:
+            if not is_possible(plan, data, place, new):
+                other = written(changed(data, place, new))
+                with pytest.raises(CertificateInvalid):
+                    check_certificate(forged(made, other), other)
+    for place in leaves(certificate):
+        for new in others(value_at(certificate, place))[:2]:
+            text = json.dumps(changed(certificate, place, new), indent=1, sort_keys=True)
+            with pytest.raises(CertificateInvalid):
+                check_certificate(text, made.to_bytes())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -13,9 +12,9 @@ import numpy as np
 
 from rangebound.mechanism import Mechanism
 from rangebound.release import rank, selection
-from rangebound.release.aggregate import Aggregate, Coordinates, Key
+from rangebound.release.aggregate import Aggregate, Coordinates, Key, width
 from rangebound.release.allocation import Allocation
-from rangebound.release.bracket import bracket
+from rangebound.release.bracket import bracket, ends
 from rangebound.release.estimate import Estimate, estimate, held, nearest
 from rangebound.release.known import known_rows
 from rangebound.release.mechanisms import Noise, intervals
@@ -24,8 +23,10 @@ from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, Histogram, RankQuestion, Sum
 from rangebound.sampling.entropy import SecureSource
 
-Numbers = dict[str, tuple[Estimate, float | None]]
-"""Published numbers by the name of their part, with their rank error where they have one."""
+Draw = tuple[float, ...]
+"""What was drawn for one number: its noisy coordinates, or a quantile and the two ends of its interval."""
+Number = tuple[Estimate, float | None]
+"""A number to publish, with its rank error where it has one."""
 
 _SOURCE = SecureSource()
 
@@ -41,7 +42,10 @@ def bits(count: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One published number: whose it is, what it is, and what it cost."""
+    """One published number: whose it is, what was drawn for it, what was made of that, and what it cost.
+
+    But for the draws, and for keys that were selected privately, all of it follows from the plan.
+    """
 
     question: int
     key: Key
@@ -52,6 +56,7 @@ class Cell:
     epsilon: float
     delta: float
     rank_error: float | None = None
+    draws: Draw = ()
 
 
 def keys_of(found: Aggregate, allocation: Allocation) -> tuple[Key, ...]:
@@ -72,49 +77,85 @@ def answers(plan: Plan, found: Aggregate, allocation: Allocation, noises: Mappin
     keys = keys_of(found, allocation)
     cells: list[Cell] = []
     for index in found.block.questions:
-        share = allocation.questions[index]
         truths = [found.answers[index][key] for key in keys]
-        for key, numbers in zip(keys, _published(plan, index, truths, allocation, noises[index]), strict=True):
-            for part, (each, error) in numbers.items():
-                facts: dict[str, Any] = {"epsilon": share.epsilon, "delta": share.delta, "rank_error": error}
-                cells.append(Cell(question=index, key=key, part=part, **vars(each), **facts))
+        draws = _drawn(plan, index, truths, allocation, noises[index])
+        cells += cells_of(plan, index, keys, draws, allocation, noises[index])
     return cells
 
 
-def _published(
-    plan: Plan, index: int, truths: list[Coordinates], allocation: Allocation, noise: Noise | None
-) -> list[Numbers]:
-    """The published numbers of one question in all groups, drawn together."""
-    question: Any = plan.query[index]
+def _drawn(
+    plan: Plan, index: int, truths: Sequence[Coordinates], allocation: Allocation, noise: Noise | None
+) -> list[list[Draw]]:
+    """What is drawn for one question, for every group and part: the only step that sees exact coordinates."""
     if noise is None:
-        return [_ranks(plan, index, truth, allocation) for truth in truths]
+        return [_drawn_ranks(plan, index, truth, allocation) for truth in truths]
     if not truths:
         return []
-    single = isinstance(question, Count | CountUnits | Sum | Histogram)
-    level = plan.level if single else 1.0 - (1.0 - plan.level) / len(truths[0])
     exact = np.array([[noise.truth(each) for each in truth] for truth in truths])
     if isinstance(noise.mechanism, Mechanism):
         published = noise.mechanism.release(exact, step=noise.step)
     else:
         published = noise.mechanism.release(exact, bits)
+    several = isinstance(plan.query[index], Histogram)
+    return [[(each,) for each in values] if several else [tuple(values)] for values in published.tolist()]
+
+
+def cells_of(
+    plan: Plan,
+    index: int,
+    keys: Sequence[Key],
+    draws: Sequence[Sequence[Draw]],
+    allocation: Allocation,
+    noise: Noise | None,
+) -> list[Cell]:
+    """The numbers of one question in all groups, made of what was drawn for every group and part.
+
+    Guarantee: a function of public facts and of the draws alone, so it costs nothing, and anyone can compute it again.
+    """
+    share, names = allocation.questions[index], parts(plan.query[index])
+    make = _ranks if noise is None else _noisy
+    return [
+        Cell(
+            question=index,
+            key=key,
+            part=part,
+            draws=draw,
+            **vars(number),
+            epsilon=share.epsilon,
+            delta=share.delta,
+            rank_error=error,
+        )
+        for key, group, numbers in zip(keys, draws, make(plan, index, draws, allocation, noise), strict=True)
+        for part, draw, (number, error) in zip(names, group, numbers, strict=True)
+    ]
+
+
+def _noisy(
+    plan: Plan, index: int, draws: Sequence[Sequence[Draw]], allocation: Allocation, noise: Any
+) -> list[list[Number]]:
+    """Numbers made of noisy coordinates, with the intervals of these."""
+    if not draws:
+        return []
+    question: Any = plan.query[index]
+    published = np.array([[each for draw in group for each in draw] for group in draws])
+    single = isinstance(question, Count | CountUnits | Sum | Histogram)
+    level = plan.level if single else 1.0 - (1.0 - plan.level) / published.shape[1]
     lower, upper = intervals(noise, published, level)
     found = []
     for values, low, high in zip(published.tolist(), lower.tolist(), upper.tolist(), strict=True):
+        pairs = list(zip(low, high, strict=True))
         if single:
-            found.append(_separate(question, values, low, high))
+            found.append([_separate(question, value, *pair) for value, pair in zip(values, pairs, strict=True)])
         else:
-            pairs = list(zip(low, high, strict=True))
-            found.append({"": (estimate(question, values, pairs, rows=known_rows(question, plan.unit)), None)})
+            found.append([(estimate(question, values, pairs, rows=known_rows(question, plan.unit)), None)])
     return found
 
 
-def _separate(question: Any, values: list[float], lower: list[float], upper: list[float]) -> Numbers:
-    """Coordinates that are published as they are: a count, a sum, or the bins of a histogram."""
-    if not isinstance(question, Histogram):
-        return {"": (held(values[0], lower[0], upper[0], question.allowed), None)}
-    whole = [nearest(value, question.allowed, question.step or 1.0) for value in values]
-    bins = zip(bin_names(question), whole, lower, upper, strict=True)
-    return {name: (held(value, low, high, question.allowed), None) for name, value, low, high in bins}
+def _separate(question: Any, value: float, lower: float, upper: float) -> Number:
+    """A coordinate that is published as it is: a count, a sum, or a bin of a histogram."""
+    if isinstance(question, Histogram):
+        value = nearest(value, question.allowed, question.step or 1.0)
+    return held(value, lower, upper, question.allowed), None
 
 
 def parts(question: Any) -> list[str]:
@@ -124,18 +165,16 @@ def parts(question: Any) -> list[str]:
     return bin_names(question) if isinstance(question, Histogram) else [""]
 
 
-def possible(question: Any, value: float) -> bool:
-    """Whether a question can publish a number: one of its grid, or a finite one in its support and on its step."""
-    if isinstance(question, RankQuestion):
-        return value in _points(question)
-    spans, step = question.allowed.spans, question.step or (1.0 if question.kind in _WHOLE else None)
-    if not math.isfinite(value) or not any(lower <= value <= upper for lower, upper in spans):
-        return False
-    tidy = nearest(value, question.allowed, step)
-    return any(value in span for span in spans) or math.isclose(value, tidy, rel_tol=1e-14, abs_tol=1e-9 * (step or 0))
-
-
-_WHOLE = ("count", "count of units", "histogram")
+def possible(plan: Plan, index: int, draw: Draw, allocation: Allocation, noise: Noise | None) -> bool:
+    """Whether so much can be drawn for a number: points of the mechanism's lattice, or of a question's grid."""
+    question: Any = plan.query[index]
+    if noise is not None:
+        several = 1 if isinstance(question, Histogram) else width(question, plan.unit)
+        return len(draw) == several and all(noise.can_draw(each) for each in draw)
+    lowest, highest = ends(question)
+    sets = (_points(question), frozenset(lowest), frozenset(highest))
+    count = 3 if allocation.questions[index].end else 1
+    return len(draw) == count and all(each in some for each, some in zip(draw, sets, strict=False))
 
 
 @lru_cache(maxsize=64)
@@ -154,20 +193,33 @@ def bin_names(question: Histogram) -> list[str]:
     return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
-def _ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -> Numbers:
-    """Quantiles, each by a draw of its own, and by two more for its interval; a wider interval holds no less."""
+def _drawn_ranks(plan: Plan, index: int, truth: Coordinates, allocation: Allocation) -> list[Draw]:
+    """Quantiles, each by a draw of its own, and by two more for its interval."""
     question: Any = plan.query[index]
     share, cell = allocation.questions[index], allocation.sensitivities[index].cell
     places, points = rank.candidates(question), rank.grid(question)
-    found: Numbers = {}
+    found = []
     for level in question.asked:
         speed = rank.rate(level, cell, share.drawn)
         misses = rank.misses(truth, level)
-        value = points[places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]]
-        lower, upper = question.allowed.hull.lower, question.allowed.hull.upper
+        draw: Draw = (points[places[rank.draw(rank.weights([misses[at] for at in places], speed), bits)]],)
         if share.end:
-            ends = rank.rate(level, cell, share.end)
-            lower, upper = bracket(question, truth, level, speed=ends, level=plan.level, bits=bits)
-        number = held(value, lower, upper, question.allowed)
-        found[repr(level)] = (number, rank.rank_error(question, speed, plan.level))
+            speed = rank.rate(level, cell, share.end)
+            draw += bracket(question, truth, level, speed=speed, level=plan.level, bits=bits)
+        found.append(draw)
     return found
+
+
+def _ranks(
+    plan: Plan, index: int, draws: Sequence[Sequence[Draw]], allocation: Allocation, noise: Any
+) -> list[list[Number]]:
+    """Quantiles with their intervals, or the whole support for one; a wider interval holds no less."""
+    question: Any = plan.query[index]
+    share, cell, hull = allocation.questions[index], allocation.sensitivities[index].cell, question.allowed.hull
+    speeds = [rank.rate(level, cell, share.drawn) for level in question.asked]
+    errors = [rank.rank_error(question, speed, plan.level) for speed in speeds]
+
+    def number(value: float, lower: float = hull.lower, upper: float = hull.upper) -> Estimate:
+        return held(value, lower, upper, question.allowed)
+
+    return [[(number(*draw), error) for draw, error in zip(group, errors, strict=True)] for group in draws]

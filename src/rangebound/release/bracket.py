@@ -73,7 +73,7 @@ def bracket(
     mirrored = [last - at for at in reversed(places)]
     lower = _drawn(folded(counts, places), Fraction(asked), shift, speed, bits)
     upper = _drawn(folded(counts[::-1], mirrored), 1 - Fraction(asked), shift, speed, bits)
-    lowest, highest = _ends(question)
+    lowest, highest = ends(question)
     return lowest[lower], highest[upper]
 
 
@@ -82,7 +82,7 @@ def _drawn(counts: Sequence[Fraction], level: Fraction, shift: Fraction, speed: 
 
 
 @lru_cache(maxsize=64)
-def _ends(question: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def ends(question: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What to publish as the lower end for every place that may be drawn, from the lowest, and mirrored as the upper.
 
     A value counts at the nearest point of the grid, so it lies within half a step of it; days are whole, and the last

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from rangebound.accounting.chain import Kind
@@ -14,14 +14,13 @@ from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
 from rangebound.mechanism import Mechanism
-from rangebound.privacy import worst_epsilon
-from rangebound.release import rank
+from rangebound.privacy import worst_delta, worst_loss
+from rangebound.privacy.proof import prove
 from rangebound.release.aggregate import Key
 from rangebound.release.allocation import Allocation, allocate, spent
-from rangebound.release.answer import Cell, parts, possible
+from rangebound.release.answer import Cell, cells_of, parts, possible
+from rangebound.release.consistency import consistent
 from rangebound.release.mechanisms import Noise, noise_for
-from rangebound.release.plan import Plan
-from rangebound.release.question import RankQuestion
 from rangebound.release.result import Release, plan_json, sha256
 from rangebound.release.sql import Block, blocks
 from rangebound.release.words import mechanism_name
@@ -96,11 +95,15 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
 
     The published bytes must be those of a release, to the last one. The certificate must be the one that is written
     for them: the budget, split again from the plan, gives its shares, sensitivities and mechanisms. Each mechanism must
-    be as private as its share says, by its own worst case. The table must have exactly the rows that the plan asks for,
-    where keys are public, and every number must be one that its question can give.
+    be as private as its share says, by its own worst case. Every draw must be a number that its mechanism can give. All
+    else in the table is made again from the plan, the draws and privately selected keys, and must be the same to the
+    last bit: rows and their order, names, numbers, intervals, rank errors, costs, and what consistency made of them.
 
-    Guarantee: raises `CertificateInvalid` unless all of that holds. It cannot see the data: that the numbers were drawn
-    from them by these mechanisms is what the custodian says; `check_entry` checks the charge.
+    Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
+    Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
+    check without the data can see. `check_entry` checks the charge.
+    Edge cases: numbers are made again by this version of the library, so a table made by another one, or on a machine
+    whose logarithm rounds otherwise, may be refused though it is genuine; none is accepted that is not.
     """
     entry = _entry(certificate)
     try:
@@ -159,50 +162,67 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
 
 
 def _check_noise(index: int, noise: Noise | None, allocation: Allocation) -> None:
+    """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
     if noise is None:
         return
     share, place, mechanism = allocation.questions[index], f"queries[{index}]", noise.mechanism
-    reach = mechanism.query.sensitivity if isinstance(mechanism, Mechanism) else mechanism.sensitivity
-    _demand(Fraction(reach) >= allocation.sensitivities[index].cell, place, "has a sensitivity that is too small")
-    if isinstance(mechanism, Mechanism):  # the upper end of an enclosure holds even where the search ended open
-        loss = worst_epsilon(mechanism.setting, share.delta).upper
+    needed = allocation.sensitivities[index].cell
+    if isinstance(mechanism, Mechanism):
+        hull = mechanism.query.range.hull
+        if hull.bounded:  # true answers are clipped to the range, and no two are farther apart than its ends
+            needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
+        reach, private = Fraction(mechanism.query.sensitivity), _is_private(mechanism, share.epsilon, share.delta)
     else:
-        loss = mechanism.epsilon()
-    _demand(loss <= share.epsilon * (1 + 1e-6), place, "has a mechanism that is less private than it says")
+        reach, private = Fraction(mechanism.sensitivity), mechanism.is_private(share.epsilon)
+    _demand(reach >= needed, place, "has a sensitivity that is too small")
+    _demand(private, place, "has a mechanism that is less private than it says")
+
+
+@lru_cache(maxsize=1024)
+def _is_private(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
+    """Whether a claim is true of a mechanism, by its worst case or by a proof; neither has slack for rounding."""
+    setting = mechanism.setting  # the upper end of an enclosure holds even where the search ended open
+    worst = worst_delta(setting, epsilon).upper <= delta if delta else worst_loss(setting).upper <= epsilon
+    return worst or prove(setting, epsilon, delta) is not None
 
 
 def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, Noise | None]) -> None:
-    """Refuse a table that its plan cannot give: with other rows, names or costs, or with impossible numbers."""
+    """Refuse a table that its plan cannot give: all but draws and selected keys is made again from these."""
     plan, cells = release.plan, release.cells
-    names = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
-    _demand(release.mechanisms == names, "mechanisms", "are not those of the plan")
-    expected = [place for block in blocks(plan) for place in _places(plan, block, cells)]
-    _demand([(each.question, each.key, each.part) for each in cells] == expected, "cells", "are not those of the plan")
-    for cell in cells:
-        question: Any = plan.query[cell.question]
-        share, place = allocation.questions[cell.question], f"queries[{cell.question}]"
-        _demand((cell.epsilon, cell.delta) == (share.epsilon, share.delta), place, "has numbers at another cost")
-        _demand(possible(question, cell.value), place, "has published a number that it cannot give")
-        hull = question.allowed.hull
-        _demand(hull.lower <= cell.lower and cell.upper <= hull.upper, place, "has an interval that leaves its support")
-        _demand(cell.lower <= cell.value <= cell.upper, place, "has published a number outside its interval")
-        error = None
-        if isinstance(question, RankQuestion):
-            speed = rank.rate(float(cell.part), allocation.sensitivities[cell.question].cell, share.drawn)
-            error = rank.rank_error(question, speed, plan.level)
-        near = math.isclose(cell.rank_error or 0.0, error or 0.0, rel_tol=1e-9)
+    draws = {(each.question, each.key, each.part): each.draws for each in cells}
+    made: list[Cell] = []
+    for block in blocks(plan):
+        keys = _keys(block, cells)
+        for index in block.questions:
+            names = parts(plan.query[index])
+            missing = any((index, key, part) not in draws for key in keys for part in names)
+            _demand(not missing, "cells", "are not those of the plan")
+            drawn = [[draws[index, key, part] for part in names] for key in keys]
+            fits = all(possible(plan, index, each, allocation, noises[index]) for group in drawn for each in group)
+            _demand(fits, f"queries[{index}]", "has a draw that its mechanism cannot give")
+            made += cells_of(plan, index, keys, drawn, allocation, noises[index])
+    if plan.consistent:
+        made = consistent(plan, made)
+    _demand(len(made) == len(cells), "cells", "are not those of the plan")
+    for cell, again in zip(cells, made, strict=True):
+        same = (cell.question, cell.key, cell.part) == (again.question, again.key, again.part)
+        _demand(same, "cells", "are not those of the plan, in its order")
         _demand(
-            near and (cell.rank_error is None) == (error is None), place, "has another rank error than the plan gives"
+            cell == again, f"queries[{cell.question}]", "has numbers that do not follow from the plan and the draws"
         )
+    said = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
+    _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
+    whole = Release(plan=plan, cells=tuple(made), mechanisms=said).to_bytes()
+    _demand(whole == release.to_bytes(), "published", "has numbers that are written in another way")  # such as -0.0
 
 
-def _places(plan: Plan, block: Block, cells: Sequence[Cell]) -> list[tuple[int, Key, str]]:
-    """Whose numbers a block has, in order; where keys were selected, those of its first question must be everywhere."""
-    keys: Sequence[Key] | None = block.keys
-    if keys is None:
-        keys = sorted({each.key for each in cells if each.question == block.questions[0]})
-        _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
-    return [(index, key, part) for index in block.questions for key in keys for part in parts(plan.query[index])]
+def _keys(block: Block, cells: Sequence[Cell]) -> Sequence[Key]:
+    """The keys of a block: the public ones, or those of its first question where they were selected."""
+    if block.keys is not None:
+        return block.keys
+    keys = sorted({each.key for each in cells if each.question == block.questions[0]})
+    _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
+    return keys
 
 
 def _demand(holds: bool, place: str, otherwise: str) -> None:

@@ -51,6 +51,10 @@ class Geometric:
         """What it gives away, rounded up."""
         return up(arb(self.sensitivity) / arb(self.scale))
 
+    def is_private(self, epsilon: float) -> bool:
+        """Whether it is epsilon-private, exactly."""
+        return self.sensitivity <= Fraction(self.scale) * Fraction(epsilon)
+
     @property
     def mse(self) -> float:
         """The mean squared error far from the ends: 2 r / (1 - r)^2, r = e^(-1/scale); clamping makes it no larger."""
@@ -69,6 +73,11 @@ class Geometric:
         drawn = [int(each) + magnitude(self.scale, bits) * (1 - 2 * bits(1)) for each in answers.flat]
         doubles = np.array([float(each) for each in drawn], dtype=np.float64).reshape(answers.shape)
         return np.clip(doubles, self.support.lower, self.support.upper)
+
+    def can_draw(self, value: float) -> bool:
+        """Whether a number can be drawn: a whole one in the support, or one of its ends; no negative zero."""
+        inside = math.isfinite(value) and self.support.lower <= value <= self.support.upper
+        return inside and value == math.floor(value) and str(value) != "-0.0"
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism as plain data."""

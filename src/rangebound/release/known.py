@@ -42,6 +42,10 @@ class Known:
         """Nothing."""
         return 0.0
 
+    def is_private(self, epsilon: float) -> bool:
+        """Always."""
+        return True
+
     def reach(self, level: float) -> float:
         """No distance at any level."""
         return 0.0
@@ -49,6 +53,10 @@ class Known:
     def release(self, answers: Floats, bits: Bits) -> Floats:
         """The number itself for each answer."""
         return np.full_like(answers, self.value)
+
+    def can_draw(self, value: float) -> bool:
+        """Whether it is the number."""
+        return repr(value) == repr(self.value)
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism as plain data."""

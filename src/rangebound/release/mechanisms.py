@@ -28,6 +28,7 @@ from rangebound.release.geometric import Geometric, geometric
 from rangebound.release.known import Known, known_rows
 from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
+from rangebound.sampling.lattice import default_lattice, lattice_of
 from rangebound.support import Interval, Union, is_line
 
 Floats = npt.NDArray[np.float64]
@@ -51,6 +52,15 @@ class Noise:
         """A coordinate as a double: the multiple of the grain below it, exactly."""
         steps = math.floor(value / Fraction(self.grain))
         return float(min(max(steps, -int(_MOST)), int(_MOST))) * self.grain
+
+    def can_draw(self, value: float) -> bool:
+        """Whether a number can be drawn at some true answer: a point of the lattice in the support, to the last bit."""
+        mechanism = self.mechanism
+        if not isinstance(mechanism, Mechanism):
+            return mechanism.can_draw(value)
+        lattice = default_lattice(mechanism.noise, mechanism.shape) if self.step is None else lattice_of(self.step)
+        collected = not mechanism.shape.normalised
+        return any(lattice.can_give(value, span, collected=collected) for span in mechanism.shape.spans)
 
 
 def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:

@@ -203,8 +203,8 @@ FACTS = frozenset((*_FIRST, *_LAST))
 
 def _cell(data: dict[str, Any]) -> Cell:
     """The cell that was written, if all its fields are of their types."""
-    cell = Cell(**{**data, "key": tuple(data["key"])})
-    numbers = (cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta)
+    cell = Cell(**{**data, "key": tuple(data["key"]), "draws": tuple(data["draws"])})
+    numbers = (*cell.draws, cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta)
     error = 0.0 if cell.rank_error is None else cell.rank_error
     right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
     if not right or not all(type(each) is str for each in (cell.part, *cell.key)):

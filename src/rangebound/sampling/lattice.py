@@ -8,6 +8,7 @@ it lies beyond.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,6 +49,36 @@ class Lattice:
     def edge(self, index: int) -> Fraction:
         """Where the cell of multiple `index` ends and the next begins: half a step further."""
         return Fraction((2 * index + 1) * self.numerator, 2 * self.denominator)
+
+    def can_give(self, value: float, span: tuple[float, float], *, collected: bool) -> bool:
+        """Whether a number in a span, rounded, can become `value`: exactly, by the cells that meet the span.
+
+        With `collected` the finite ends of the span can be had whatever the lattice: they take what falls beyond them.
+
+        >>> thirds = Lattice(numerator=1, denominator=3)
+        >>> thirds.can_give(2 / 3, (0.1, 1.0), collected=False), thirds.can_give(0.1, (0.1, 1.0), collected=False)
+        (True, True)
+        >>> thirds.can_give(0.2, (0.2, 1.0), collected=False)  # numbers just above it are rounded to 1/3
+        False
+        """
+        low, high = span
+        if not math.isfinite(value) or not low <= value <= high or repr(value) == "-0.0":
+            return False
+        if collected and value in span:
+            return True
+        near = round(Fraction(value) / self.step)
+        first = math.floor(Fraction(low) / self.step + Fraction(1, 2)) if math.isfinite(low) else None
+        last = math.ceil(Fraction(high) / self.step - Fraction(1, 2)) if math.isfinite(high) else None
+        if value == low and first is not None and self.point(first) <= low:
+            return True
+        if value == high and last is not None and self.point(last) >= high:
+            return True
+        # Where doubles are coarser than the step, many multiples share a double, and rounding may miss it by one.
+        slack = abs(near) >> 50
+        below = near - slack - 1 if first is None else max(near - slack - 1, first)
+        above = near + slack + 1 if last is None else min(near + slack + 1, last)
+        found = bisect.bisect_left(range(above - below + 1), value, key=lambda at: self.point(below + at))
+        return found <= above - below and self.point(below + found) == value
 
 
 def _quotient(a: int, b: int) -> float:
