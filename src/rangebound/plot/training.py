@@ -29,7 +29,8 @@ def steps(
 ) -> Axes:
     """Draw the worst-case epsilon against the number of steps: those taken so far, or planned ones up to `until`.
 
-    With `reveal`, the per-instance epsilon of the run so far is drawn beside it. That curve is as private as the data.
+    Its label names the neighbours that it is about (`PrivacyEngine.relation`). With `reveal`, the per-instance reading
+    of the run so far is drawn beside it. That curve is as private as the data, and no guarantee of the run.
 
     Edge cases: refused before the first step if `until` is left out.
     """
@@ -42,10 +43,10 @@ def steps(
     at = np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist()
     ax = style.axes(ax, title="What training gives away", x="steps", y=f"epsilon at delta {delta:g}")
     looks = style.lines()
-    ax.plot(at, engine.epsilons(delta, at), label="worst case, for every dataset", **next(looks))
+    ax.plot(at, engine.epsilons(delta, at), label=f"worst case, {engine.relation.value}", **next(looks))
     if reveal is not None:
         path = [each.reveal() for each in reveal.epsilons(delta)]
-        ax.plot(range(1, len(path) + 1), path, label="this dataset only: private", **next(looks))
+        ax.plot(range(1, len(path) + 1), path, label="reading of this run: private, no guarantee", **next(looks))
     if 0 < taken < last:
         ax.axvline(taken, color=style.GREY, linewidth=0.9, linestyle=":", label="steps taken so far")
     ax.set_xlim(0, None)

@@ -221,7 +221,7 @@ def test_fisher_accounts_are_of_the_examples_of_the_run() -> None:
     private(linear(), x, y, watchers=(first,))
     other = FisherWatcher(iterations=3)
     other.load_state_dict(first.state_dict())
-    with pytest.raises(Refused, match="12 examples"):
+    with pytest.raises(Refused, match="another number of examples"):
         private(linear(), x[:3], y[:3], watchers=(other,))
 
 

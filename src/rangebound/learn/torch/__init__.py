@@ -23,6 +23,7 @@ from rangebound.learn.torch.fisher import FisherWatcher
 from rangebound.learn.torch.instance import RenyiWatcher
 from rangebound.learn.torch.noise import InsecureTorchNoise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer
+from rangebound.learn.torch.relation import Relation
 
 __all__ = [
     "Elementwise",
@@ -31,6 +32,7 @@ __all__ = [
     "InsecureTorchNoise",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "Relation",
     "RenyiWatcher",
     "SecureNoise",
 ]

@@ -59,7 +59,8 @@ class Euclidean:
 
     Guarantee: adding or removing an example moves the sum by at most `clip` in Euclidean length, the rounding of the
     sum in doubles included.
-    Assumes: as for `Elementwise`; about 100,000 examples in a step at most, which is checked.
+    Assumes: as for `Elementwise`; at most about 100,000 examples in a step. The stated or expected number is checked,
+    and a dataset with over twice as many in an expected batch is refused.
 
     >>> Euclidean(clip=1.0).bound
     1.0

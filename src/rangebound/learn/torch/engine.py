@@ -21,6 +21,7 @@ from rangebound.learn.torch.gradients import Criterion, check_module
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise import NoiseSource, SecureNoise
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.learn.torch.relation import Relation
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.query import Query
@@ -77,7 +78,12 @@ def _beyond(end: float, scale: float) -> float:
 
 
 class PrivacyEngine:
-    """Makes training private and answers what it has given away.
+    """Makes training private and answers what it has leaked.
+
+    State `rate` and `expected_batch`, as numbers that are public, and the guarantee is for adding or removing one
+    example (`Relation.ADD_REMOVE`). Left out, they follow from the loader's batch size and the number of examples,
+    which the published gradients then reveal, and the guarantee is for replacing an example by one without a gradient
+    (`Relation.ZERO_OUT`). `relation` says which one it is.
 
     >>> import torch
     >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
@@ -90,12 +96,18 @@ class PrivacyEngine:
     ...     criterion=torch.nn.functional.cross_entropy,
     ...     clipping=Elementwise(clip=0.5),
     ...     noise_multiplier=20.0,
+    ...     rate=1.0,
+    ...     expected_batch=8,
     ... )
     >>> for x, y in loader:
     ...     losses = optimizer.backward(x, y)
     ...     optimizer.step()
     >>> engine.steps, round(engine.epsilon(delta=1e-6), 3)
     (1, 0.575)
+    >>> print(engine.statement(delta=1e-6).replace("; ", "\\n"))
+    (0.575056, 1e-06)-differential privacy, add-remove: one example is added or removed
+    the number of examples is private
+    1 step
     """
 
     def __init__(self, *watchers: Any) -> None:
@@ -121,15 +133,22 @@ class PrivacyEngine:
         noise_multiplier: float,
         bounding: Bounding = UNBOUNDED,
         support: Support | None = None,
+        rate: float | None = None,
+        expected_batch: float | None = None,
         noise: NoiseSource | None = None,
         memory: int | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """The module as it is, an optimizer that releases its gradients, and a loader that samples as accounted.
 
         The noise has the scale noise_multiplier * clip. The support is that of the *summed* gradient. Each example is
-        in a batch with probability batch_size/len(dataset), all of them if the batch size is the dataset's. The
-        criterion takes outputs and targets with a first axis for the examples; it is called with one example. `memory`
-        limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
+        in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both are public
+        numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`, whatever the
+        exact number of examples is. An epoch then has round(1/rate) steps, and the loader's batch size is not used.
+        Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if they are
+        fewer: the number of examples is then public, and the guarantee is called zero-out.
+
+        The criterion takes outputs and targets with a first axis for the examples; it is called with one example.
+        `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
@@ -158,12 +177,8 @@ class PrivacyEngine:
         mechanism = step_mechanism(
             clipping=clipping, noise_multiplier=noise_multiplier, bounding=bounding, support=support
         )
-        loader = PrivateLoader(data_loader, rank=rank, processes=processes)
-        if isinstance(clipping, Euclidean) and loader.expected > clipping.most:
-            raise ArgumentError(
-                f"batch_size={loader.expected:g}: with Euclidean clipping at most {clipping.most}, or the rounding of "
-                "the sum would be more than was left room for"
-            )
+        loader = PrivateLoader(data_loader, rate=rate, expected=expected_batch, rank=rank, processes=processes)
+        _check_size(clipping, loader)
         limit = arguments.positive("memory", _MEMORY.get(_device(module), 2**28) if memory is None else memory)
         optimizer.zero_grad()
         self._optimizer = PrivateOptimizer(
@@ -183,10 +198,11 @@ class PrivacyEngine:
             coordinates=self._optimizer.coordinates,
             rate=loader.rate,
             together=isinstance(clipping, Euclidean),
+            relation=loader.relation,
         )
         self._secure = noise is None or isinstance(noise, SecureNoise)
         if together:
-            _agree((self._step, loader.examples, self._secure), processes)
+            _agree((self._step, loader.expected, loader.examples, self._secure), processes)
             for tensor in module.state_dict().values():
                 dist.broadcast(tensor, 0)
         for each in self._watchers:
@@ -198,13 +214,34 @@ class PrivacyEngine:
         """How many steps were taken."""
         return sum(self._history.values())
 
-    def epsilon(self, delta: float) -> float:
-        """The worst-case epsilon at delta of all steps so far, for adding or removing one example: valid to publish.
+    @property
+    def relation(self) -> Relation:
+        """Which training sets `epsilon` takes for neighbours: add-remove if all steps were made for it, else zero-out.
 
+        Edge cases: before `make_private`, and without a loaded account, there is none to name.
+        """
+        if self._step is None and not self._history:
+            raise ArgumentError("make_private: must be called first; the relation depends on what is stated there")
+        present = {} if self._step is None else {self._step: 1}
+        return worst.relation({**present, **self._history})
+
+    def epsilon(self, delta: float) -> float:
+        """The worst-case epsilon at delta of all steps so far, for neighbours by `relation`: valid to publish.
+
+        Guarantee: for `Relation.ADD_REMOVE`, whatever the steps published, their number of examples included. For
+        `Relation.ZERO_OUT`, for training sets with the same number of examples, one of which has no gradient.
         Edge cases: refused after steps with other noise than `SecureNoise`, which guarantees nothing.
         """
         self._refuse_insecure()
         return worst.epsilon(self._history, delta)
+
+    def statement(self, delta: float) -> str:
+        """The guarantee of all steps so far in a sentence, to publish with the model."""
+        relation, epsilon = self.relation, arguments.upwards(self.epsilon(delta))
+        return (
+            f"({epsilon}, {delta:g})-differential privacy, {relation.value}: {relation.meaning}; "
+            f"{arguments.counted(self.steps, 'step')}"
+        )
 
     def epsilons(self, delta: float, steps: Iterable[int]) -> list[float]:
         """The worst-case epsilon after each of these numbers of steps like the present one: past or planned."""
@@ -222,6 +259,7 @@ class PrivacyEngine:
                     "coordinates": step.coordinates,
                     "rate": step.rate,
                     "together": step.together,
+                    "relation": step.relation.value,
                     "times": times,
                 }
                 for step, times in self._history.items()
@@ -233,7 +271,7 @@ class PrivacyEngine:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with a saved account: its steps count on top of none so far.
 
-        Edge cases: the watchers must be those of the saved engine.
+        Edge cases: the watchers must be those of the saved engine. Steps saved without a relation count as zero-out.
         """
         if self._history:
             raise ArgumentError("state: an account that has steps already cannot be replaced")
@@ -276,7 +314,24 @@ def _step(entry: dict[str, Any]) -> worst.Step:
         coordinates=entry["coordinates"],
         rate=entry["rate"],
         together=entry["together"],
+        relation=arguments.member("relation", entry.get("relation", Relation.ZERO_OUT.value), Relation),
     )
+
+
+def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:
+    """Euclidean sums leave room for the rounding of so many examples, and not more."""
+    if not isinstance(clipping, Euclidean):
+        return
+    if loader.expected > clipping.most:
+        raise ArgumentError(
+            f"expected_batch={loader.expected:g}: with Euclidean clipping at most {clipping.most}, or the rounding of "
+            "the sum would be more than was left room for"
+        )
+    if loader.rate * loader.examples > 2 * clipping.most:  # far more than was stated: no guarantee without this
+        raise ArgumentError(
+            f"expected_batch={loader.expected:g}: is far too small for this dataset, and with Euclidean clipping a "
+            f"batch may have at most {clipping.most} examples; state a smaller rate, or use Elementwise(clip=...)"
+        )
 
 
 def _agree(mine: object, processes: int) -> None:

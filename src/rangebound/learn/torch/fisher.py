@@ -126,7 +126,7 @@ class FisherWatcher:
         if not len(self._information):
             self._information = np.zeros(loader.examples)
         if len(self._information) != loader.examples:
-            raise ArgumentError(f"state: is about {len(self._information)} examples, this run about {loader.examples}")
+            raise ArgumentError("state: is about another number of examples than this run")
 
     def saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
         """Add a step: the information about each example of the batch."""
@@ -183,7 +183,7 @@ class FisherWatcher:
         """Go on with a saved account."""
         saved = arguments.reals("information", state["information"], infinite=True)
         if len(self._information) and len(saved) != len(self._information):
-            raise ArgumentError(f"state: is about {len(saved)} examples, this run about {len(self._information)}")
+            raise ArgumentError("state: is about another number of examples than this run")
         self._information = saved
 
 

@@ -13,46 +13,57 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.relation import Relation
 from rangebound.sampling.entropy import SECURE
 
 
 class PrivateLoader:
     """Batches in which each example takes part with probability `rate`, independently; all of them at rate 1.
 
-    An epoch has about 1/rate batches. A batch of a sample may be empty; it is a step all the same. `members` are the
-    numbers of the examples in the last batch, which are private.
+    An epoch has about 1/rate batches. A batch of a sample may be empty; it is a step all the same. With `rate` and
+    `expected` both stated, nothing that is published depends on the number of examples (`Relation.ADD_REMOVE`), and the
+    loader's batch size is not used. Left out, they are the batch size over the number of examples, and the batch size:
+    that number is then public (`Relation.ZERO_OUT`).
+
+    `members` are the numbers of the examples in the last batch, which are private, and so is `examples` for add-remove.
 
     Assumes: nobody but the trainer sees who is in a batch, and the loader's collate function treats each example by
     itself: one that pads to the longest of a batch lets the others into an example's gradient.
-    Edge cases: with several processes, process r of w has the examples r, r + w, r + 2w, ...
+    Edge cases: with several processes, process r of w has the examples r, r + w, r + 2w, ... A `TensorDataset` may be
+    empty for add-remove.
     """
 
-    def __init__(self, source: Any, *, rank: int = 0, processes: int = 1) -> None:
+    def __init__(
+        self,
+        source: Any,
+        *,
+        rate: float | None = None,
+        expected: float | None = None,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
         given: Any = arguments.instance("data_loader", source, DataLoader, "a torch DataLoader")
         self.dataset: Any = given.dataset
         try:
             self.examples: int = len(self.dataset)
         except TypeError:
-            raise ArgumentError("data_loader: its dataset must have a length, which is public") from None
+            raise ArgumentError("data_loader: its dataset must have a length") from None
         if isinstance(self.dataset, IterableDataset):
             raise ArgumentError("data_loader: must have a dataset whose examples are taken by number, to draw coins")
-        if given.batch_size is None or self.examples < 1:
+        stated = _stated(rate, expected)
+        if given.batch_size is None or (self.examples < 1 and not (stated and isinstance(self.dataset, TensorDataset))):
             raise ArgumentError("data_loader: must have a batch_size and at least one example")
         if type(given.sampler) not in (SequentialSampler, RandomSampler):
             raise ArgumentError(
                 f"data_loader: has a {type(given.sampler).__name__}, but every example is drawn by a coin of its own; "
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
             )
-        self.rate: float = min(given.batch_size / self.examples, 1.0)
+        self.relation = Relation.ADD_REMOVE if stated else Relation.ZERO_OUT
+        self.rate, self.expected = stated or _counted(given.batch_size, self.examples)
         self._collate = given.collate_fn
         self._own = np.arange(rank, self.examples, processes)
         self.members: npt.NDArray[np.int64] = self._own[:0]
         self.drawn = 0
-
-    @property
-    def expected(self) -> float:
-        """The expected size of a batch over all processes: a public number."""
-        return self.rate * self.examples
 
     def __len__(self) -> int:
         return max(1, round(1.0 / self.rate))
@@ -78,3 +89,23 @@ class PrivateLoader:
         if len(members):
             return self._collate([self.dataset[int(i)] for i in members])
         return [each[:0] for each in self._collate([self.dataset[0]])]
+
+
+def _stated(rate: float | None, expected: float | None) -> tuple[float, float] | None:
+    """The public numbers of the user, both or none."""
+    if rate is None and expected is None:
+        return None
+    if rate is None or expected is None:
+        raise ArgumentError(
+            "rate, expected_batch: must be given both, from public knowledge, or both be left out; one of them made "
+            "from the number of examples would publish that number"
+        )
+    if not 0.0 < arguments.finite("rate", rate) <= 1.0:
+        raise ArgumentError(f"rate={rate}: must lie in (0, 1]; it is the probability of an example to be in a batch")
+    return float(rate), arguments.positive("expected_batch", expected, why="the released sum is divided by it")
+
+
+def _counted(size: int, examples: int) -> tuple[float, float]:
+    """The same from the batch size and the number of examples, which then is public."""
+    rate = min(size / examples, 1.0)
+    return rate, rate * examples

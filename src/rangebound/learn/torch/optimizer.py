@@ -95,13 +95,10 @@ class PrivateOptimizer:
         in parts.
         """
         if len(x) != len(y):
-            raise ArgumentError(f"x, y: must have one target for each example, and have {len(x)} and {len(y)}")
+            raise ArgumentError("x, y: must have one target for each example")
         self._check_batch()
         if self._given + len(x) > len(self._loader.members):
-            raise ArgumentError(
-                f"x={len(x)} examples: more than the loader drew for this step ({len(self._loader.members)}); "
-                "an example counts once"
-            )
+            raise ArgumentError("x: has more examples than the loader drew for this step; an example counts once")
         self._check_parameters()
         if self._keep and members is None and len(x) != len(self._loader.members):
             raise ArgumentError("members: must be given with a part of a batch, to know whose account it is")
@@ -119,7 +116,7 @@ class PrivateOptimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Release the sum, once, and let the wrapped optimizer use it as the gradient of the mean loss."""
+        """Release the sum, once, and let the wrapped optimizer use it, over the expected batch, as its gradient."""
         self._check_batch()
         self._check_parameters()
         if not self._given and len(self._loader.members):  # an empty batch may be passed over

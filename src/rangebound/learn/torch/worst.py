@@ -26,6 +26,7 @@ from rangebound.accounting.event import Batch, Release, Sampled
 from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.relation import Relation
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.privacy import worst_renyi
@@ -42,17 +43,20 @@ _POINTS = 16  # the exact curve of a finer grid is dear, and hardly below that o
 class Step:
     """One step: `coordinates` numbers, each released by `mechanism`, on a Poisson sample of `rate` (1 is everybody).
 
-    `together` says that the sensitivity is the Euclidean length of all coordinates, not the size of each.
+    `together` says that the sensitivity is the Euclidean length of all coordinates, not the size of each. `relation`
+    says for which neighbours that is true of all that the step publishes.
     """
 
     mechanism: Mechanism
     coordinates: int
     rate: float
     together: bool
+    relation: Relation = Relation.ZERO_OUT
 
     def __post_init__(self) -> None:
         arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
         arguments.instance("together", self.together, bool, "True or False")
+        arguments.instance("relation", self.relation, Relation, "Relation.ADD_REMOVE or Relation.ZERO_OUT")
         if self.coordinates != int(arguments.positive("coordinates", self.coordinates)):
             raise ArgumentError(f"coordinates={self.coordinates}: must be a whole number")
         if not 0.0 < arguments.finite("rate", self.rate) <= 1.0:
@@ -82,7 +86,8 @@ History = Mapping[Step, int]
 def epsilon(history: History, delta: float) -> float:
     """The epsilon at delta of all steps together: a guarantee for all neighbouring datasets, valid to publish.
 
-    Guarantee: never below the exact value. Neighbours differ by adding or removing one example.
+    Guarantee: never below the exact value, for neighbours by `relation(history)`: the sums differ by one clipped
+    gradient for either relation, so the number is the same.
     Assumes: steps were taken as `PrivateOptimizer` takes them; who was in a sample is not known.
     Edge cases: 0 before the first step; delta = 0 is finite only for bounded noise on all examples.
     """
@@ -95,6 +100,12 @@ def epsilon(history: History, delta: float) -> float:
     if all(step.rate >= 1.0 and len(step.mechanism.shape.points) <= _POINTS for step in taken):
         found.append(_by_coordinates(taken, delta))
     return min(found)
+
+
+def relation(history: History) -> Relation:
+    """The relation that all steps protect: add-remove if all of them do, else zero-out, which add-remove implies."""
+    relations = {step.relation for step, times in history.items() if times}
+    return Relation.ADD_REMOVE if relations == {Relation.ADD_REMOVE} else Relation.ZERO_OUT
 
 
 def epsilons(history: History, delta: float, steps: Iterable[int]) -> list[float]:

@@ -1,0 +1,262 @@
+"""Which neighbours a training protects; for add-remove nothing it publishes depends on the number of examples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
+
+import rangebound as rb  # noqa: E402
+from rangebound.audit import attack  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, Relation, SecureNoise, worst  # noqa: E402
+from rangebound.learn.torch.engine import step_mechanism  # noqa: E402
+from tests.learn.torch.models import NoNoise, data, linear, private, train  # noqa: E402
+
+Refused = rb.errors.ArgumentError
+STATED: dict[str, Any] = {"rate": 1.0, "expected_batch": 64}
+
+
+def published(examples: int, **options: Any) -> tuple[np.ndarray, PrivacyEngine]:
+    """The gradient that a step on so many examples publishes, each of them without a gradient of its own."""
+    model = nn.Linear(200, 2, bias=False)
+    engine, optimizer, loader = private(
+        model, torch.zeros(examples, 200), torch.zeros(examples, dtype=torch.long), batch_size=64,
+        clipping=Elementwise(clip=0.5), noise_multiplier=200.0, **options,
+    )  # fmt: skip
+    train(optimizer, loader, 1)
+    return model.weight.grad.flatten().double().numpy(), engine
+
+
+def guess(gradient: np.ndarray) -> int:
+    """The number of examples: times the right one, a gradient is on the public lattice of the noise again."""
+    off = {n: np.abs(gradient * n * 2**14 - np.round(gradient * n * 2**14)).mean() for n in (64, 63)}
+    return min(off, key=lambda n: off[n])
+
+
+def test_the_number_of_examples_is_in_the_gradient_unless_numbers_are_stated() -> None:
+    """64 and 63 examples were told apart 20 of 20 times at a claimed epsilon of 0.397 for adding or removing one."""
+    truths = [64, 63] * 10
+    stated = [published(each, **STATED) for each in truths]
+    assert {guess(gradient) for gradient, _ in stated} == {64}  # whoever is there: the stated number
+    assert all(engine.relation is Relation.ADD_REMOVE for _, engine in stated)
+    counted = [published(each) for each in truths]
+    assert [guess(gradient) for gradient, _ in counted] == truths  # the control, and what zero-out does not protect
+    assert all(engine.relation is Relation.ZERO_OUT for _, engine in counted)
+    assert stated[0][1].epsilon(1e-6) == counted[0][1].epsilon(1e-6)
+
+
+LATTICE = 2.0**-18  # of noise of scale 6 and more
+
+
+def trained(old_divisor: bool) -> Any:
+    """Whole trainings with and without an example, as a function for the audit.
+
+    Each row of the weights is a model of 8 weights by itself. The missing example asks for nothing, so that the number
+    of examples is all that differs, or (`asks`) for far more than the clip in every step.
+    """
+
+    def run(present: float, runs: int, asks: float = 0.0) -> np.ndarray:
+        count = 3 + int(present)
+        x = torch.cat([torch.full((3, 8), 0.01), torch.full((1, 8), asks)])[:count].double()
+        model = nn.Linear(8, runs, bias=False).double()
+        nn.init.zeros_(model.weight)
+        stated: dict[str, Any] = {} if old_divisor else {"rate": 1.0, "expected_batch": 4}
+        _, optimizer, loader = private(
+            model, x, torch.zeros(count), criterion=lambda output, target: output.sum(), clipping=Elementwise(clip=1.0),
+            noise_multiplier=6.0, inner=lambda parameters: torch.optim.SGD(parameters, lr=1.0), **stated,
+        )  # fmt: skip
+        train(optimizer, loader, 3)
+        return model.weight.detach().numpy()
+
+    return run
+
+
+def off_lattice(weights: np.ndarray) -> np.ndarray:
+    """How far the weights, times four, are from the lattice of the noise at most, in steps of the lattice."""
+    steps = weights * (4.0 / LATTICE)
+    return np.abs(steps - np.round(steps)).max(axis=1)
+
+
+def test_whole_trainings_with_a_missing_example_stay_within_the_claim() -> None:
+    """An audit of the divisor and of the sum; dividing by the number of examples, as before, is caught."""
+    mechanism = step_mechanism(clipping=Elementwise(clip=1.0), noise_multiplier=6.0)
+    step = worst.Step(mechanism=mechanism, coordinates=8, rate=1.0, together=False, relation=Relation.ADD_REMOVE)
+    claimed = worst.epsilon({step: 3}, 1e-2)
+    options: dict[str, Any] = {"pair": (0.0, 1.0), "delta": 1e-2, "draws": 20_000, "confidence": 1.0 - 1e-6}
+    honest, old = trained(old_divisor=False), trained(old_divisor=True)
+    quiet = attack(lambda a, n: off_lattice(honest(a, n)), epsilon=claimed, **options)
+    assert quiet.epsilon == 0.0
+    loud = attack(lambda a, n: honest(a, n, asks=100.0).sum(1), epsilon=claimed, **options)
+    assert 0.1 * claimed < loud.epsilon <= claimed
+    caught = attack(lambda a, n: off_lattice(old(a, n)), epsilon=claimed, **options)
+    assert caught.refutes
+    assert caught.epsilon > 3.0 * claimed
+
+
+def published_state(examples: int, inner: Any, **stated: Any) -> tuple[Any, ...]:
+    """All that a training publishes, without noise and on examples without gradients."""
+    torch.manual_seed(3)
+    model = linear()
+    x, y = torch.zeros(examples, 6), torch.zeros(examples, 3)
+    engine, optimizer, loader = private(
+        model, x, y, inner=inner, noise=NoNoise(seen=[]), batch_size=5, criterion=lambda output, target: (target).sum()
+        + 0.0 * output.sum(), **stated,
+    )  # fmt: skip
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer.inner, max_lr=0.1, total_steps=4 * len(loader))
+    for _ in range(2):
+        for a, b in loader:
+            optimizer.backward(a, b)
+            optimizer.step()
+            schedule.step()
+    gradients = [each.grad.tolist() for each in model.parameters()]
+    return (
+        {name: each.tolist() for name, each in model.state_dict().items()}, gradients, repr(optimizer.state_dict()),
+        schedule.get_last_lr(), engine.state_dict(), engine.steps, len(loader), loader.rate, loader.expected,
+        engine.relation,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda parameters: torch.optim.Adam(parameters, lr=0.1),
+    ],
+    ids=["momentum", "Adam"],
+)
+@pytest.mark.parametrize("rate", [1.0, 0.25])
+def test_nothing_that_is_published_depends_on_the_number_of_examples(inner: Any, rate: float) -> None:
+    """Examples without a gradient, so that their number is all there is; also none at all."""
+    stated = {"rate": rate, "expected_batch": 5}
+    first, *others = (published_state(n, inner, **stated) for n in (21, 20, 1, 0))
+    assert all(each == first for each in others)
+    assert published_state(21, inner) != published_state(20, inner)  # the control
+
+
+def test_the_stated_rate_is_the_chance_of_every_example() -> None:
+    x, y = data((6,), count=400)
+    engine, optimizer, loader = private(linear(), x, y, rate=0.02, expected_batch=10)
+    assert (len(loader), loader.rate, loader.expected) == (50, 0.02, 10.0)
+    total = 0
+    for a, b in loader:
+        total += len(a)
+        optimizer.backward(a, b)
+        optimizer.step()
+    assert abs(total - 400) < 6.0 * math.sqrt(400)
+    (step,) = engine._history
+    assert (step.rate, step.relation) == (0.02, Relation.ADD_REMOVE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rate": 0.5}, {"expected_batch": 4}, {"rate": 0.0, "expected_batch": 4}, {"rate": 1.5, "expected_batch": 4},
+        {"rate": math.nan, "expected_batch": 4}, {"rate": "1", "expected_batch": 4}, {"rate": 1.0, "expected_batch": 0},
+        {"rate": 1.0, "expected_batch": -1}, {"rate": 1.0, "expected_batch": math.inf},
+        {"rate": True, "expected_batch": 4},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_public_numbers_are_both_there_and_make_sense(wrong: dict[str, Any]) -> None:
+    x, y = data((6,))
+    with pytest.raises(rb.errors.RangeboundError, match=r"rate|expected_batch"):
+        private(linear(), x, y, **wrong)
+
+
+def test_the_relation_is_said_everywhere() -> None:
+    x, y = data((6,))
+    for stated, relation in ((STATED, Relation.ADD_REMOVE), ({}, Relation.ZERO_OUT)):
+        engine, optimizer, loader = private(linear(), x, y, **stated)
+        train(optimizer, loader, 2)
+        said = engine.statement(delta=1e-5)
+        assert f"{relation.value}: {relation.meaning}; 2 steps" in said
+        assert said.startswith(f"({rb.arguments.upwards(engine.epsilon(1e-5))}, 1e-05)-differential privacy")
+        assert [each["relation"] for each in engine.state_dict()["history"]] == [relation.value]
+        assert str(len(x)) not in said
+    with pytest.raises(Refused, match="make_private"):
+        PrivacyEngine().relation  # noqa: B018
+
+
+def test_an_account_protects_what_all_its_steps_protect() -> None:
+    x, y = data((6,))
+    states = []
+    for stated in (STATED, {}):
+        engine, optimizer, loader = private(linear(), x, y, **stated)
+        train(optimizer, loader, 1)
+        states.append(engine.state_dict())
+    for first, stated, relation in (
+        (states[0], STATED, Relation.ADD_REMOVE), (states[0], {}, Relation.ZERO_OUT),
+        (states[1], STATED, Relation.ZERO_OUT),
+    ):  # fmt: skip
+        engine, optimizer, loader = private(linear(), x, y, **stated)
+        engine.load_state_dict(first)
+        train(optimizer, loader, 1)
+        assert engine.relation is relation
+    old = {
+        **states[0],
+        "history": [{k: v for k, v in each.items() if k != "relation"} for each in states[0]["history"]],
+    }
+    resumed = PrivacyEngine()
+    resumed.load_state_dict(old)  # saved before relations had a name: the weaker one
+    assert resumed.relation is Relation.ZERO_OUT
+    wrong = {**states[0], "history": [{**states[0]["history"][0], "relation": "replace"}]}
+    with pytest.raises(rb.errors.RangeboundError, match="relation"):
+        PrivacyEngine().load_state_dict(wrong)
+
+
+def test_messages_do_not_count_examples() -> None:
+    """How many there are is private for add-remove, in the dataset and in a batch."""
+    x, y = data((6,), count=97)
+    _, optimizer, loader = private(linear(), x, y, rate=1.0, expected_batch=64)
+    for a, b in loader:
+        for wrong in ((a, b[:-1]), (a.repeat(2, 1), b.repeat(2))):
+            with pytest.raises(Refused) as caught:
+                optimizer.backward(*wrong)
+            assert not any(number in str(caught.value) for number in ("97", "96", "194"))
+
+
+def test_euclidean_sums_are_not_too_long_for_what_was_stated() -> None:
+    x, y = torch.zeros(1, 6).expand(200_001, 6), torch.zeros(1, dtype=torch.long).expand(200_001)
+    for stated in ({"rate": 1.0, "expected_batch": 100_001}, {"rate": 1.0, "expected_batch": 64}):
+        with pytest.raises(Refused, match="expected_batch=") as caught:
+            private(linear(), x, y, clipping=Euclidean(clip=1.0), **stated)
+        assert "200" not in str(caught.value)
+    private(linear(), x, y, clipping=Euclidean(clip=1.0), rate=0.5, expected_batch=100_000)
+
+
+class Empty(Dataset):  # type: ignore[type-arg]
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, i: int) -> Any:
+        raise IndexError
+
+
+def test_no_examples_need_tensors_and_stated_numbers() -> None:
+    model = linear()
+    options: dict[str, Any] = {
+        "module": model, "criterion": nn.functional.cross_entropy, "clipping": Elementwise(clip=1.0),
+        "noise_multiplier": 1.0, "noise": SecureNoise(),
+    }  # fmt: skip
+    none = TensorDataset(torch.zeros(0, 6), torch.zeros(0, dtype=torch.long))
+    for dataset, stated in ((none, {}), (Empty(), STATED)):
+        with pytest.raises(Refused, match="at least one example"):
+            PrivacyEngine().make_private(
+                optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(dataset, batch_size=2),
+                **options, **stated,
+            )  # fmt: skip
+    engine = PrivacyEngine()
+    _, optimizer, loader = engine.make_private(
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(none, batch_size=2), **options,
+        **STATED,
+    )  # fmt: skip
+    train(optimizer, loader, 2)
+    assert engine.steps == 2
+    assert engine.epsilon(1e-6) > 0.0
