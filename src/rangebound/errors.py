@@ -100,6 +100,10 @@ class RequestConflict(RangeboundError, ValueError):
     """A request id was used before for something else; nothing was spent."""
 
 
+class RequestFailed(RangeboundError, ValueError):
+    """What a request drew could not be stored. The charge stands, and it is not drawn again: a new id may try."""
+
+
 class LedgerUnavailable(RangeboundError, OSError):
     """A ledger cannot be read or written now: locked, read-only, disk full, missing. Nothing was released."""
 

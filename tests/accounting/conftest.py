@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from rangebound.accounting.key import VARIABLE
+from rangebound.accounting import head, key
 from rangebound.accounting.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)
-def _no_key_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (head, key):
+        monkeypatch.delenv(module.VARIABLE, raising=False)
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ FAULTS = [
 ]
 
 
-def test_a_hundred_kills(tmp_path):
-    found = play("killed.py", tmp_path, 100, 1)
+def test_a_hundred_kills(memory):
+    found = play("killed.py", memory, 100, 1)
     assert found["rounds"] == 100
     assert {name: found[name] for name in FAULTS} == dict.fromkeys(FAULTS, 0)
     assert found["revealed"] > 100
@@ -39,8 +39,8 @@ def test_a_thousand_kills(tmp_path):
     assert {name: found[name] for name in FAULTS} == dict.fromkeys(FAULTS, 0)
 
 
-def test_control_who_reveals_first_is_caught(tmp_path):
-    found = play("killed.py", tmp_path, 10, 1, "broken")
+def test_control_who_reveals_first_is_caught(memory):
+    found = play("killed.py", memory, 10, 1, "broken")
     assert found["revealed without a spend"] > 0
     assert found["revealed other bytes than stored"] > 0
 
@@ -93,13 +93,12 @@ def test_a_full_disk_releases_nothing_and_recovers(path):
     ledger = Ledger.create(path)
     ledger.open_account("people", epsilon=1000)
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    log = path.with_name(path.name + "-wal")
     failures = 0
-    for room in [0, 1, 24, 1000, 4095, 4096, 4120, 5000, 8239, 8240, 8241]:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(log) // 4120 * 4120 + 32 + room, unlimited[1]))
+    for room in [-4000, -1, 0, 1, 24, 1000, 4095, 4096, 4120, 5000, 8239, 8240, 8241]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path) + room, unlimited[1]))
         computed = []
         try:
-            for i in range(20):
+            for i in range(60):
                 computed.clear()
                 compute = lambda _: computed.append(1) or b"x"
                 ledger.release(account="people", request=f"{room}-{i}", cost=TENTH, compute=compute)

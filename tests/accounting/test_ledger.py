@@ -1,6 +1,7 @@
 """Spending: what is charged, what comes back, and what is refused with nothing spent."""
 
 import contextlib
+import copy
 import math
 import pickle
 import threading
@@ -12,8 +13,11 @@ import pytest
 
 import rangebound as rb
 from rangebound.accounting.chain import NO_SEAL, Entry, Kind, sealed
+from rangebound.accounting.export import to_csv, to_json
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost, RenyiCost, RenyiFilter
+from rangebound.accounting.sqlite_transaction import SQLiteTransaction
+from rangebound.accounting.store import NoRoom
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -22,6 +26,7 @@ from rangebound.errors import (
     LedgerUnavailable,
     RangeboundError,
     RequestConflict,
+    RequestFailed,
 )
 
 TENTH = Cost(epsilon=0.1)
@@ -48,6 +53,8 @@ class ListStore:
 
     def entry(self, seq: int) -> Entry | None:
         return self.rows[seq - 1] if 0 < seq <= len(self.rows) else None
+
+    reread = entry
 
     def find(self, kind: str, request: str) -> Entry | None:
         return next((row for row in self.rows if (row.kind, row.request) == (kind, request)), None)
@@ -426,6 +433,138 @@ def test_too_many_bytes_stay_charged_and_are_not_revealed(ledger, monkeypatch):
     assert spent(ledger) == TENTH
 
 
+UNSTORABLE = {"too many": b"x" * 4711, "no bytes": "text", "nothing": None}
+
+
+@pytest.mark.parametrize("answer", UNSTORABLE.values(), ids=UNSTORABLE)
+def test_a_draw_that_could_not_be_stored_is_not_made_again(any_ledger, monkeypatch, answer):
+    """Each attempt would be a fresh draw under one charge, and whether it is stored may depend on it."""
+    monkeypatch.setattr("rangebound.accounting.ledger.PAYLOAD_LIMIT", 10)
+    computed = []
+
+    def release(payload):
+        compute = lambda _: computed.append(1) or payload  # noqa: E731
+        return any_ledger.release(account="people", request="1", cost=TENTH, compute=compute)
+
+    with pytest.raises((ArgumentError, ArgumentTypeError), match="the charge stands"):
+        release(answer)
+    words = set()
+    for payload in (answer, b"fits", answer):
+        with pytest.raises(RequestFailed, match="not computed again") as caught:
+            release(payload)
+        words.add(str(caught.value))
+    assert len(words) == len(computed) == 1
+    assert any_ledger.published("1") is None
+    assert [each.kind for each in any_ledger.history("people")[1:]] == [Kind.SPEND, Kind.FAIL]
+    assert spent(any_ledger) == TENTH
+    assert any_ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: b"fits") == b"fits"
+    any_ledger.verify()
+
+
+def test_a_failed_draw_is_remembered_by_other_processes(ledger, path, monkeypatch):
+    monkeypatch.setattr("rangebound.accounting.ledger.PAYLOAD_LIMIT", 10)
+    with pytest.raises(ArgumentError):
+        ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x" * 11)
+    with Ledger.open(path) as other, pytest.raises(RequestFailed):
+        other.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+
+
+def test_of_two_draws_the_one_that_fits_is_kept(ledger, monkeypatch):
+    """Whoever computes too much finds what the other has stored, and who comes too late is refused."""
+    monkeypatch.setattr("rangebound.accounting.ledger.PAYLOAD_LIMIT", 10)
+    first, second = (ledger.reserve(account="people", request="1", cost=TENTH) for _ in range(2))
+    assert ledger.publish(first, b"fits") == b"fits"
+    with pytest.raises(ArgumentError):
+        ledger.publish(second, b"x" * 11)
+    assert ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"no") == b"fits"
+    late, early = (ledger.reserve(account="people", request="2", cost=TENTH) for _ in range(2))
+    with pytest.raises(ArgumentError):
+        ledger.publish(early, b"x" * 11)
+    with pytest.raises(RequestFailed):
+        ledger.publish(late, b"fits")
+    ledger.verify()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_draw_that_finds_no_room_is_not_made_again(ledger, monkeypatch, at_once):
+    """Whether there is room may depend on the size of a draw; where not even the note finds room, it is remembered."""
+    append, computed = SQLiteTransaction.append, []
+
+    def full(self, entry, payload=None):
+        if payload is not None or at_once:
+            raise NoRoom("ledger: is on a full disk")
+        return append(self, entry, payload)
+
+    reservation = ledger.reserve(account="people", request="1", cost=TENTH)
+    monkeypatch.setattr(SQLiteTransaction, "append", full)
+    with pytest.raises(LedgerUnavailable, match="full disk; the charge stands, and the request is not computed again"):
+        ledger.publish(reservation, b"drawn")
+    monkeypatch.undo()
+    for _ in range(2):
+        with pytest.raises(RequestFailed):
+            ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: computed.append(1) or b"x")
+    assert computed == []
+    assert [each.kind for each in ledger.history("people")[2:]] == ([] if at_once else [Kind.FAIL])
+
+
+@pytest.mark.parametrize(
+    "now",
+    [0, -1, -(10**15), -(2**62), 16_725_225_600 * 10**6, 253_402_300_800 * 10**6, 2**63 - 1, None],
+    ids=["1970", "1969", "1938", "long ago", "2500", "10000", "far", "beyond"],
+)
+def test_no_clock_blocks_an_account(ledger, path, monkeypatch, now):
+    """`None`: the system's count of nanoseconds overflows."""
+
+    def clock() -> int:
+        if now is None:
+            raise OverflowError("timestamp out of range for platform time_t")
+        return now * 1000
+
+    monkeypatch.setattr("rangebound.accounting.ledger.time.time_ns", clock)
+    ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
+    ledger.open_account("others", epsilon=1)
+    monkeypatch.undo()
+    ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: b"x", check=lambda history: None)
+    assert [each.to_dict()["request"] for each in ledger.history("people")[1:]] == ["1", "1", "2", "2"]
+    assert to_csv(ledger.history()).count("\n") == 8
+    assert to_json(ledger)
+    with Ledger.open(path) as other:
+        assert other.accounts() == ledger.accounts()
+        assert bool(other.verify().clock_set_back)
+
+
+def test_the_key_shows_itself_to_nobody(ledger, path):
+    """Not in the text of any object of the room, not in its pickle, not in an error, not as a local of a traceback."""
+    secret = path.with_name(path.name + ".key").read_text().strip()
+    reservation = ledger.reserve(account="people", request="1", cost=TENTH)
+    key = ledger._state.key
+    assert key.hex() == secret  # the control: it is the key
+    things = [key, [key], ledger, ledger._state, ledger._store, ledger._head, reservation, ledger.account("people")]
+    things += [vars(ledger), vars(ledger._state), vars(ledger._head), ledger.history(), ledger.verify()]
+    shown = [text for thing in things for text in (repr(thing), str(thing), f"{thing}", ascii(thing))]
+    for thing in things:
+        try:
+            shown.append(repr(pickle.dumps(thing)))
+        except TypeError:
+            continue
+    for text in shown:
+        assert secret not in text
+        assert repr(bytes(key))[2:-1] not in text
+    for change in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="key of a ledger"):
+            change(ledger._state)
+    assert repr(bytes(key))[2:-1] in repr({"key": bytes(key)})  # the control: plain bytes would have been found
+
+
+@pytest.mark.parametrize("how", ["argument", "environment"])
+def test_a_key_given_in_place_of_its_path_is_not_shown(ledger, path, monkeypatch, how):
+    secret = path.with_name(path.name + ".key").read_text().strip()
+    monkeypatch.setenv("RANGEBOUND_LEDGER_KEY", secret)
+    with pytest.raises(ArgumentError, match="must be the path") as caught:
+        Ledger.open(path, key=secret.upper() if how == "argument" else None)
+    assert secret not in str(caught.value).lower()
+
+
 def test_a_clock_set_back_a_year_changes_no_order_and_is_noted(ledger, monkeypatch):
     import time as clock
 
@@ -477,6 +616,5 @@ def test_control_a_ledger_whose_commits_do_nothing_is_caught():
     ledger = Ledger(store, bytes(32))
     ledger.open_account("people", epsilon=1)
     store.__class__ = Forgetful
-    ledger.reserve(account="people", request="1", cost=TENTH)
-    with pytest.raises(LedgerTampered):
-        ledger.reserve(account="people", request="2", cost=TENTH)
+    with pytest.raises(LedgerTampered, match="is not in the file"):
+        ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))

@@ -22,12 +22,17 @@ from tests.accounting.processes import PREAMBLE, script
 TENTH = Cost(epsilon=0.1)
 
 
-def test_a_ledger_is_a_file_and_a_key_of_its_owner(ledger, path):
+def test_a_ledger_is_a_file_a_key_and_a_head_of_its_owner(ledger, path):
     key = path.with_name("test.ledger.key")
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    for each in (key, path.with_name("test.ledger.head")):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o600
     assert re.fullmatch(r"[0-9a-f]{64}\n", key.read_text())
     ledger.close()
-    assert sorted(each.name for each in path.parent.iterdir()) == ["test.ledger", "test.ledger.key"]
+    assert sorted(each.name for each in path.parent.iterdir()) == [
+        "test.ledger",
+        "test.ledger.head",
+        "test.ledger.key",
+    ]
     assert bytes.fromhex(key.read_text()) not in path.read_bytes()
 
 
@@ -50,13 +55,14 @@ def test_every_file_of_a_ledger_is_named(ledger, path, memory, monkeypatch):
 def test_every_commit_is_synced(ledger, path):
     with ledger._store.reading() as transaction:
         connection = transaction._connection
-        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
-        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 3  # EXTRA
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
-def test_the_log_is_synced_after_the_charge_and_before_the_computation(tmp_path):
-    """As the kernel sees it: the log is written, then synced, then the computation begins; then the same for bytes."""
+def test_everything_is_synced_after_the_charge_and_before_the_computation(tmp_path):
+    """As the kernel sees it: journal, then file, then the journal's end, then the head, each synced before the next;
+    then the computation begins; then the same for the bytes, which are then revealed."""
     code = """
     with Ledger.create(path) as ledger:
         ledger.open_account("people", epsilon=1)
@@ -68,7 +74,7 @@ def test_the_log_is_synced_after_the_charge_and_before_the_computation(tmp_path)
         os.write(2, b"REVEAL")
     """
     trace = tmp_path / "trace"
-    traced = ["strace", "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o", str(trace)]
+    traced = ["strace", "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync,unlink", "-o", str(trace)]
     command = [*traced, sys.executable, "-c", PREAMBLE + textwrap.dedent(code), str(tmp_path / "x.ledger")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if "ptrace" in result.stderr or "PTRACE" in result.stderr:
@@ -78,13 +84,21 @@ def test_the_log_is_synced_after_the_charge_and_before_the_computation(tmp_path)
     for line in trace.read_text().splitlines():
         mark = re.search(r'write\(2.*"(BEGIN|COMPUTE|REVEAL)"', line)
         steps += [mark[1]] if mark else []
-        if "x.ledger-wal" in line:
-            steps.append("sync" if "sync(" in line else "write")
-    part = steps[steps.index("BEGIN") :]
-    before, after = part[: part.index("COMPUTE")], part[part.index("COMPUTE") : part.index("REVEAL")]
+        call = re.search(
+            r"(write|sync|unlink)(?:64)?\(.*?" + re.escape(str(tmp_path)) + r'(?:/x\.ledger([-.]\w+)?)?[>"]', line
+        )
+        steps += [f"{call[1]} {(call[2] or 'file') if 'x.ledger' in line else 'folder'}"] if call else []
+    part = steps[steps.index("BEGIN") + 1 :]
+    before, after = part[: part.index("COMPUTE")], part[part.index("COMPUTE") + 1 : part.index("REVEAL")]
     for section in (before, after):
-        assert "write" in section
-        assert section[-1] == "sync"
+        last = {step: place for place, step in enumerate(section)}
+        first = {step: place for place, step in reversed(list(enumerate(section)))}
+        order = [
+            *(last["write -journal"], last["sync -journal"], first["write file"], last["write file"]),
+            *(last["sync file"], last["unlink -journal"], last["sync folder"], last["write .head"], last["sync .head"]),
+        ]
+        assert order == sorted(set(order)), section
+        assert section[-1] == "sync .head"
 
 
 def test_a_ledger_begins_once(ledger, path):
@@ -377,7 +391,7 @@ def test_a_closed_ledger_opens_again_by_itself(ledger):
 def test_odd_file_names_work(memory, name):
     with Ledger.create(memory / name) as ledger:
         ledger.open_account("people", epsilon=1)
-    assert sorted(os.listdir(memory)) == sorted([name, f"{name}.key"])
+    assert sorted(os.listdir(memory)) == sorted([name, f"{name}.key", f"{name}.head"])
     Ledger.open(memory / name).close()
 
 
@@ -409,7 +423,10 @@ def test_a_backup_is_a_ledger(ledger, path, memory):
     source.backup(target)
     source.close()
     target.close()
-    with Ledger.open(memory / "backup", key=path.with_name("test.ledger.key")) as backup:
+    key = path.with_name("test.ledger.key")
+    with pytest.raises(LedgerTampered, match="adopt"):
+        Ledger.open(memory / "backup", key=key)
+    with Ledger.adopt(memory / "backup", key=key, head=ledger.head) as backup:
         assert backup.head == ledger.head
         assert backup.published("1") == b"x"
         backup.verify(head=ledger.head)
@@ -440,8 +457,9 @@ def test_control_who_is_not_alone_looks_at_what_was_written(ledger, path):
     with Ledger.open(path) as other:
         other.reserve(account="people", request="2", cost=TENTH)
     found = statements(ledger, lambda: ledger.reserve(account="people", request="3", cost=TENTH))
-    assert found[:3] == ["BEGIN IMMEDIATE", "PRAGMA data_version", "PRAGMA schema_version"]
-    assert found[3].startswith("SELECT seq, time")
+    pragmas = [f"PRAGMA {name}" for name in ("data_version", "schema_version", "journal_mode")]
+    assert found[:4] == ["BEGIN IMMEDIATE", *pragmas]
+    assert found[4].startswith("SELECT seq, time")
     assert str(ledger.account("people").spent) == "epsilon 0.3"
 
 
@@ -465,9 +483,8 @@ def test_every_other_writer_is_noticed_whoever_it_is(ledger, path):
         ledger.account("people")
 
 
-def test_a_commit_waits_for_readers_where_there_is_no_log(ledger, path):
-    """Under SQLite's older journal a reader holds a commit up; `patience` covers that too."""
-    assert ledger._store._connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
+def test_a_commit_waits_for_readers(ledger, path):
+    """A reader holds a commit up; `patience` covers that too."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN")
     other.execute("SELECT * FROM entries").fetchall()

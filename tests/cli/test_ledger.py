@@ -102,10 +102,28 @@ def test_verify_finds_a_rollback_by_the_head(path, capsys):
         ledger.reserve(account="people", request="t2", cost=TENTH)
         head = ledger.head
     path.write_bytes(old)
+    for more in ([], ["--head", head]):
+        code, out, err = command(capsys, "verify", path, *more)
+        assert (code, out) == (2, "")
+        assert "rolled back" in err
+    path.with_name(path.name + ".head").unlink()
+    assert len(json.loads(command(capsys, "verify", path, "--head", head, "--json")[1])["findings"]) == 2
+
+
+def test_adopt_makes_a_missing_head_for_who_knows_one(path, capsys):
+    known = json.loads(command(capsys, "show", path, "--json")[1])["head"]
+    path.with_name(path.name + ".head").unlink()
+    code, _, err = command(capsys, "show", path)
+    assert code == 2
+    assert "rangebound ledger adopt" in err
+    code, _, err = command(capsys, "adopt", path)
+    assert code == 2
+    assert f"ends at {known}" in err
+    assert command(capsys, "adopt", path, "--head", known[:-2] + "00")[0] == 2
+    code, out, _ = command(capsys, "adopt", path, "--head", known)
+    assert code == 0
+    assert known in out
     assert command(capsys, "verify", path)[0] == 0
-    code, out, err = command(capsys, "verify", path, "--head", head)
-    assert (code, out) == (2, "")
-    assert "rolled back" in err
 
 
 def test_export_is_csv_or_json(path, tmp_path, capsys):

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     ACCOUNT = "account"
     SPEND = "spend"
     PUBLISH = "publish"
+    FAIL = "fail"
 
 
 class Entry(NamedTuple):
@@ -37,6 +38,7 @@ class Entry(NamedTuple):
     | account | its name | | the totals, in units of 1e-12 | | | rule, epsilon and delta, as JSON |
     | spend | its name | the request's id | the cost, in units | | | what is released |
     | publish | its name | the request's id | | the spend's seq | SHA-256 of the bytes | |
+    | fail | its name | the request's id | | the spend's seq | | |
     """
 
     seq: int

@@ -18,13 +18,37 @@ VARIABLE = "RANGEBOUND_LEDGER_KEY"
 _TEXT = re.compile(rb"[0-9a-f]{64}\n")
 
 
+class Key(bytes):
+    """The bytes of a key, which show themselves to nobody: not when printed, not in a traceback, not in a pickle.
+
+    >>> Key(b"secret")
+    Key(...)
+    >>> f"{Key(b'secret')} {[Key(b'secret')]}"
+    'Key(...) [Key(...)]'
+    """
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str:
+        raise TypeError("the key of a ledger cannot be pickled or copied to another process")
+
+    def __reduce_ex__(self, protocol: object) -> str:
+        return self.__reduce__()
+
+
 def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
     """Where a ledger's key is, and whether somebody said so: as given, else by the environment, else beside it."""
     chosen = os.environ.get(VARIABLE) or None if given is None else given
+    if isinstance(chosen, str) and _TEXT.fullmatch(chosen.strip().lower().encode(errors="replace") + b"\n"):
+        # Not shown: messages end up in logs.
+        raise ArgumentError("key: must be the path of the key's file; this looks like the key itself")
     return (file_path("key", chosen), True) if chosen is not None else (ledger.with_name(ledger.name + ".key"), False)
 
 
-def read_key(path: Path) -> bytes:
+def read_key(path: Path) -> Key:
     """The key in a file that nobody but its owner may touch."""
     if path.exists() and not path.is_file():
         raise LedgerUnavailable(f"key={arguments.shown(str(path))}: must be a file")  # a pipe could keep us waiting
@@ -41,10 +65,10 @@ def read_key(path: Path) -> bytes:
         raise LedgerUnavailable(f"key={arguments.shown(str(path))}: others may touch it; chmod 600 it")
     if not _TEXT.fullmatch(text):
         raise ArgumentError(f"key={arguments.shown(str(path))}: must hold 64 hexadecimal digits and a line feed")
-    return bytes.fromhex(text.decode())
+    return Key(bytes.fromhex(text.decode()))
 
 
-def make_key(path: Path) -> bytes:
+def make_key(path: Path) -> Key:
     """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:

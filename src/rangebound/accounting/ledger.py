@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,14 +14,15 @@ from typing import Any, TypeVar
 from rangebound import arguments
 from rangebound.accounting.budget import Exact, rounded_down
 from rangebound.accounting.chain import FORMAT, NO_SEAL, Entry, Kind, holds, sealed
-from rangebound.accounting.key import key_path, make_key, read_key
+from rangebound.accounting.head import ENDING, Head, HeadFile, HeldHead, head_folder, head_of, head_path
+from rangebound.accounting.key import Key, key_path, make_key, read_key
 from rangebound.accounting.names import file_path, person, plain_name, prose
 from rangebound.accounting.record import Account, Record, Reservation, account_of, record_of
 from rangebound.accounting.replay import Balance, Replay, terms
 from rangebound.accounting.rule import AnyCost, Cost, PlainSum, RenyiCost, RenyiFilter, Rule
-from rangebound.accounting.sqlite import FILES, PATIENCE, SQLiteStore
-from rangebound.accounting.store import Store, Transaction
-from rangebound.accounting.verify import Report, examine
+from rangebound.accounting.sqlite import FILES, PATIENCE, SQLiteStore, may_be_database
+from rangebound.accounting.store import NoRoom, Store, Transaction
+from rangebound.accounting.verify import Report, examine, missing, parse_head, strays
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -28,6 +30,7 @@ from rangebound.errors import (
     LedgerTampered,
     LedgerUnavailable,
     RequestConflict,
+    RequestFailed,
 )
 
 T = TypeVar("T")
@@ -37,7 +40,7 @@ Check = Callable[[list[Record]], None]
 PAYLOAD_LIMIT = 256 * 2**20
 """The most bytes that one request may publish: what could be larger is refused before it is charged."""
 
-_HEAD = b"SQLite format 3"
+_LATEST = 2**63 // 1000  # microseconds since 1970: the last moment that a count of nanoseconds can hold
 _UNKNOWN = object()
 
 
@@ -45,11 +48,14 @@ class Ledger:
     """Accounts with a privacy budget each, in a file that several threads and processes may share.
 
     Guarantee: `release` calls `compute` only once its cost is on the disk, and returns only bytes that are on the disk.
-    What an account gives away in all is never above its total, in any order of threads, processes and crashes.
+    What an account leaks in all is never above its total, in any order of threads, processes and crashes. An old copy
+    put in the ledger's place, under a running process or between two, is found by the head in a file of its own.
     Assumes: the costs are worst-case guarantees of what is computed; one copy of the file is in use; nobody who can
-    write the key file forges entries (`docs/ledger.md` says what can and cannot be found out).
+    read the key file forges entries, and nobody puts ledger and head back together (`docs/ledger.md` says what can and
+    cannot be found out).
     Edge cases: an error in `compute`, or a crash, leaves the charge standing. The same request may be run again: it
-    spends nothing more, and whichever run stores its bytes first determines the answer of all.
+    spends nothing more, and whichever run stores its bytes first determines the answer of all. Bytes that could not be
+    stored (too many, no room) are not drawn again: the same request then raises `RequestFailed`.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -69,12 +75,15 @@ class Ledger:
         if key is None or isinstance(store, (str, os.PathLike)):
             raise ArgumentTypeError("Ledger(...): write Ledger.open(path), or Ledger.create(path) for a new ledger")
         self._store = store
-        self._state = Replay(key=key)
+        self._state = Replay(key=Key(key))
+        self._head: HeadFile | None = None
+        self._lost: set[int] = set()  # spends whose bytes could not be stored, where not even that could be
         self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
         damage = store.damage()
         if damage:  # a file put together from two states may hold a chain that is whole as far as it goes
             raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
-        self._read(lambda _: None)
+        with store.reading() as transaction:
+            self._begin(transaction)
 
     @classmethod
     def create(
@@ -85,27 +94,33 @@ class Ledger:
         note: str = "",
         patience: float = PATIENCE,
     ) -> Ledger:
-        """Make a new ledger at `path`, and its key (see `docs/ledger.md`) unless there is one at the given place."""
+        """Make a new ledger at `path`, its head, and its key (see `docs/ledger.md`) unless there is one at the given
+        place."""
         store = SQLiteStore(file_path("path", path), patience=patience)
         place, said = key_path(store.path, key)
         if not store.path.parent.is_dir():
             raise ArgumentError(f"path={arguments.shown(str(path))}: must be in a folder that exists")
         if store.path.exists() and (not store.path.is_file() or store.path.stat().st_size):
             raise ArgumentError(f"path={arguments.shown(str(path))}: must not exist yet; `Ledger.open` opens a ledger")
-        if place.exists() and not said:
-            raise ArgumentError(
-                f"path={arguments.shown(str(path))}: there is a key beside it, so there was a ledger; bring it back, "
-                "or remove the key to begin anew"
-            )
+        name = os.urandom(16).hex()
+        head = head_path(store.path, name)
+        for what, there in {"key": place.exists() and not said, "head": head.exists()}.items():
+            if there:
+                raise ArgumentError(
+                    f"path={arguments.shown(str(path))}: there is a {what} beside it, so there was a ledger; bring it "
+                    f"back, or remove the {what} to begin anew"
+                )
         text = prose("note", note)
 
         def first() -> Entry:
             found = read_key(place) if place.exists() else make_key(place)
-            name = os.urandom(16).hex()
-            return sealed(found, NO_SEAL, Entry(1, _now(), Kind.LEDGER.value, request=name, what=FORMAT, note=text))
+            entry = Entry(1, _now(), Kind.LEDGER.value, request=name, what=FORMAT, note=text)
+            entry = sealed(found, NO_SEAL, entry)
+            HeadFile(head, name, found, patience=patience).create(head_of(entry))
+            return entry
 
         store.create(first)
-        return cls(store, read_key(place))
+        return cls(store, read_key(place))._guarded(patience)
 
     @classmethod
     def open(
@@ -118,8 +133,37 @@ class Ledger:
         """Open the ledger at `path`; every entry is checked first, and a wrong one raises `LedgerTampered`.
 
         `patience` is how many seconds to wait for other threads, and then again for other processes.
+
+        Guarantee: what `verify` finds is found here too, but for published bytes that were changed: those are checked
+        when they are asked for.
         """
-        return cls(*_located(path, key, patience))
+        return cls(*_located(path, key, patience))._guarded(patience)
+
+    @classmethod
+    def adopt(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        head: str | None = None,
+        key: str | os.PathLike[str] | None = None,
+        patience: float = PATIENCE,
+    ) -> Ledger:
+        """Open a ledger whose head is missing (moved without it, or made by version 0.1), and make the head anew.
+
+        Guarantee: the ledger goes on from `head`, as `Ledger.head` said it last; whoever calls this vouches that
+        nothing was spent after that but what the ledger holds. Without `head`, the error says where the file ends.
+        """
+        ledger = cls(*_located(path, key, patience))
+        if head is None:
+            raise ArgumentError(
+                "head: must be the last one that you know (`rangebound ledger show` and certificates of releases have "
+                f"it); the file as it is ends at {ledger.head}"
+            )
+        known = parse_head(head)
+        ledger._read(lambda transaction: _refuse(missing(transaction, known)))
+        assert ledger._state.last is not None
+        ledger._head_file(patience).create(head_of(ledger._state.last))
+        return ledger._guarded(patience)
 
     @arguments.guided
     def open_account(
@@ -171,7 +215,8 @@ class Ledger:
         that, by any process, before the charge is.
 
         Edge cases: a known `request` is not charged again, and comes back with its bytes if it has any; with another
-        account, cost or `what` it raises `RequestConflict`. Too little left raises `BudgetExceeded`.
+        account, cost or `what` it raises `RequestConflict`. Too little left raises `BudgetExceeded`. A request whose
+        bytes could not be stored raises `RequestFailed`.
         """
         plain_name("account", account)
         plain_name("request", request)
@@ -206,31 +251,37 @@ class Ledger:
                         f"request={arguments.shown(request)}: was used before for another account, cost or `what` "
                         "(of a table: its plan); a new release needs a new id"
                     )
+                self._refuse_failed(spend)
                 published = None if spend.seq in state.pending else self._stored(transaction, spend)
             return Reservation(seq=spend.seq, account=account, request=request, cost=cost, published=published)
 
     def publish(self, reservation: Reservation, payload: bytes, *, who: str | None = None) -> bytes:
-        """Store the bytes of a reserved release, and return the bytes that may be revealed: the first ones stored."""
+        """Store the bytes of a reserved release, and return the bytes that may be revealed: the first ones stored.
+
+        Edge cases: what cannot be stored, because it is of another type, has more than `PAYLOAD_LIMIT` bytes or finds
+        no room, is noted as failed. The request is then never computed again: a second draw for one charge could be
+        chosen by its size.
+        """
         arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
         if type(payload) is not bytes:
-            # Not shown: it may be a draw, and the next attempt would be a second one under the same charge.
+            # Not shown: it may be a draw.
+            self._settle(reservation, Kind.FAIL, who=who)
             raise ArgumentTypeError(
-                f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode()"
+                f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode(); "
+                "the charge stands"
             )
         if len(payload) > PAYLOAD_LIMIT:  # by how much is not said: it may be the size of a draw
-            raise ArgumentError(f"payload: must have at most {PAYLOAD_LIMIT} bytes; publish it in parts")
-        digest = hashlib.sha256(payload).digest()
-        words = {"account": reservation.account, "request": reservation.request, "who": person(who)}
-        with self._store.writing() as transaction:
-            state = self._advance(transaction)
-            spend = self._found(transaction, Kind.SPEND, reservation.request)
-            if spend is None or spend.seq != reservation.seq:
-                raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
-            if spend.seq not in state.pending:
-                return self._stored(transaction, spend)
-            if self._append(transaction, Kind.PUBLISH, payload, ref=spend.seq, digest=digest, **words) is None:
-                raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
-        return payload
+            self._settle(reservation, Kind.FAIL, who=who)
+            raise ArgumentError(
+                f"payload: must have at most {PAYLOAD_LIMIT} bytes; the charge stands, publish it in parts"
+            )
+        try:
+            return self._settle(reservation, Kind.PUBLISH, payload, who=who)
+        except NoRoom as error:
+            self._lost.add(reservation.seq)
+            with suppress(LedgerUnavailable):  # where there is no room for this either, this process remembers it
+                self._settle(reservation, Kind.FAIL, who=who)
+            raise LedgerUnavailable(f"{error}; the charge stands, and the request is not computed again") from error
 
     @arguments.guided
     def release(
@@ -282,7 +333,9 @@ class Ledger:
 
         def take(transaction: Transaction) -> bytes | None:
             spend = self._found(transaction, Kind.SPEND, request)
-            return None if spend is None or spend.seq in self._state.pending else self._stored(transaction, spend)
+            if spend is None or spend.seq in self._state.pending or spend.seq in self._state.failed:
+                return None
+            return self._stored(transaction, spend)
 
         return self._read(take)
 
@@ -292,8 +345,10 @@ class Ledger:
         return self._read(lambda _: f"{self._state.next_seq - 1}:{self._state.last_seal.hex()}")
 
     def verify(self, *, head: str | None = None) -> Report:
-        """Check every entry, every stored byte and the file itself; raises `LedgerTampered` with all findings."""
-        return examine(self._store, self._state.key, head=head)
+        """Check every entry, every stored byte, the file itself and the head that is kept outside it; raises
+        `LedgerTampered` with all findings."""
+        kept = self._head
+        return examine(self._store, self._state.key, head=head, kept=None if kept is None else lambda _: kept.read())
 
     def close(self) -> None:
         """Let go of the file."""
@@ -306,6 +361,43 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _begin(self, transaction: Transaction) -> None:
+        """Check all entries, and that there is nothing else."""
+        published = set()
+
+        def noted(entries: Iterator[Entry]) -> Iterator[Entry]:
+            for entry in entries:
+                if entry.kind == Kind.PUBLISH:
+                    published.add(entry.seq)
+                yield entry
+
+        self._state.advance(noted(transaction.entries(-(2**63))))  # an entry below number 1 is someone else's
+        self._version = transaction.version
+        _refuse(strays(transaction, published))
+
+    def _guarded(self, patience: float) -> Ledger:
+        """Compare the ledger with its head, and keep doing so."""
+        self._head = self._head_file(patience)
+        head = self._head.read()
+        self._read(lambda transaction: _refuse(missing(transaction, head)))
+        return self
+
+    def _head_file(self, patience: float) -> HeadFile:
+        assert isinstance(self._store, SQLiteStore)
+        name = self._state.name
+        return HeadFile(head_path(self._store.path, name), name, self._state.key, patience=patience)
+
+    @contextmanager
+    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | None]:
+        """The head, held for us alone and known to be an entry of this ledger."""
+        if self._head is None:
+            yield None
+            return
+        with self._head.held() as held:
+            if self._state.last is None or held.head != head_of(self._state.last):
+                _refuse(missing(transaction, held.head))
+            yield held
 
     def _advance(self, transaction: Transaction) -> Replay:
         if transaction.version != self._version:
@@ -327,16 +419,48 @@ class Ledger:
         self, transaction: Transaction, kind: Kind, payload: bytes | None = None, **fields: Any
     ) -> Entry | None:
         """Add an entry durably, unless there is one of its kind for its request. The state follows only when the commit
-        has succeeded; if that is unclear, the next transaction finds out."""
+        has succeeded, and the entry is in the file that others find; if that is unclear, the next transaction finds
+        out."""
         state = self._state
         entry = sealed(state.key, state.last_seal, Entry(state.next_seq, _now(), kind.value, **fields))
-        if not transaction.append(entry, payload):
-            return None
-        self._version = _UNKNOWN
-        transaction.commit()
+        with self._holding(transaction) as held:
+            if not transaction.append(entry, payload):
+                return None
+            self._version = _UNKNOWN
+            transaction.commit()
+            if self._store.reread(entry.seq) != entry:
+                raise LedgerTampered(f"entry {entry.seq}: was written, but is not in the file; nothing was released")
+            if held is not None:
+                held.advance(head_of(entry))
         state.add(entry)
         self._version = transaction.version
         return entry
+
+    def _settle(self, reservation: Reservation, kind: Kind, payload: bytes | None = None, *, who: str | None) -> bytes:
+        """End a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
+        digest = None if payload is None else hashlib.sha256(payload).digest()
+        words = {"account": reservation.account, "request": reservation.request, "who": person(who)}
+        with self._store.writing() as transaction:
+            state = self._advance(transaction)
+            spend = self._found(transaction, Kind.SPEND, reservation.request)
+            if spend is None or spend.seq != reservation.seq:
+                raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
+            if kind is Kind.PUBLISH:
+                self._refuse_failed(spend)
+            if spend.seq in state.failed:
+                return b""
+            if spend.seq not in state.pending:
+                return self._stored(transaction, spend)
+            if self._append(transaction, kind, payload, ref=spend.seq, digest=digest, **words) is None:
+                raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
+        return payload or b""
+
+    def _refuse_failed(self, spend: Entry) -> None:
+        if spend.seq in self._state.failed or (spend.seq in self._lost and spend.seq in self._state.pending):
+            raise RequestFailed(
+                f"request={arguments.shown(spend.request)}: was charged and computed, but could not be stored; it is "
+                "not computed again, since each draw would leak more; a new release needs a new id"
+            )
 
     def _found(self, transaction: Transaction, kind: Kind, request: str) -> Entry | None:
         """The entry for a request, checked again: it may have changed since the chain was walked. Not so the last one,
@@ -368,12 +492,17 @@ def verify(
 ) -> Report:
     """Check the ledger at `path` to its end, even if it is too damaged to be opened.
 
-    Guarantee: as `examine` says; with the last head that was noted elsewhere, a rollback is found too.
+    Guarantee: as `examine` says. A rollback is found by the head that is kept outside the file (beside it, or in the
+    folder `RANGEBOUND_HEAD`), or by one that was noted elsewhere and is given.
     Raises: `LedgerTampered` with all findings.
     """
     store, secret = _located(path, key, PATIENCE)
+
+    def kept(name: str) -> Head:
+        return HeadFile(head_path(store.path, name), name, secret, patience=PATIENCE).read()
+
     try:
-        return examine(store, secret, head=head)
+        return examine(store, secret, head=head, kept=kept)
     finally:
         store.close()
 
@@ -387,8 +516,10 @@ def ledger_files(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | 
     ['census.ledger', 'census.ledger-journal']
     """
     ledger = Path(os.path.realpath(file_path("path", path)))
-    beside = [ledger.with_name(ledger.name + ending) for ending in FILES]
-    return (*beside, Path(os.path.realpath(key_path(ledger, key)[0])))
+    beside = [ledger.with_name(ledger.name + ending) for ending in (*FILES, ENDING)]
+    folder = head_folder()
+    heads = [] if folder is None else sorted(folder.glob(f"*{ENDING}"))
+    return (*beside, Path(os.path.realpath(key_path(ledger, key)[0])), *heads)
 
 
 def _located(
@@ -401,21 +532,22 @@ def _located(
             "`Ledger.create` or `rangebound ledger open` makes one"
         )
     place = key_path(store.path, key)[0]
-    if not place.exists() and not _may_be_ledger(store.path):
+    if not place.exists() and not may_be_database(store.path):
         raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: is another kind of file")
     return store, read_key(place)
 
 
-def _may_be_ledger(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_HEAD)) in (b"", _HEAD)
-    except OSError:
-        return True
-
-
 def _now() -> int:
-    return time.time_ns() // 1000
+    try:
+        return time.time_ns() // 1000
+    except OverflowError:  # a clock beyond the year 2262; times are for people, the order is by number
+        return _LATEST
+
+
+def _refuse(findings: Iterator[str]) -> None:
+    found = tuple(findings)
+    if found:
+        raise LedgerTampered(found[0], findings=found)
 
 
 def _balance(state: Replay, name: str) -> Balance:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rangebound.accounting.budget import Amount
 from rangebound.accounting.chain import Entry, Kind
 from rangebound.accounting.replay import Balance
 from rangebound.accounting.rule import AnyCost, Rule
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,4 +112,8 @@ def record_of(entry: Entry, rules: dict[str, Rule]) -> Record:
 
 
 def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds // 10**6, UTC).replace(microsecond=microseconds % 10**6)
+    """The time for people; a clock beyond the years 1 to 9999 is shown as the first or last moment of them."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)

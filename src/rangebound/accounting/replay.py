@@ -43,10 +43,12 @@ class Balance:
 class Replay:
     """The state of a ledger after its entry `last`."""
 
-    key: bytes
+    key: bytes = field(repr=False)
+    name: str = ""  # the ledger's own id
     last: Entry | None = None
     accounts: dict[str, Balance] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)  # spends without published bytes
+    failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
 
     @property
     def next_seq(self) -> int:
@@ -88,6 +90,7 @@ def terms(rule: Rule, epsilon: Amount, delta: Amount) -> str:
 def _begin(replay: Replay, entry: Entry) -> None:
     if replay.last is not None or entry.what != FORMAT:
         raise ValueError(f"a ledger begins once, with {FORMAT!r}")
+    replay.name = entry.request or ""
 
 
 def _open(replay: Replay, entry: Entry) -> None:
@@ -119,9 +122,17 @@ def _publish(replay: Replay, entry: Entry) -> None:
     replay.pending.remove(entry.ref)
 
 
+def _fail(replay: Replay, entry: Entry) -> None:
+    if entry.ref is None:
+        raise ValueError("what fails is a spend")
+    replay.pending.remove(entry.ref)
+    replay.failed.add(entry.ref)
+
+
 _STEPS: dict[str, Callable[[Replay, Entry], None]] = {
     Kind.LEDGER: _begin,
     Kind.ACCOUNT: _open,
     Kind.SPEND: _spend,
     Kind.PUBLISH: _publish,
+    Kind.FAIL: _fail,
 }

@@ -1,12 +1,17 @@
-"""A ledger's entries in one SQLite file: write-ahead log, every commit synced to the disk, one writer at a time.
+"""A ledger's entries in one SQLite file: every commit synced to the disk, one writer at a time.
+
+The file alone is the ledger. SQLite's rollback journal lies beside it only during a commit, so there is no log that
+could be lost, doubled or put back between two (docs/decisions/0009).
 
 A store has one connection, which the threads of a process take in turn: SQLite admits one writer anyway. The connection
-is closed around a fork, because neither SQLite's locks nor its memory of them survive one.
+is closed around a fork, because neither SQLite's locks nor its memory of them survive one. No code of ours opens the
+file by other means: closing it there would drop the locks that this process holds on it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -18,7 +23,8 @@ from pathlib import Path
 from rangebound import arguments
 from rangebound.accounting.chain import Entry
 from rangebound.accounting.key import sync_folder
-from rangebound.accounting.sqlite_transaction import INSERT, SQLiteTransaction
+from rangebound.accounting.sqlite_transaction import INSERT, ONE, SQLiteTransaction
+from rangebound.accounting.store import NoRoom
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 
 PATIENCE = 25.0
@@ -28,6 +34,7 @@ FILES = ("", "-journal", "-wal", "-shm")
 """What SQLite adds to the name of a database for the files that belong to it."""
 
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two looks at a file that another process writes
+_MOUNTS = Path("/proc/self/mountinfo")
 _MARK = 0x52424C47  # in the header of the file, to tell a ledger from other databases
 _SCHEMA = {
     "entries": "CREATE TABLE entries (seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind TEXT NOT NULL, "
@@ -41,14 +48,14 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     "SQLITE_BUSY": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
     "SQLITE_LOCKED": (LedgerUnavailable, "is locked by another connection; nothing was written, try again"),
     "SQLITE_READONLY": (LedgerUnavailable, "is read-only; nothing was written"),
-    "SQLITE_FULL": (LedgerUnavailable, "is on a full disk; nothing was written"),
-    "SQLITE_IOERR": (LedgerUnavailable, "cannot be read or written, perhaps the disk is full"),
+    "SQLITE_FULL": (NoRoom, "is on a full disk; nothing was written"),
+    "SQLITE_IOERR": (NoRoom, "cannot be read or written, perhaps the disk is full"),
     "SQLITE_CANTOPEN": (LedgerUnavailable, "cannot be opened"),
     "SQLITE_PERM": (LedgerUnavailable, "may not be opened"),
     "SQLITE_AUTH": (LedgerUnavailable, "may not be opened"),
-    "SQLITE_TOOBIG": (LedgerUnavailable, "cannot hold so large a value"),
+    "SQLITE_TOOBIG": (NoRoom, "cannot hold so large a value"),
     "SQLITE_PROTOCOL": (LedgerUnavailable, "is kept too busy by others; nothing was written, try again"),
-    "SQLITE_NOMEM": (LedgerUnavailable, "needs more memory than there is"),
+    "SQLITE_NOMEM": (NoRoom, "needs more memory than there is"),
     "SQLITE_CORRUPT": (LedgerTampered, "is damaged"),
     "SQLITE_NOTADB": (LedgerTampered, "is no SQLite database"),
 }
@@ -62,7 +69,7 @@ class SQLiteStore:
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
-        self._place = str(self.path)
+        self._place, self._address = str(self.path), self.path.as_uri()
         self._patience = arguments.positive("patience", patience)
         self._lock = threading.Lock()
         self._forking = False
@@ -79,6 +86,17 @@ class SQLiteStore:
     def reading(self) -> SQLiteTransaction:
         """A transaction that sees one state of the store throughout."""
         return SQLiteTransaction(self, "BEGIN")
+
+    def reread(self, seq: int) -> Entry | None:
+        """The entry with a number, through a connection that is opened for this alone: nothing that this process
+        remembers of the file plays a part."""
+        connection = sqlite3.connect(f"{self._address}?mode=rw", uri=True, isolation_level=None, timeout=self._patience)
+        try:
+            connection.text_factory = _text
+            row = connection.execute(ONE, (seq,)).fetchone()
+            return row and Entry._make(row)
+        finally:
+            connection.close()
 
     def damage(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
@@ -127,6 +145,9 @@ class SQLiteStore:
                 if connection.execute("PRAGMA schema_version").fetchone()[0] != self._schema:
                     self._close()  # a new trigger could undo what is written; opening again looks at all of them
                     raise LedgerTampered(f"{self._name}: its tables were changed while it was in use")
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                    self._close()
+                    raise LedgerTampered(f"{self._name}: was given a write-ahead log while it was in use")
                 self._seen = seen
         except BaseException as error:
             self.end(error)
@@ -172,9 +193,9 @@ class SQLiteStore:
             connection = self._connect("rw")
             try:
                 status = os.stat(self.path)
-                if status.st_nlink != 1:
-                    # Each name would get a write-ahead log of its own, and each log would spend the same budget.
-                    raise LedgerUnavailable(f"{self._name}: has more than one name on the disk; remove the others")
+                self._single(status)
+                if _is_mounted(self._place):
+                    raise LedgerUnavailable(f"{self._name}: is mounted as a single file; mount its folder instead")
                 connection.execute("BEGIN")  # so that all of the following is about one state of the file
                 version = connection.execute("PRAGMA schema_version").fetchone()[0]
                 mark = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -184,8 +205,8 @@ class SQLiteStore:
                 if mark != _MARK or schema != _SCHEMA:
                     raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
                 connection.execute("ROLLBACK")
-                with suppress(sqlite3.OperationalError):  # a read-only file can still be read
-                    connection.execute("PRAGMA journal_mode = WAL")
+                if connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] != "delete":
+                    raise LedgerUnavailable(f"{self._name}: has a write-ahead log that others use; end them, try again")
                 connection.execute("PRAGMA busy_timeout = 0")  # from here on `_patiently` waits
             except BaseException:
                 connection.close()
@@ -198,16 +219,16 @@ class SQLiteStore:
         if mode == "rw" and not self.path.is_file():
             raise LedgerUnavailable(f"{self._name}: there is no such file")
         connection = sqlite3.connect(
-            f"{self.path.as_uri()}?mode={mode}",
+            f"{self._address}?mode={mode}",
             uri=True,
             isolation_level=None,
             check_same_thread=False,
             timeout=self._patience,
         )
         try:
-            connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+            connection.text_factory = _text
             connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA synchronous = EXTRA")  # the folder too, or the journal could come back
             connection.execute("PRAGMA fullfsync = ON")
         except BaseException:
             connection.close()
@@ -225,6 +246,13 @@ class SQLiteStore:
         if status is None or (status.st_dev, status.st_ino) != self._identity:
             self._close()
             raise LedgerTampered(f"{self._name}: was removed or replaced while it was in use")
+        self._single(status)
+
+    def _single(self, status: os.stat_result) -> None:
+        """Refuse a second name: each would have a journal and a head of its own, and what a killed process left in the
+        one would undo what was charged through the other."""
+        if status.st_nlink != 1:
+            raise LedgerUnavailable(f"{self._name}: has more than one name on the disk; remove the others")
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -280,6 +308,35 @@ class SQLiteStore:
             self._connection = None
         self._forking = False
         self._lock = threading.Lock()
+
+
+def may_be_database(path: Path) -> bool:
+    """Whether a file is not certainly of another kind."""
+    try:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        try:
+            connection.execute("PRAGMA schema_version").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB
+    return True
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _is_mounted(place: str) -> bool:
+    """Whether this very file is mounted here, as containers can do: a second name that no link count shows."""
+    try:
+        lines = _MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return False  # not Linux
+    points = (line.split(b" ")[4] for line in lines)
+    return os.fsencode(place) in {
+        re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), each) for each in points
+    }
 
 
 _STORES: weakref.WeakValueDictionary[int, SQLiteStore] = weakref.WeakValueDictionary()

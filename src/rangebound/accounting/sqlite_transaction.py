@@ -17,7 +17,7 @@ INSERT = (
     "ON CONFLICT (request, kind) WHERE request IS NOT NULL DO NOTHING"
 )
 _FROM = f"SELECT {_COLUMNS} FROM entries WHERE seq >= ? ORDER BY seq"
-_ONE = f"SELECT {_COLUMNS} FROM entries WHERE seq = ?"
+ONE = f"SELECT {_COLUMNS} FROM entries WHERE seq = ?"
 _FIND = f"SELECT {_COLUMNS} FROM entries WHERE request = ? AND kind = ?"
 
 
@@ -43,7 +43,7 @@ class SQLiteTransaction:
 
     def entry(self, seq: int) -> Entry | None:
         """The entry with a number."""
-        row = self._connection.execute(_ONE, (seq,)).fetchone()
+        row = self._connection.execute(ONE, (seq,)).fetchone()
         return row and Entry._make(row)
 
     def find(self, kind: str, request: str) -> Entry | None:

@@ -7,6 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from rangebound.accounting.chain import Entry
+from rangebound.errors import LedgerUnavailable
+
+
+class NoRoom(LedgerUnavailable):
+    """A store could not take what was to be added, perhaps for its size; nothing was added."""
 
 
 class Transaction(Protocol):
@@ -55,6 +60,10 @@ class Store(Protocol):
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that sees one state of the store throughout."""
+        ...
+
+    def reread(self, seq: int) -> Entry | None:
+        """The entry with a number as somebody would find it who opens the store now, by its name."""
         ...
 
     def damage(self) -> list[str]:

@@ -1,14 +1,15 @@
-"""The full check of a ledger: every entry, every stored byte, the file, and whether it goes on from a known head."""
+"""The full check of a ledger: every entry, every stored byte, the file, and whether it goes on from known heads."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from rangebound import arguments
 from rangebound.accounting.chain import NO_SEAL, Entry, Kind, holds
+from rangebound.accounting.head import Head
 from rangebound.accounting.replay import Replay
 from rangebound.accounting.store import Store, Transaction
 from rangebound.errors import ArgumentError, LedgerTampered
@@ -25,14 +26,14 @@ class Report:
     clock_set_back: tuple[int, ...]
 
 
-def examine(store: Store, key: bytes, *, head: str | None = None) -> Report:
-    """Check a ledger from its first entry to its last.
+def examine(store: Store, key: bytes, *, head: str | None = None, kept: Callable[[str], Head] | None = None) -> Report:
+    """Check a ledger from its first entry to its last; `kept` is where the head of a ledger with some id is kept.
 
     Guarantee: an entry that was changed, removed, moved or doubled is found, and so are changed bytes. Entries cut
-    off at the end (an old copy, a log cut short) are found when `head` is given, as `Ledger.head` gave it later.
+    off at the end (an old copy) are found when a later head is given, as `Ledger.head` said it, or kept.
     Raises: `LedgerTampered` with all findings.
     """
-    known = _parse(head)
+    given = None if head is None else parse_head(head)
     findings: list[str] = []
     seen = _Seen()
     try:
@@ -40,10 +41,15 @@ def examine(store: Store, key: bytes, *, head: str | None = None) -> Report:
         with store.reading() as transaction:
             findings += _entries(transaction, key, seen)
             findings += _bytes(transaction, seen)
-            if known is not None:
-                found = transaction.entry(known[0])
-                if found is None or found.seal != known[1]:
-                    findings.append(f"head: the ledger does not go on from entry {known[0]}; it was rolled back")
+        # Read after the entries, and compared with those that there are then: others may add some at any time.
+        heads = [given] if given is not None else []
+        if kept is not None and seen.name:
+            try:
+                heads.append(kept(seen.name))
+            except LedgerTampered as error:
+                findings.append(str(error))
+        with store.reading() as transaction:
+            findings += [line for head in heads for line in missing(transaction, head)]
     except LedgerTampered as error:
         findings.append(str(error))
     if findings:
@@ -56,6 +62,7 @@ class _Seen:
     """What the pass over the entries has met so far."""
 
     def __init__(self) -> None:
+        self.name = ""
         self.last = 0
         self.seal = NO_SEAL
         self.latest = 0
@@ -88,6 +95,8 @@ def _note(entry: Entry, seen: _Seen) -> None:
         if entry.time < seen.latest:
             seen.set_back.append(entry.seq)
         seen.latest = max(seen.latest, entry.time)
+    if entry.kind == Kind.LEDGER and entry.seq == 1:
+        seen.name = entry.request or ""
     if entry.kind == Kind.PUBLISH:
         seen.published[entry.seq] = entry.digest
     seen.last = entry.seq
@@ -101,15 +110,29 @@ def _bytes(transaction: Transaction, seen: _Seen) -> Iterator[str]:
             yield f"entry {seq}: its published bytes are missing"
         elif hashlib.sha256(payload).digest() != digest:
             yield f"entry {seq}: its published bytes are not as they were stored"
+    yield from strays(transaction, seen.published)
+
+
+def strays(transaction: Transaction, published: Container[int]) -> Iterator[str]:
+    """What is wrong with bytes that belong to no entry."""
     for seq in transaction.payloads():
-        if seq not in seen.published:
+        if seq not in published:
             yield f"entry {seq}: has bytes that nobody published"
 
 
-def _parse(head: str | None) -> tuple[int, bytes] | None:
-    if head is None:
-        return None
+def missing(transaction: Transaction, head: Head) -> Iterator[str]:
+    """What is wrong with a ledger that lacks an entry of which a head is known."""
+    found = transaction.entry(head.seq)
+    if found is None or found.seal != head.seal:
+        yield (
+            f"head: the ledger does not go on from entry {head.seq}, of which this head is known; it was rolled back, "
+            "or another copy of it was spent from"
+        )
+
+
+def parse_head(head: str) -> Head:
+    """A head as `Ledger.head` gave it."""
     match = _HEAD.fullmatch(head) if type(head) is str else None
     if match is None:
         raise ArgumentError(f"head={arguments.shown(head)}: must be as `Ledger.head` gave it")
-    return int(match[1]), bytes.fromhex(match[2])
+    return Head(int(match[1]), bytes.fromhex(match[2]))

@@ -81,12 +81,15 @@ def history(
 def verify(
     ledger: File,
     head: Annotated[
-        str | None, typer.Option(help="The last head known, to find a rollback.", show_default=False)
+        str | None, typer.Option(help="A head noted elsewhere, to find a rollback.", show_default=False)
     ] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Check every entry, every published byte and the file."""
+    """Check every entry, every published byte and the file.
+
+    Other commands check the same when they open a ledger, but for the published bytes that they do not show.
+    """
     from rangebound.accounting.ledger import verify as check
     from rangebound.cli import show
     from rangebound.errors import LedgerTampered
@@ -98,6 +101,26 @@ def verify(
             show.findings(error.findings)
         raise
     show.report(report, as_json=json)
+
+
+@app.command()
+def adopt(
+    ledger: File,
+    head: Annotated[
+        str | None, typer.Option(help="The last head that you know, as `show` printed it.", show_default=False)
+    ] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Make the missing head of a ledger, from one that you know.
+
+    For a ledger that was moved without its head, or was made by version 0.1.
+    """
+    from rangebound.accounting.ledger import Ledger
+    from rangebound.cli import show
+
+    with Ledger.adopt(ledger, key=key, head=head) as book:
+        show.accounts(book.accounts(), book.head, as_json=json)
 
 
 @app.command()

@@ -1,0 +1,342 @@
+"""Processes that spend while somebody without the key touches the files; then what was revealed is added up.
+
+    python tests/accounting/touched.py FOLDER [ELSEWHERE]
+
+An account has a total of ten spends. Each touch is tried in each order; with ELSEWHERE, a folder for the heads, they
+are kept there. Prints a list of [touch, order, spends revealed, whether an honest verify passed at the end] as JSON.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rangebound.accounting.ledger import Ledger, verify
+from rangebound.accounting.rule import Cost
+from rangebound.errors import LedgerTampered, RangeboundError
+
+TOTAL = 10
+
+
+class Process:
+    """A process of its own with the ledger open, which spends when it is told to and says how much it revealed."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        down, self._down = os.pipe()
+        self._up, up = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(self._down)  # so that the end of the other side ends this one
+            try:
+                _obey(path, name, down, up)
+            finally:
+                os._exit(0)
+        os.close(down)
+        os.close(up)
+
+    def spend(self, times: int) -> int:
+        os.write(self._down, bytes([times]))
+        return os.read(self._up, 1)[0]
+
+    def close(self) -> None:
+        """The process lets go of the file, and may open it again."""
+        self.spend(255)
+
+    def end(self, how: int = signal.SIGTERM) -> None:
+        os.kill(self.pid, how)
+        os.waitpid(self.pid, 0)
+        os.close(self._down)
+        os.close(self._up)
+
+
+def _obey(path: Path, name: str, down: int, up: int) -> None:
+    ledger, count = None, 0
+    while word := os.read(down, 1):
+        revealed = 0
+        try:
+            ledger = ledger or Ledger.open(path, patience=2)
+            if word[0] == 255:
+                ledger.close()
+            for _ in range(word[0] % 255):
+                request, count = f"{name}{count}", count + 1
+                ledger.release(account="people", request=request, cost=Cost(epsilon="0.1"), compute=lambda _: b"x")
+                revealed += 1
+        except RangeboundError:
+            pass
+        os.write(up, bytes([revealed]))
+
+
+class Place:
+    """A ledger in a folder, with copies of all its files as they were before any spend, and after three."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "live" / "census.ledger"
+        self.early, self.late = folder / "early", folder / "late"
+        self.path.parent.mkdir(parents=True)
+        with Ledger.create(self.path) as ledger:
+            ledger.open_account("people", epsilon=TOTAL // 10)
+        self.copy(self.early)
+
+    def copy(self, target: Path) -> None:
+        shutil.copytree(self.path.parent, target)
+
+    def others(self, *endings: str) -> Iterator[Path]:
+        """The files that SQLite keeps beside the ledger, where there are such."""
+        for ending in endings or ("-wal", "-shm", "-journal"):
+            each = self.path.with_name(self.path.name + ending)
+            if each.exists():
+                yield each
+
+    def back(self, source: Path, *endings: str) -> None:
+        """Old contents in the same files, as `cp` and `rsync --inplace` do; what the copy lacks is removed."""
+        for ending in endings:
+            name = self.path.name + ending
+            if (source / name).exists():
+                shutil.copyfile(source / name, self.path.with_name(name))
+            else:
+                self.path.with_name(name).unlink(missing_ok=True)
+
+
+SQLITE = ("", "-wal", "-shm", "-journal")
+
+
+def remove_log(place: Place) -> None:
+    for each in place.others("-wal", "-journal"):
+        each.unlink()
+
+
+def remove_log_and_index(place: Place) -> None:
+    for each in place.others():
+        each.unlink()
+
+
+def cut_log(place: Place) -> None:
+    for each in place.others("-wal", "-journal"):
+        os.truncate(each, 0)
+
+
+def old_file(place: Place) -> None:
+    shutil.copyfile(place.early / place.path.name, place.path)
+
+
+def old_file_without_log(place: Place) -> None:
+    old_file(place)
+    remove_log_and_index(place)
+
+
+def old_file_under_the_same_counter(place: Place) -> None:
+    """The header says which change the file is at; here it says what the running process expects."""
+    header = place.path.read_bytes()[24:100]
+    old = (place.early / place.path.name).read_bytes()
+    with place.path.open("r+b") as file:
+        file.write(old[:24] + header + old[100:])
+        file.truncate()
+
+
+def renamed_over(place: Place) -> None:
+    shutil.copyfile(place.early / place.path.name, place.path.with_name("new"))
+    os.replace(place.path.with_name("new"), place.path)
+
+
+def linked_over(place: Place) -> None:
+    os.link(place.early / place.path.name, place.path.with_name("new"))
+    os.replace(place.path.with_name("new"), place.path)
+
+
+def second_name(place: Place) -> None:
+    os.link(place.path, place.early / "second")
+
+
+def moved_away_and_back(place: Place) -> None:
+    os.rename(place.path, place.path.with_name("x"))
+    os.rename(place.path.with_name("x"), place.path)
+
+
+def moved_to_a_new_file(place: Place) -> None:
+    """The same contents in another file, as some editors and sync tools write."""
+    shutil.copyfile(place.path, place.path.with_name("new"))
+    os.replace(place.path.with_name("new"), place.path)
+
+
+def emptied(place: Place) -> None:
+    os.truncate(place.path, 0)
+
+
+def cut_in_half(place: Place) -> None:
+    os.truncate(place.path, place.path.stat().st_size // 2)
+
+
+def cut_by_a_page(place: Place) -> None:
+    os.truncate(place.path, place.path.stat().st_size - 4096)
+
+
+def old_files(place: Place) -> None:
+    place.back(place.early, *SQLITE)
+
+
+def copied_while_in_use(place: Place) -> None:
+    place.back(place.late, *SQLITE)
+
+
+def old_file_without_head(place: Place) -> None:
+    old_files(place)
+    place.path.with_name(place.path.name + ".head").unlink(missing_ok=True)
+
+
+def old_head(place: Place) -> None:
+    place.back(place.early, ".head")
+
+
+def head_from_its_parts(place: Place) -> None:
+    """The old file, and a head that says so, put together by somebody without the key."""
+    old_files(place)
+    head = place.path.with_name(place.path.name + ".head")
+    if head.exists():
+        connection = sqlite3.connect(place.early / place.path.name)
+        seq, seal = connection.execute("SELECT seq, seal FROM entries ORDER BY seq DESC").fetchone()
+        connection.close()
+        words = head.read_text().split(" ")
+        head.write_text(" ".join([*words[:-3], f"{seq:019d}", seal.hex(), words[-1]]))
+
+
+def old_log(place: Place) -> None:
+    place.back(place.late, "-wal", "-shm")
+
+
+def journal_of_an_old_state(place: Place) -> None:
+    """A process was killed in the middle of a commit on a copy, and its journal is put beside the ledger."""
+    place.copy(place.early.with_name("copy"))
+    copy = place.early.with_name("copy") / place.path.name
+    shutil.copyfile(place.early / place.path.name, copy)
+    pid = os.fork()
+    if not pid:
+        connection = sqlite3.connect(copy, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        connection.execute("UPDATE entries SET note = 'x'")
+        connection.execute("INSERT INTO payloads VALUES (1000, zeroblob(1000000))")  # so that pages go to the disk
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert (copy.with_name(copy.name + "-journal")).stat().st_size > 512
+    shutil.copyfile(copy.with_name(copy.name + "-journal"), place.path.with_name(place.path.name + "-journal"))
+
+
+def junk_journal(place: Place) -> None:
+    place.path.with_name(place.path.name + "-journal").write_bytes(b"a,b\n1,2\n" * 1000)
+
+
+def another_journal_mode(place: Place) -> None:
+    """An administrator who thinks that a write-ahead log is faster."""
+    connection = sqlite3.connect(place.path, timeout=0)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("SELECT count(*) FROM entries").fetchone()
+    except sqlite3.OperationalError:
+        pass  # somebody else has the file
+    finally:
+        connection.close()
+
+
+def vacuum(place: Place) -> None:
+    connection = sqlite3.connect(place.path)
+    connection.execute("VACUUM")
+    connection.close()
+
+
+def nothing(place: Place) -> None:
+    pass
+
+
+def everything_and_the_head(place: Place) -> None:
+    """What no ledger can find by itself: all files together are as they once were."""
+    place.back(place.early, *SQLITE, ".head")
+
+
+TOUCHES: list[Callable[[Place], None]] = [
+    nothing,
+    remove_log,
+    remove_log_and_index,
+    cut_log,
+    old_file,
+    old_file_without_log,
+    old_file_under_the_same_counter,
+    renamed_over,
+    linked_over,
+    second_name,
+    moved_away_and_back,
+    moved_to_a_new_file,
+    emptied,
+    cut_in_half,
+    cut_by_a_page,
+    old_files,
+    copied_while_in_use,
+    old_file_without_head,
+    old_head,
+    head_from_its_parts,
+    old_log,
+    journal_of_an_old_state,
+    junk_journal,
+    another_journal_mode,
+    vacuum,
+    everything_and_the_head,
+]
+
+ORDERS = {
+    "A, touch, A, kill A, B": "a t a ka b",
+    "A, touch, A, B, A": "a t a b a",
+    "A, touch, B, A": "a t b a",
+    "A, touch, kill A, B": "a t ka b",
+    "A, close A, touch, A, B": "a ca t a b",
+    "A, close A, touch, B, A": "a ca t b a",
+    "A, kill A, touch, B": "a ka t b",
+    "A and B, touch, B, A": "a b1 t b a",
+}
+
+
+def once(folder: Path, touch: Callable[[Place], None], order: str) -> tuple[int, bool]:
+    place = Place(folder)
+    first, second = Process(place.path, "A"), Process(place.path, "B")
+    revealed, copied = 0, False
+    for step in order.split():
+        match step:
+            case "a":
+                revealed += first.spend(TOTAL // 2 if revealed == 0 else 2 * TOTAL)
+            case "b" | "b1":
+                revealed += second.spend(1 if step == "b1" else 2 * TOTAL)
+            case "t":
+                touch(place)
+            case "ka":
+                first.end(signal.SIGKILL)
+            case "ca":
+                first.close()
+        if step == "a" and not copied:
+            place.copy(place.late)
+            copied = True
+    for process in (first, second) if "ka" not in order else (second,):
+        process.end()
+    try:
+        verify(place.path)
+        passed = True
+    except RangeboundError as error:
+        passed = not isinstance(error, LedgerTampered)
+    return revealed, passed
+
+
+def main(folder: Path, elsewhere: Path | None) -> None:
+    if elsewhere is not None:
+        os.environ["RANGEBOUND_HEAD"] = str(elsewhere)
+    found = [
+        [touch.__name__, name, *once(folder / touch.__name__ / str(number), touch, order)]
+        for touch in TOUCHES
+        for number, (name, order) in enumerate(ORDERS.items())
+    ]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
