@@ -16,8 +16,9 @@ from tests.accounting.processes import play, script
 from tests.accounting.touched import ORDERS, TOTAL, TOUCHES
 
 TENTH = Cost(epsilon=0.1)
-NOT_FOUND = "everything_and_the_head"
-HARMLESS = {"nothing", "remove_log", "remove_log_and_index", "cut_log", "moved_away_and_back", "old_head", "old_log"}
+PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
+RUNNING, OPENING = "A, touch, A, kill A, B", "A, kill A, touch, B"
+WORDS = {0: "refused", TOTAL // 2: "goes on", TOTAL: "**not found**"}  # by what is revealed after half of the total
 
 
 def head_file(path: Path) -> Path:
@@ -28,20 +29,34 @@ def spend(ledger: Ledger, name: str) -> bytes:
     return ledger.release(account="people", request=name, cost=TENTH, compute=lambda _: b"x")
 
 
+def rows_of_the_page() -> dict[str, tuple[str, str]]:
+    """What docs/ledger.md says of each touch: what a running process does, and what the next one to open it does."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| somebody ...")) + 2
+    end = next(i for i, line in enumerate(lines[start:], start) if not line.startswith("|"))
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[start:end]]
+    return {name.strip(): (running, opening) for name, running, opening in cells}
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere):
-    (memory / "heads").mkdir()
-    rows = play("touched.py", memory / "ledgers", *([memory / "heads"] if elsewhere else []))
-    assert len(rows) == len(TOUCHES) * len(ORDERS)
-    above = {(touch, order): revealed for touch, order, revealed, _ in rows if revealed > TOTAL}
-    if elsewhere:
-        assert above == {}
-    else:  # the control: what the page says cannot be found is not, so the counts can tell
-        assert {touch for touch, _ in above} == {NOT_FOUND}
-        assert len(above) > len(ORDERS) // 2
-    for touch, order, revealed, passed in rows:
-        if touch in HARMLESS:
-            assert (revealed, passed) == (TOTAL, True), (touch, order)
+    """But for what the page says cannot be found, which is the control: the counts can tell."""
+    found = play("touched.py", memory / "ledgers", *([memory / "heads"] if elsewhere else []))
+    assert len(found) == sum(map(len, TOUCHES.values())) * len(ORDERS)
+    revealed = {(touch, order): steps for touch, order, steps, _ in found}
+    page = rows_of_the_page()
+    assert set(page) == set(TOUCHES)
+    for words, touches in TOUCHES.items():
+        for touch in touches:
+            hidden = "**not found**" in page[words] and not elsewhere
+            above = [order for order in ORDERS if sum(revealed[touch.__name__, order]) > TOTAL]
+            assert bool(above) == hidden, (words, above)
+            if not elsewhere:
+                said = tuple(WORDS[revealed[touch.__name__, order][1]] for order in (RUNNING, OPENING))
+                assert said == page[words], (words, touch.__name__)
+    for touch, order, steps, passed in found:  # where nobody was refused, all is well
+        if sum(steps) == TOTAL and not touch.startswith("key"):
+            assert passed, (touch, order)
 
 
 def mounted(source: Path, target: Path) -> None:
