@@ -7,7 +7,7 @@ import glob
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,20 +16,22 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.frame import as_arrow, need_arrow
-from rangebound.release.engine.parquet import unchecked
+from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.plan import Source
 from rangebound.release.schema import Family, Schema
 
 _RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
 # type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
-# is a text that is no UTF-8: sorted with other columns, it would change those. DuckDB checks the texts of files itself.
+# is a decimal with too many digits, at which DuckDB may stop, and a text that is no UTF-8: sorted with other columns,
+# it would change those. DuckDB checks the texts of files itself.
 _SEEN = {
     "VARCHAR": 'TRY(decode(encode(CAST({} AS VARCHAR)))) COLLATE "binary"',
     "TIMESTAMP_S": "TRY_CAST({} AS TIMESTAMP)",
     "TIMESTAMP_MS": "TRY_CAST({} AS TIMESTAMP)",
 }
 _CHECKED = {**_SEEN, "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"'}
+_UNCHECKED = {**_SEEN, "BLOB": "CAST(hex({}) AS UUID)"}  # of 16 bytes: the second reader of Parquet hands on no others
 _LAZY = ("read_next_batch", "to_table", "collect")  # readers, datasets and scanners of Arrow, lazy frames of Polars
 _FAMILIES = {
     **dict.fromkeys(
@@ -59,10 +61,12 @@ class DuckDB:
     """A table in DuckDB: a CSV, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
 
     Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
-    numbers or dates in plain notation are read as such by the statements. Texts that are no UTF-8 and times beyond the
-    calendar are missing values; where DuckDB's own reader of Parquet stops at one, that of pyarrow takes over, which
-    therefore must be installed. What does not fit into memory goes to a folder for this user alone, where `TMPDIR`
-    says; it is gone with `close`.
+    numbers or dates in plain notation are read as such by the statements. Texts that are no UTF-8, times beyond the
+    calendar and decimals with more digits than their type has are missing values; where DuckDB's own reader of Parquet
+    stops at one, that of pyarrow takes over, which therefore must be installed. A column that not both can read,
+    whatever its rows hold, is of family OTHER, which serves for nothing; it stops no plan that does not use it. So is a
+    column of a table in memory that DuckDB may stop at. What does not fit into memory goes to a folder for this user
+    alone, where `TMPDIR` says; it is gone with `close`.
 
     >>> import pyarrow
     >>> DuckDB(pyarrow.table({"age": [41, 27]})).schema()
@@ -91,10 +95,11 @@ class DuckDB:
             raise ArgumentError(f"threads={threads!r}, memory={memory!r}: {rule}") from None
         self._connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
         self.source = exp.to_table(_VIEW)
-        self._parquet: str | None = None
+        self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
+        self._alone: frozenset[str] = frozenset()  # columns that only that one reads
+        self._hidden: list[str] = []
         try:
-            raw = self._attach(data)
-            self._show(raw, _CHECKED if isinstance(data, Source) else _SEEN)
+            self._show_all(data)
         except (duckdb.Error, TypeError):
             self.close()
             if isinstance(data, Source) and data.table is not None:
@@ -103,17 +108,44 @@ class DuckDB:
             file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""
             raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table{file}") from None
 
-    def _attach(self, data: Any) -> exp.Table:
+    def _show_all(self, data: Any) -> None:
+        """Let statements see the columns of the data, in which every damaged value is a missing one."""
+        if isinstance(data, Source):
+            raw = self._attach(data)
+            kinds = self._types(raw)
+            shown = {name: _seen(name, kind, _CHECKED) for name, kind in kinds.items()}
+            if data.table is None and _is_parquet(data.path):
+                shown = self._by_both(unchecked(str(Path(data.path or "").absolute())), kinds, shown)
+            return self._show(raw, shown)
+        if any(hasattr(type(data), name) for name in _LAZY):
+            rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
+            raise ArgumentError(f"data={_shown(data)}: {rule}")
+        table, digits = as_arrow(data)
+        self._connection.register(_RAW, table)
         raw = exp.to_table(_RAW)
-        if not isinstance(data, Source):
-            if any(hasattr(type(data), name) for name in _LAZY):
-                rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
-                raise ArgumentError(f"data={_shown(data)}: {rule}")
-            table = as_arrow(data)
-            if not hasattr(table, "__arrow_c_stream__"):
-                raise TypeError
-            self._connection.register(_RAW, table)
-            return raw
+        given = enumerate(self._types(raw).items())
+        return self._show(raw, {name: _seen(name, kind, _SEEN, digits.get(at)) for at, (name, kind) in given})
+
+    def _by_both(self, second: Unchecked, kinds: Mapping[str, Any], shown: Mapping[str, str]) -> dict[str, str]:
+        """The columns of a Parquet file that both readers see as the same type; the others are hidden."""
+        names, other = list(kinds), exp.to_table(_OTHERWISE)
+        if second.places:
+            self._connection.register(_OTHERWISE, second.data)
+            for place, (name, kind) in zip(second.places, self._types(other).items(), strict=True):
+                self._otherwise[names[place]] = _seen(name, kind, _UNCHECKED, second.digits.get(place))
+            self._show(other, self._otherwise)
+            after = self._types(self.source)
+            self._show(exp.to_table(_RAW), shown)
+            before = self._types(self.source)
+            self._otherwise = {
+                name: text for name, text in self._otherwise.items() if str(before[name]) == str(after[name])
+            }
+        self._alone = frozenset(names[place] for place in second.alone) & self._otherwise.keys()
+        self._hidden = [name for name in names if name not in self._otherwise]
+        return {name: shown[name] for name in self._otherwise}
+
+    def _attach(self, data: Source) -> exp.Table:
+        raw = exp.to_table(_RAW)
         if data.path is None:
             raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
         path = Path(data.path)
@@ -126,26 +158,21 @@ class DuckDB:
             return exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
         if path.suffix.lower() in (".csv", ".tsv"):
             self._csv(path)
-        elif path.suffix.lower() in (".parquet", ".pq"):
+        elif _is_parquet(data.path):
             need_arrow(f"source.path={data.path!r}")  # else one row could stop the release
             # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
             scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
             self._connection.execute(f"CREATE VIEW {_RAW} AS FROM {scan}")
-            self._parquet = plain
         else:
             rule = "must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
             raise PlanError(f"source.path={data.path!r}: {rule}", field="source.path")
         return raw
 
-    def _show(self, raw: exp.Table, seen: Mapping[str, str], names: Collection[str] | None = None) -> None:
-        """Let statements see the table's columns as `seen` says, or those of some names."""
-        shown = []
-        for name, kind in self._types(raw).items():
-            column = exp.to_identifier(name, quoted=True).sql(self.dialect)
-            if names is None or name in names:
-                shown.append(f"{seen.get(str(kind.id).upper(), '{}').format(column)} AS {column}")
+    def _show(self, raw: exp.Table, columns: Mapping[str, str]) -> None:
+        """Let statements see columns of these names, each made of the table's by an expression."""
+        chosen = [f"{text} AS {_named(name)}" for name, text in columns.items()] or ["NULL"]
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW {_VIEW} AS SELECT {', '.join(shown)} FROM {raw.sql(self.dialect)}"
+            f"CREATE OR REPLACE VIEW {_VIEW} AS SELECT {', '.join(chosen)} FROM {raw.sql(self.dialect)}"
         )
 
     def _types(self, table: exp.Table) -> dict[str, Any]:
@@ -154,18 +181,11 @@ class DuckDB:
         return dict(zip(found.columns, found.types, strict=True))
 
     def _read_otherwise(self) -> bool:
-        """Read a Parquet file by pyarrow from now on, and say whether that is new.
-
-        Columns that have another type there are left out, so that all other rows count as they would have.
-        """
-        if self._parquet is None:
+        """Read a Parquet file by pyarrow from now on, and say whether that is new."""
+        if not self._otherwise:
             return False
-        before, raw = self._types(self.source), exp.to_table(_OTHERWISE)
-        self._connection.register(_OTHERWISE, unchecked(self._parquet))
-        self._parquet = None
-        self._show(raw, _SEEN)
-        after = self._types(self.source)
-        self._show(raw, _SEEN, [name for name in after if str(after[name]) == str(before.get(name))])
+        self._show(exp.to_table(_OTHERWISE), self._otherwise)
+        self._otherwise, self._alone = {}, frozenset()
         return True
 
     def _csv(self, path: Path) -> None:
@@ -192,7 +212,8 @@ class DuckDB:
             found = self._types(self.source)
         except duckdb.Error:
             raise EngineError(f"source={self.source.name!r}: DuckDB has no such table") from None
-        return {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
+        families = {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
+        return {**families, **dict.fromkeys(self._hidden, Family.OTHER)}
 
     def progress(self) -> float | None:
         """How much of the running statement is done, in percent, as far as DuckDB can tell; None if nothing runs.
@@ -206,6 +227,8 @@ class DuckDB:
         """The rows of a statement's result."""
         written = statement.sql(self.dialect)
         failed = EngineError("statement: DuckDB could not run it; its memory limit or the disk may be too small")
+        if self._alone and not self._alone.isdisjoint(each.name for each in statement.find_all(exp.Column)):
+            self._read_otherwise()
         try:
             return self._connection.execute(written).fetchall()
         except duckdb.OperationalError:  # memory, disk
@@ -228,6 +251,27 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_parquet(path: str | None) -> bool:
+    return Path(path or "").suffix.lower() in (".parquet", ".pq")
+
+
+def _named(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql("duckdb")
+
+
+def _seen(name: str, kind: Any, seen: Mapping[str, str], digits: int | None = None) -> str:
+    """A column of a type as statements see it; a decimal has so many digits, where its type does not say it."""
+    base = str(kind.id).upper()
+    if base != "DECIMAL":
+        return seen.get(base, "{}").format(_named(name))
+    given, scale = (value for _, value in kind.children)
+    digits = min(digits or given, given)
+    most = f"CAST('{'9' * (digits - scale)}.{'9' * scale}' AS {kind})"
+    column = _named(name)
+    within = f"CASE WHEN {column} BETWEEN -{most} AND {most} THEN {column} END"
+    return f"CAST({within} AS DECIMAL({digits}, {scale}))"
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A pandas frame as an Arrow table: its objects are texts, whatever they are."""
+"""Tables in memory as Arrow tables whose columns DuckDB reads without an error, whatever a row holds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from rangebound.errors import MissingExtra
 
+_WIDEST = {32: 9, 64: 18, 128: 38}  # digits of a decimal, by the bits of its type
+
 
 def need_arrow(what: str) -> None:
     """Refuse what cannot be read without pyarrow, whatever is in it."""
@@ -15,38 +17,118 @@ def need_arrow(what: str) -> None:
         raise MissingExtra(f"{what}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'")
 
 
-def as_arrow(data: Any) -> Any:
-    """A pandas frame as an Arrow table; anything else as it is.
+def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
+    """A table in memory as an Arrow table, and how many digits a number of a decimal column has, by its place.
 
-    Guarantee: the type of a column follows from the frame's, and no object is an error. Objects are the texts that
-    Python makes of them, and missing where it makes none that can be written, such as half of a surrogate pair.
-    Raises: TypeError for a type of pandas that Arrow does not have.
+    Guarantee: what becomes of a column follows from its type alone, and no value is an error. A column of a type that
+    cannot be read whatever it holds is one of nulls. Objects of pandas are the texts that Python makes of them, and
+    missing where it makes none that can be written, such as half of a surrogate pair; an index of a dictionary that has
+    no entry is missing. Decimals come with all digits of their storage, so that one with too many is seen as such:
+    DuckDB would leave what another row had in its place.
+    Raises: TypeError for what is no table.
     """
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(data, pandas.DataFrame):
-        return data
-    need_arrow("data=<DataFrame>")
+    need_arrow(f"data=<{type(data).__name__}>")
     import pyarrow
 
-    try:
-        columns = [_column(data.iloc[:, at]) for at in range(data.shape[1])]
-        return pyarrow.Table.from_arrays(columns, names=[str(name) for name in data.columns])
-    except (pyarrow.ArrowException, ValueError):
-        raise TypeError("has columns of a type that Arrow does not have") from None
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        columns = [_of_pandas(data.iloc[:, at]) for at in range(data.shape[1])]
+        names = [str(name) for name in data.columns]
+    elif hasattr(data, "__arrow_c_stream__"):
+        try:
+            table = pyarrow.table(data)
+        except (pyarrow.ArrowException, ValueError, KeyError):
+            raise TypeError("has columns of a type that Arrow does not have") from None
+        columns, names = table.columns, table.column_names
+    else:
+        raise TypeError("is no table")
+    plain = [_plain(each) for each in columns]
+    digits = {at: each.type.precision for at, each in enumerate(plain) if _is_decimal(each.type)}
+    return pyarrow.Table.from_arrays([_wide(each) for each in plain], names=names), digits
 
 
-def _column(values: Any) -> Any:
+def _is_decimal(kind: Any) -> bool:
+    """Whether a type is a decimal that DuckDB knows."""
+    import pyarrow
+
+    return pyarrow.types.is_decimal(kind) and kind.bit_width in _WIDEST and kind.scale >= 0
+
+
+def known(kind: Any) -> bool:
+    """Whether DuckDB reads every value of an Arrow type: numbers, texts, dates, times without a zone."""
+    import pyarrow
+
+    of = pyarrow.types
+    numbers = (of.is_boolean, of.is_integer, of.is_float32, of.is_float64, _is_decimal)
+    others = (of.is_string, of.is_large_string, of.is_string_view, of.is_date)
+    zoneless = of.is_timestamp(kind) and kind.tz is None
+    named = getattr(kind, "extension_name", "") in ("arrow.uuid", "arrow.bool8")
+    return zoneless or named or any(test(kind) for test in (*numbers, *others))
+
+
+def _plain(column: Any) -> Any:
+    """A column without an encoding, of a type that DuckDB reads, or of nulls."""
+    import pyarrow
+
+    chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]
+    try:  # on no rows first: then it is the type that decides
+        chunks = chunks or [pyarrow.array([], column.type)]
+        _decoded(chunks[0].slice(0, 0))
+    except (pyarrow.ArrowException, NotImplementedError, ValueError, TypeError):
+        return pyarrow.nulls(len(column))
+    return pyarrow.chunked_array([_decoded(each) for each in chunks])
+
+
+def _decoded(values: Any) -> Any:
+    import pyarrow
+    from pyarrow import compute
+
+    kind, of = values.type, pyarrow.types
+    if known(kind):
+        return values
+    if of.is_float16(kind):
+        return values.cast(pyarrow.float32())
+    if of.is_dictionary(kind):
+        entries = _decoded(values.dictionary)
+        there = compute.less(values.indices.cast(pyarrow.uint64(), safe=False), pyarrow.scalar(len(entries), "uint64"))
+        indices = compute.if_else(there, values.indices, None)
+        listed = entries.type in (pyarrow.string(), pyarrow.large_string())  # which DuckDB reads as they are
+        return pyarrow.DictionaryArray.from_arrays(indices, entries) if listed else entries.take(indices)
+    if of.is_run_end_encoded(kind):
+        return _decoded(compute.run_end_decode(values))
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _decoded(values.storage)
+    raise TypeError("DuckDB may not read it")
+
+
+def _wide(column: Any) -> Any:
+    """Decimals with all digits that their storage can have; the same bytes."""
+    import pyarrow
+
+    kind = column.type
+    if not _is_decimal(kind):
+        return column
+    kinds = {32: "decimal32", 64: "decimal64", 128: "decimal128"}
+    wide = getattr(pyarrow, kinds[kind.bit_width])(_WIDEST[kind.bit_width], kind.scale)
+    return pyarrow.chunked_array(
+        [pyarrow.Array.from_buffers(wide, len(each), each.buffers(), offset=each.offset) for each in column.chunks],
+        wide,
+    )
+
+
+def _of_pandas(values: Any) -> Any:
     import pyarrow
 
     kind = values.dtype
     if kind == "object" or getattr(kind, "storage", None) == "python":
         return _texts(values, values.isna())
     categories = getattr(kind, "categories", None)
-    if categories is not None and categories.dtype == "object":
-        return _texts(categories, categories.isna()).take(pyarrow.array(values.cat.codes, mask=values.isna()))
-    if kind == "float16":
-        values = values.astype("float32")  # DuckDB does not know Arrow's half
-    return pyarrow.array(values, from_pandas=True)
+    if categories is not None:
+        return _of_pandas(categories.to_series()).take(pyarrow.array(values.cat.codes, mask=values.isna()))
+    numpys = hasattr(kind, "char") and kind.kind in "biufM" and kind.itemsize <= 8
+    if numpys or type(kind).__name__ in ("StringDtype", "ArrowDtype") or hasattr(kind, "numpy_dtype"):
+        return pyarrow.array(values, from_pandas=True)
+    return pyarrow.nulls(len(values))  # a period, an interval, a complex number, a type of somebody's own
 
 
 def _texts(values: Any, missing: Any) -> Any:
