@@ -51,8 +51,7 @@ class Amount:
         return f"{whole}.{part:012d}".rstrip("0").rstrip(".")
 
     def __float__(self) -> float:
-        nearest = self.units / SCALE
-        return nearest if Fraction(nearest) <= self.fraction else math.nextafter(nearest, -math.inf)
+        return below(self.fraction)
 
     @property
     def fraction(self) -> Fraction:
@@ -107,6 +106,27 @@ def covering(name: str, value: float) -> Amount:
     ('0.1', '0.100000000001')
     """
     return rounded_up(name, Fraction(arguments.nonnegative(name, value)))
+
+
+def promised(value: float) -> Fraction:
+    """What a budget that was given as a float may be split from: the float, or the decimal that it prints as if less.
+
+    The charge is the decimal. A mechanism that is calibrated to the float itself may spend a rounding more.
+
+    >>> promised(0.1) == Fraction(1, 10), promised(0.3) == Fraction(0.3)
+    (True, True)
+    """
+    return min(Fraction(value), Fraction(repr(float(value))))
+
+
+def below(value: Fraction) -> float:
+    """The largest double that is not above a positive fraction.
+
+    >>> below(Fraction(1, 10)) < 0.1, below(Fraction(1, 2))
+    (True, 0.5)
+    """
+    number = float(value)
+    return number if Fraction(number) <= value else math.nextafter(number, -math.inf)
 
 
 def exact(name: str, value: Exact) -> Fraction:

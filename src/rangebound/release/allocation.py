@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from rangebound.accounting.budget import below, promised
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.aggregate import Sensitivity, sensitivity
 from rangebound.release.plan import Plan
@@ -35,7 +36,7 @@ class Share:
     @property
     def drawn(self) -> float:
         """What is left for the number itself, rounded down."""
-        return _down(Fraction(self.epsilon) - 2 * Fraction(self.end))
+        return below(Fraction(self.epsilon) - 2 * Fraction(self.end))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,8 @@ def allocate(plan: Plan) -> Allocation:
     Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
     ones that can use it. A number that is public anyway gets nothing.
 
-    Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic.
+    Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
+    doubles of the plan, and the decimals that they print as, which are charged.
     Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged.
     """
     private = [block for block in blocks(plan) if block.keys is None]
@@ -67,19 +69,19 @@ def allocate(plan: Plan) -> Allocation:
     total = sum(weights.values(), Fraction(0)) + selection * len(private) or Fraction(1)
     users = [index for index, each in enumerate(plan.query) if isinstance(each, Count | CountUnits | Sum)]
     slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
-    epsilon, delta = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
+    epsilon, delta = promised(plan.budget.epsilon), promised(plan.budget.delta)
 
     def share(weight: Fraction, groups: int, parts: int, *, slackened: bool) -> Share:
         times = groups * parts
         part = delta * weight / slack / times if slackened and slack else Fraction(0)
-        return Share(epsilon=_down(epsilon * weight / total / times), delta=_down(part), groups=groups, parts=parts)
+        return Share(epsilon=below(epsilon * weight / total / times), delta=below(part), groups=groups, parts=parts)
 
     questions = {}
     for index, each in enumerate(plan.query):
         parts = len(each.asked) if isinstance(each, RankQuestion) else 1
         own = share(weights[index], found[index].groups, parts, slackened=index in users)
         end = Fraction(each.interval_share) / 2 if isinstance(each, RankQuestion) else Fraction(0)
-        questions[index] = replace(own, end=_down(Fraction(own.epsilon) * end))
+        questions[index] = replace(own, end=below(Fraction(own.epsilon) * end))
         if found[index].cell and questions[index].drawn < _SMALLEST:
             raise PlanError(
                 f"query[{index}].weight={each.weight!r}: leaves epsilon {questions[index].drawn:.3g} for a number; "
@@ -99,12 +101,6 @@ def allocate(plan: Plan) -> Allocation:
 def _groups(plan: Plan, by: tuple[str, ...]) -> float:
     """How many groups a grouping has; what is not public is taken as infinitely many."""
     return math.inf if plan.private(by) else math.prod(len(plan.keys[column]) for column in by)
-
-
-def _down(value: Fraction) -> float:
-    """The double next below, or equal."""
-    number = float(value)
-    return number if Fraction(number) <= value else math.nextafter(number, 0.0)
 
 
 def spent(plan: Plan, allocation: Allocation) -> tuple[Fraction, Fraction]:

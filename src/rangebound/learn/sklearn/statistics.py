@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
+from rangebound.accounting.budget import below, promised
 from rangebound.bounding import RECTIFY, TRUNCATE, Bounding
 from rangebound.calibrate import calibrate
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -83,8 +84,12 @@ def smallest(count: object) -> int:
 
 
 def share(total: float, parts: int) -> float:
-    """One of so many equal parts, rounded down: together they never exceed the total."""
-    return math.nextafter(total / parts, 0.0)
+    """One of so many equal parts, rounded down: together they never exceed the total, nor the decimal that is charged.
+
+    >>> share(0.1, 1) < 0.1
+    True
+    """
+    return below(promised(total) / parts)
 
 
 def means(x: Floats, least: int) -> Floats:
