@@ -294,15 +294,14 @@ class Mechanism:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mechanism:
-        """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors, a field more too."""
+        """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors."""
         match data:
             case {
                 "noise": {"family": str(name), **parameters},
-                "query": {"range": answers, "sensitivity": sensitivity, **more},
+                "query": {"range": answers, "sensitivity": sensitivity},
                 "support": support,
                 "bounding": str(bound),
-                **rest,
-            } if not (more or rest) and name in NOISES and bound in (each.value for each in Bounding):
+            } if name in NOISES and bound in (each.value for each in Bounding):
                 values = {str(key): value for key, value in parameters.items()}
                 family: Any = NOISES[name]
                 if {each.name for each in fields(family)} == set(values):

@@ -108,7 +108,7 @@ def worst_pair(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> tupl
     """
     arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
     worst = worst_delta(mechanism.setting, epsilon) if delta else worst_loss(mechanism.setting)
-    return finite_pair(mechanism.setting, worst.pair, epsilon)
+    return finite_pair(mechanism.setting, worst.pair, epsilon, delta)
 
 
 def _release(mechanism: Mechanism) -> Draw:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Collection
 from fractions import Fraction
 from typing import Any
 
-from rangebound.ball import Ball, ball, down, smallest, up
+from rangebound.ball import Ball, ball, down, largest, smallest, taylor, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
@@ -39,6 +40,9 @@ class _Common:
         self._size = len(shape.spans) + len(shape.points)
         self._gaussian = isinstance(noise, Gaussian)
         self._laplace = isinstance(noise, Laplace) and shape.normalised
+        self._between_ends = self._laplace and len(shape.spans) > 1
+        if self._between_ends:  # the spans on either side of a pair are seen in one step
+            self._size = 2
         self._ends = [] if self._gaussian else _ends(noise, shape)
         self.smooth, self.attained, self.peaked = self._gaussian, True, False
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
@@ -63,7 +67,12 @@ class _Common:
     def kinks(self, line: Line) -> list[float]:
         """Positions at which an end of the support meets one of the two locations, or an edge of their noise."""
         d = line.d
-        return [x for end in self._ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
+        first, last = (
+            bisect.bisect_left(self._ends, line.start),
+            bisect.bisect_right(self._ends, up(ball(line.end) + d)),
+        )
+        ends = self._ends[first:last]  # the others meet neither location
+        return [x for end in ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
 
     def cuts(self, line: Line) -> list[float]:
         """The kinks and, for Gaussian noise, where the ends of wide spans begin to show, or points far apart.
@@ -359,14 +368,44 @@ class Loss(_Common):
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.loss(p, d)
 
+    def seeds(self, line: Line) -> list[float]:
+        """On a union also every kink: most maxima are at one of them (see `_by_shape`)."""
+        kinks = self.kinks(line) if self._between_ends else []
+        return [*super().seeds(line), *kinks]
+
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Z <= 1 at the right one, so the loss is at most the unbounded one plus log 1/Z at the left one."""
         best = top_loss(d / self.family.noise.scale) if self._laplace else INFINITY
+        best = smallest(best, self._by_shape(start, end, d))
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0:
                 best = smallest(best, self.free.loss(ball(0.0), d) - kept.log())
         return best
+
+    def _by_shape(self, start: float, end: float, d: Ball) -> Ball:
+        """For truncated Laplace on spans the value at an end of the cell; `inf` where no theorem says so.
+
+        In units of the scale Z'' = Z - 1 in a span and Z'' = Z in a gap. Let p and p + d each stay in one of them, and
+        let F = ln Z(p + d) - ln Z(p). Where F' = 0, the second derivative F'' is
+
+            both in spans              1/Z(p) - 1/Z(p + d), of the sign of F: no maximum above 0 inside
+            p in a span, p + d not     1/Z(p) > 0: no maximum inside
+            p + d in a span, p not     -1/Z(p + d) < 0: a single peak, which an end with a slope towards it excludes
+            neither                    F' is tanh(p + d + a) - tanh(p + b), nowhere 0 or everywhere: F is monotone
+        """
+        if not self._between_ends or math.isinf(start) or math.isinf(end):
+            return INFINITY
+        first, last = ball(start), ball(end)
+        here, there = self.family.stretch(first, last), self.family.stretch(first + d, last + d)
+        if here is None or there is None:
+            return INFINITY
+        if there and not here:
+            if self.value(taylor(last, 1), d)[1] > 0:
+                return self.value(last, d)
+            return self.value(first, d) if self.value(taylor(first, 1), d)[1] < 0 else INFINITY
+        best = largest(self.value(first, d), self.value(last, d))
+        return largest(best, d / self.family.noise.scale) if here and there else best
 
 
 def _long_lattice(kind: Any, noise: Noise, shape: Shape) -> Any:

@@ -78,11 +78,13 @@ def _stop(lower: float, spans: tuple[tuple[float, float], ...], ends: list[float
     if math.isinf(lower):
         return None
     reach = Fraction(lower) + Fraction(sensitivity)
-    behind = [end for end in ends[: bisect.bisect_right(ends, _sum(lower, sensitivity, +1))] if Fraction(end) <= reach]
-    if not behind or not behind[-1] > lower:
+    behind = bisect.bisect_right(ends, _sum(lower, sensitivity, +1))
+    while behind and Fraction(ends[behind - 1]) > reach:
+        behind -= 1
+    if not behind or not ends[behind - 1] > lower:
         return None
-    following = spans[len(behind)][0] if len(behind) < len(spans) else math.inf
-    return behind[-1] if math.isinf(following) or Fraction(following) > reach else None
+    following = spans[behind][0] if behind < len(spans) else math.inf
+    return ends[behind - 1] if math.isinf(following) or Fraction(following) > reach else None
 
 
 def _sum(x: float, y: float, direction: int) -> float:

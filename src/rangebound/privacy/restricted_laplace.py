@@ -5,8 +5,11 @@ from __future__ import annotations
 import bisect
 import copy
 import itertools
+import math
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar
+
+from flint import arb
 
 from rangebound.ball import Ball, ball, down, expm1, is_taylor, kinked, largest, smallest, up, value_of
 from rangebound.law import Shape
@@ -16,6 +19,7 @@ from rangebound.privacy.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pieces import shifted
 from rangebound.privacy.restricted import Restricted
 from rangebound.privacy.restricted_grid import RestrictedGrid
+from rangebound.privacy.sight import Span
 
 _ZERO: Any = ball(0.0)
 
@@ -28,14 +32,18 @@ class RestrictedLaplace(Restricted):
     def __init__(self, noise: Noise, shape: Shape) -> None:
         super().__init__(noise, shape)
         self.limit = self.noise.limit if isinstance(noise, TruncatedLaplacian) else None
+        self._sides = _Sides.of(shape, self.spans, self.noise.scale) if self.limit is None else None
 
     def parts(self, p: Any, d: Ball) -> Parts:
-        """The spans as the pair (p, p + d) sees them."""
+        """The spans as the pair (p, p + d) sees them: those on either side in one step, those it touches one by one."""
         b = self.noise.scale
         distance = d / b
         left = right = inside = lift = only_p = only_q = _ZERO
-        covered, pieces = False, []
-        for lower, upper in self.spans:
+        covered, pieces, spans = False, [], self.spans
+        if self._sides is not None:
+            first, last = self._sides.touched(value_of(p), value_of(p) + d)
+            left, right, spans = self._sides.left(p, first), self._sides.right(p + d, last), spans[first:last]
+        for lower, upper in spans:
             start, end = (None if x is None else x / b for x in (shifted(lower, p), shifted(upper, p)))
             width = None if lower is None or upper is None else (upper - lower) / b
             if self.limit is not None:
@@ -93,6 +101,43 @@ class RestrictedLaplace(Restricted):
         change = self.change(p, d)
         return ratio + change if value_of(change).is_finite() else change
 
+    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+        """Outside the pair the ratio is constant; Z(Q) = Z(P) e^change."""
+        if self._sides is None:
+            return super().renyi(p, d, order)
+        b, parts = self.noise.scale, self.parts(p, d)
+        first, last = self._sides.touched(value_of(p), value_of(p) + d)
+        near, far = ((order - 1) * d / b).exp() / 2, (-order * d / b).exp() / 2
+        total = self._sides.left(p, first) * near + self._sides.right(p + d, last) * far
+        for lower, upper in self.spans[first:last]:
+            total = total + self.noise.blend(p, d, order, lower, upper)
+        kept = parts.kept(d / b) / 2
+        if not value_of(kept) > 0 or not value_of(total) > 0:
+            return arb.nan()
+        return (total / kept).log() / (order - 1) + parts.change(d / b)
+
+    def kept_at_least(self, start: float, end: float) -> Ball:
+        """As elsewhere; a span on the left keeps least at the right end, and the other way round."""
+        if self._sides is None or math.isinf(start) or math.isinf(end):
+            return super().kept_at_least(start, end)
+        first, last = self._sides.touched(ball(start), ball(end))
+        total = self._sides.left(ball(end), first) / 2 + self._sides.right(ball(start), last) / 2
+        for lower, upper in self.spans[first:last]:
+            masses = (self.noise.mass(shifted(lower, at), shifted(upper, at)) for at in (ball(start), ball(end)))
+            total = total + smallest(*masses)
+        return total.lower()
+
+    def stretch(self, start: Ball, end: Ball) -> bool | None:
+        """Whether all positions from start to end lie in one span (True) or in one gap (False); None if in neither."""
+        if self._sides is None:
+            return None
+        first, last = self._sides.touched(start, end)
+        if first == last:
+            return False
+        lower, upper = self.spans[first]
+        whole = last == first + 1 and (lower is None or lower <= start) and (upper is None or upper >= end)
+        return True if whole else None
+
     def fisher(self, p: Ball) -> Ball:
         """As without a limit where the whole support is within reach; infinite where an edge of the noise shows."""
         if self.limit is None:
@@ -114,6 +159,47 @@ class RestrictedLaplace(Restricted):
                 return lower
             return None
         return None
+
+
+_ENDLESS = 1e15  # scales: beyond this an exponential does not fit
+
+
+class _Sides:
+    """The mass of all spans on one side of a place in one step, however many: sums of e^{x/b} over whole spans.
+
+    From a place p the first k spans, if they lie left of it, have the mass e^{-p/b} A_k, where A_k is the integral of
+    e^{x/b} over them; the mirror image holds on the right. All terms are positive, so nothing cancels.
+    """
+
+    def __init__(self, shape: Shape, spans: list[Span], scale: Ball, origin: float) -> None:
+        self._lowers, self._uppers = [a for a, _ in shape.spans], [b for _, b in shape.spans]
+        self._origin, self._scale = ball(origin), scale
+        places = [tuple(None if x is None else (x - self._origin) / scale for x in span) for span in spans]
+        upward = [_ZERO if b is None else b.exp() * (1 if a is None else -(a - b).expm1()) for a, b in places]
+        downward = [_ZERO if a is None else (-a).exp() * (1 if b is None else -(a - b).expm1()) for a, b in places]
+        self._before = list(itertools.accumulate(upward, initial=_ZERO))
+        self._after = list(itertools.accumulate(reversed(downward), initial=_ZERO))[::-1]
+
+    @classmethod
+    def of(cls, shape: Shape, spans: list[Span], scale: Ball) -> _Sides | None:
+        """None where the spans are too few to be worth it or too far apart for exponentials."""
+        ends = [x for span in shape.spans for x in span if math.isfinite(x)]
+        if len(spans) < 2 or not ball(ends[-1]) - ball(ends[0]) < _ENDLESS * scale:
+            return None
+        return cls(shape, spans, scale, ends[0])
+
+    def touched(self, start: Ball, end: Ball) -> tuple[int, int]:
+        """The spans that are not surely left of start nor surely right of end: from the first to before the second."""
+        first = bisect.bisect_right(self._uppers, down(start))
+        return first, max(first, bisect.bisect_left(self._lowers, up(end)))
+
+    def left(self, p: Any, count: int) -> Any:
+        """The mass of the first `count` spans, all of them left of p; density e^{-|x-p|/b}/b."""
+        return (-(p - self._origin) / self._scale).exp() * self._before[count] if count else _ZERO
+
+    def right(self, p: Any, start: int) -> Any:
+        """The mass of the spans from number `start` on, all of them right of p."""
+        return ((p - self._origin) / self._scale).exp() * self._after[start] if start < len(self._lowers) else _ZERO
 
 
 def _later(first: Any, second: Any) -> Any:

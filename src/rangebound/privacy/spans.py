@@ -119,6 +119,16 @@ class Pairs:
     above_second: Floats
     below_second: Floats
 
+    def places(self, k: int) -> tuple[float, float]:
+        """The two answers of pair k, each from the nearer end of its span."""
+        spans, (i, j) = self.spans, (self.first[k], self.second[k])
+        ends = (
+            (spans.lowers[i], self.above_first[k], spans.uppers[i], self.below_first[k]),
+            (spans.lowers[j], self.above_second[k], spans.uppers[j], self.below_second[k]),
+        )
+        first, second = (float(low + up if up <= down else high - down) for low, up, high, down in ends)
+        return first, second
+
     def where(self, chosen: Indices) -> Pairs:
         """Some of the pairs."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}

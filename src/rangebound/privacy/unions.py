@@ -79,6 +79,23 @@ def dp_epsilon(lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensi
     return _dp_loss(worst_pairs(spans), arguments.positive("scale", scale))
 
 
+def dp_pair(
+    lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float
+) -> tuple[float, tuple[float, float]]:
+    """`dp_epsilon` and the pair of answers that attains it, the lower one first.
+
+    Guarantee: both answers are in the spans, to the rounding of a double. Their loss is `dp_epsilon` but for the
+    margin and that rounding: evaluate it before you rely on it.
+    Assumes, edge cases: as `dp_epsilon`.
+
+    >>> dp_pair([0.0, 1.6], [1.0, 2.6], scale=1.302636, sensitivity=1.0)[1]
+    (1.6, 2.6)
+    """
+    pairs = worst_pairs(parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity)))
+    losses = _losses(pairs, arguments.positive("scale", scale))
+    return _rounded_up(float(losses.max()), len(pairs.spans.widths)), pairs.places(int(losses.argmax()))
+
+
 def metric_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensitivity: float) -> float:
     """Smallest scale whose `metric_epsilon` is at most `epsilon`: between D/epsilon and 2D/epsilon.
 

@@ -32,7 +32,6 @@ from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
-_MANY = 64  # spans from which a union is worth the special treatment
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
 
@@ -61,7 +60,8 @@ def worst_loss(setting: Setting) -> Worst:
     interval: log Z is concave, so the loss is monotone and the worst pair is at one end or the other.
     """
     if not loss_is_pinned(setting):
-        return _many_spans(setting) or _searched(setting, Loss)
+        linear = _on_spans(setting)
+        return linear if linear is not None and linear.closed else _searched(setting, Loss)
     worst = _pinned(setting, _loss_on)
     if setting.shape.normalised:
         return worst
@@ -70,14 +70,19 @@ def worst_loss(setting: Setting) -> Worst:
     return Worst(min(worst.lower, free), min(worst.upper, free), worst.pair)
 
 
-def _many_spans(setting: Setting) -> Worst | None:
-    """Truncated Laplace on a long union in which the answers lie: linear time, rounded up by a proved margin."""
+def _on_spans(setting: Setting) -> Worst | None:
+    """Truncated Laplace on the union in which the answers lie: linear time, rounded up by a proved margin.
+
+    The lower end is what the pair really loses, in balls: a second opinion on the upper one.
+    """
     spans = setting.shape.spans
-    if len(spans) < _MANY or not isinstance(setting.noise, Laplace) or setting.answers.spans != spans:
+    if len(spans) < 2 or not isinstance(setting.noise, Laplace) or setting.answers.spans != spans:
         return None
     lowers, uppers = np.asarray(spans).T
-    upper = unions.dp_epsilon(lowers, uppers, setting.noise.scale, setting.sensitivity)
-    return Worst(upper * (1.0 - 1e-9), upper, _somewhere(setting))
+    upper, (a, b) = unions.dp_pair(lowers, uppers, setting.noise.scale, setting.sensitivity)
+    low, high = neighbours(setting, a, b)
+    lower, pair = max((down(pair_loss(setting, each)), each) for each in ((low, high), (high, low)))
+    return Worst(min(max(lower, 0.0), upper), upper, pair)
 
 
 def worst_delta(setting: Setting, epsilon: float) -> Worst:
@@ -190,7 +195,7 @@ def glimpse(setting: Setting, epsilon: float, delta: float) -> Violation | None:
     """A pair above (epsilon, delta) among the likely ones; None proves nothing."""
     pairs = setting.pairs()
     with precision(PRECISIONS[0]):
-        best = look([Task(_aimed(side.noise, side.shape, epsilon, delta), line) for side, line in pairs])
+        best = look(tasks(setting, lambda noise, shape: _aimed(noise, shape, epsilon, delta)))
     if not best.value > (delta or epsilon):
         return None
     return _violation(setting, pairs[best.task], best.position, epsilon, delta)
@@ -256,12 +261,21 @@ def _searched(setting: Setting, make: Make) -> Worst:
     return Worst(max(found.lower, 0.0), max(found.upper, 0.0), _pair(side, setting, line, found.position))
 
 
+def tasks(setting: Setting, make: Make) -> list[Task]:
+    """What there is to search: every line of pairs in both directions, one objective for all lines of a direction."""
+    found = []
+    for side in setting.sides():
+        objective = make(side.noise, side.shape)
+        found += [Task(objective, line) for line in side.lines()]
+    return found
+
+
 def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """Branch and bound at growing precision until it closes or decides."""
     found = None
     for prec in PRECISIONS[:3]:
         with precision(prec):
-            found = enclose([Task(make(side.noise, side.shape), line) for side, line in setting.pairs()], target, near)
+            found = enclose(tasks(setting, make), target, near)
         decided = found.closed if target is None else found.upper <= target or found.lower > target
         if decided or math.isinf(found.lower) or len(found.cells) >= DECIDING:
             break  # more bits do not help a search that ran out of cells
@@ -335,10 +349,27 @@ def _pair(side: Setting, setting: Setting, line: Line, position: float) -> tuple
     if math.isinf(position):
         return sign * position, sign * position
     other = line.far if line.near == position else position + line.far - line.near
-    position, other = _inside(side.answers, position), _inside(side.answers, other)
-    if Fraction(other) - Fraction(position) > Fraction(side.sensitivity):
-        other = math.nextafter(other, position)
+    position, other = neighbours(side, position, other)
     return sign * position + 0.0, sign * other + 0.0
+
+
+def neighbours(setting: Setting, first: float, second: float) -> tuple[float, float]:
+    """The answers nearest to two places that may have been rounded out of the range, or too far apart, by an ulp."""
+    first, second = _inside(setting.answers, first), _inside(setting.answers, second)
+    nearer = _inside(setting.answers, _within(first, second, setting.sensitivity))
+    if abs(Fraction(nearer) - Fraction(first)) <= Fraction(setting.sensitivity):
+        return first, nearer
+    return _inside(setting.answers, _within(second, first, setting.sensitivity)), second
+
+
+def _within(start: float, end: float, limit: float) -> float:
+    """`end`, or the farthest double towards it that is at most `limit` from `start`."""
+    apart = Fraction(end) - Fraction(start)
+    if abs(apart) <= Fraction(limit):
+        return end
+    exact = Fraction(start) + (Fraction(limit) if apart > 0 else -Fraction(limit))
+    rounded = float(exact)
+    return math.nextafter(rounded, start) if abs(Fraction(rounded) - Fraction(start)) > Fraction(limit) else rounded
 
 
 def _inside(answers: Interval | Union, x: float) -> float:
@@ -346,7 +377,7 @@ def _inside(answers: Interval | Union, x: float) -> float:
     return min((min(max(x, lower), upper) for lower, upper in answers.spans), key=lambda y: abs(y - x))
 
 
-def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float) -> tuple[float, float]:
+def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float = 0.0) -> tuple[float, float]:
     """A pair at finite answers for one that is only a limit: far enough out to break the claim as well."""
     if math.isfinite(pair[0]):
         return pair
@@ -355,12 +386,38 @@ def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float) -> 
     start = max([end for end in ends if math.isfinite(end)], default=0.0)
     for k in range(40):
         far = start + setting.noise.scale * 2.0**k
-        found = (sign * far, sign * (far + setting.sensitivity))
-        found = found if sign > 0.0 else (found[0], found[1])
+        found = neighbours(setting, sign * far, sign * (far + setting.sensitivity))
         for each in (found, found[::-1]):
-            if pair_numbers(setting, each, epsilon, 0.0)[0] > epsilon:
+            if breaks(setting, each, epsilon, delta):
                 return each
     return found
+
+
+def pair_loss(setting: Setting, pair: tuple[float, float]) -> Ball:
+    """The pure epsilon that one pair needs in the direction in which it is given."""
+    (a, b), shape = pair, setting.shape
+    if a > b:
+        a, b, shape = -a, -b, shape.mirrored()
+    return refine(lambda: family(setting.noise, shape).loss(ball(a), ball(b) - ball(a)))
+
+
+def pair_delta(setting: Setting, pair: tuple[float, float], epsilon: float) -> Ball:
+    """The delta that one pair needs at `epsilon` in the direction in which it is given."""
+    (a, b), shape = pair, setting.shape
+    if a > b:
+        a, b, shape = -a, -b, shape.mirrored()
+    return refine(lambda: Delta(setting.noise, shape, epsilon).value(ball(a), ball(b) - ball(a)))
+
+
+def breaks(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float) -> bool:
+    """Whether a pair is one of neighbours and surely gives away more than (epsilon, delta), in balls."""
+    a, b = pair
+    known = all(any(low <= x <= high for low, high in setting.answers.spans) for x in pair)
+    if not known or math.isinf(a) or math.isinf(b) or abs(Fraction(a) - Fraction(b)) > Fraction(setting.sensitivity):
+        return False
+    if delta == 0.0:
+        return bool(pair_loss(setting, pair) > epsilon)
+    return bool(pair_delta(setting, pair, epsilon) > delta)
 
 
 def pair_numbers(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float) -> tuple[float, float]:
@@ -369,11 +426,14 @@ def pair_numbers(setting: Setting, pair: tuple[float, float], epsilon: float, de
     if a > b:
         a, b = -a, -b
         side = Setting(setting.noise, setting.shape.mirrored(), mirrored(setting.answers), setting.sensitivity)
-    line = Line(a, a, b, a)
-    loss = down(refine(lambda: family(side.noise, side.shape).loss(ball(a), line.d)))
-    exactly = Violation(side, line, a, pair)
-    needed = loss if delta == 0.0 else pair_epsilon(exactly, delta, loss if loss > 0.0 else math.inf)
-    return max(needed, 0.0), down(refine(lambda: Delta(side.noise, side.shape, epsilon).value(ball(a), line.d)))
+    loss = max(down(pair_loss(setting, pair)), 0.0)
+    needed = loss
+    if delta > 0.0:
+        found = pair_epsilon(Violation(side, Line(a, a, b, a), a, pair), delta, loss if loss > 0.0 else math.inf)
+        # The root is known to about 1e-12; what is said of it is checked.
+        safe = (found * (1.0 - slack) for slack in (0.0, 2e-12, 1e-9) if math.isfinite(found))
+        needed = next((x for x in safe if pair_delta(setting, pair, x) >= delta), found if math.isinf(found) else 0.0)
+    return needed, max(down(pair_delta(setting, pair, epsilon)), 0.0)
 
 
 def _somewhere(setting: Setting) -> tuple[float, float]:
