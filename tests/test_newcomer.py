@@ -144,14 +144,15 @@ PRIVATE = 17.25
     ids=repr,
 )
 def test_an_error_of_a_release_shows_no_answer(answer):
-    with pytest.raises(rb.RangeboundError, match=r"^answer") as caught:
-        MADE.release(answer)
-    assert f"{PRIVATE}" not in str(caught.value)
+    for call in (MADE.release, MADE.law, MADE.error, MADE.fisher, MADE.query.clip):
+        with pytest.raises(rb.RangeboundError, match=r"^answer") as caught:
+            call(answer)
+        assert f"{PRIVATE}" not in str(caught.value)
 
 
-def test_control_analysis_does_show_it():
+def test_control_a_public_number_is_shown():
     with pytest.raises(rb.RangeboundError, match=f"{PRIVATE}"):
-        MADE.law([PRIVATE, math.nan])
+        MADE.confidence_interval([PRIVATE, math.nan])
 
 
 def test_a_flat_table_is_not_shown():
