@@ -26,7 +26,9 @@ class MeanEstimator(Private):
     Guarantee: (epsilon, delta)-private for adding or removing one row, all features together; `mean_` lies within
     `bounds`.
     Assumes: the bounds are public, and so is `smallest_count`: with fewer rows the mean is drawn to the middle.
-    Edge cases: values outside the bounds are clipped; Gaussian noise needs a delta unless the range bounds it.
+    Edge cases: values outside the bounds are clipped, infinite ones too. A missing value (NaN, None, or a cell that is
+    no number) is left out of the mean of its feature, in silence; there may be no rows at all. Gaussian noise needs a
+    delta unless the range bounds it.
 
     >>> import numpy as np
     >>> X = np.tile([[2.0, 30.0]], (1000, 1))
@@ -56,7 +58,7 @@ class MeanEstimator(Private):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means."""
-        x = self._checked(X)
+        x = self._rows(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
         epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
@@ -78,6 +80,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
     Guarantee: (epsilon, delta)-private for adding or removing one row; `scale_` is at least the root of
     `smallest_variance` times the width of the range.
     Assumes: as for `MeanEstimator`; `smallest_variance` is public, in units of the squared width of the range.
+    Edge cases: as for `MeanEstimator`; `transform` keeps missing values, and refuses infinities.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 1.0, 2000)[:, None]
@@ -109,7 +112,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means and the variances, half of the budget each."""
-        x = self._checked(X)
+        x = self._rows(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
         epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
@@ -134,7 +137,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
     def transform(self, X: Any) -> Floats:
         """(X - mean_)/scale_."""
         check_is_fitted(self)
-        x = self._checked(X, reset=False)
+        x = self._asked(X)
         result: Floats = (x - self.mean_) / self.scale_
         return result
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,7 +32,10 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     Guarantee: (epsilon, delta)-private for adding or removing one row.
     Assumes: the bounds, the set of classes (`classes`, else the labels that occur), `smallest_count` (of rows in a
     class) and `smallest_variance` are public.
-    Edge cases: values outside the bounds are clipped when fitting; a label outside `classes` is refused.
+    Edge cases: values outside the bounds are clipped when fitting, infinite ones too. A missing value (NaN, None, or a
+    cell that is no number) is left out of the statistics of its feature and class, and a row whose label is none of
+    `classes` altogether, in silence. When predicting, a missing value says nothing for or against a class. Without
+    `classes` the labels are public, and one that is no label (NaN, a fraction) is an error.
 
     >>> import numpy as np
     >>> X = np.concatenate([np.linspace(0.0, 4.0, 500), np.linspace(6.0, 10.0, 500)])[:, None]
@@ -66,11 +70,10 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Release the counts, means and variances."""
-        x, labels = self._checked(X, y)
-        check_classification_targets(labels)
-        self.classes_ = np.unique(labels if self.classes is None else np.asarray(self.classes))
-        if not np.isin(labels, self.classes_).all():
-            raise ArgumentError("classes: must name every label that occurs")
+        x = self._rows(X, y)
+        self.classes_, codes = _classes(y, self.classes)
+        if len(codes) != len(x):
+            raise ArgumentError("y: must have one label for each row of X")
         features = x.shape[1]
         lower, upper = statistics.ranges(self.bounds, features)
         least = statistics.smallest(self.smallest_count)
@@ -80,7 +83,7 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         mean = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         variance = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
-        groups = [inside[labels == each] for each in self.classes_]
+        groups = [inside[codes == each] for each in range(len(self.classes_))]
         found = spend(
             self.budget, epsilon, delta, "naive Bayes: counts, means, variances",
             self._settings(lower, upper, float(self.smallest_variance), self.classes_.tolist()),
@@ -100,9 +103,9 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     def _joint(self, X: Any) -> Floats:
         """The log of each class's prior times its density, for each row."""
         check_is_fitted(self)
-        x = self._checked(X, reset=False)
-        distance = ((x[:, None, :] - self.theta_) ** 2 / self.var_).sum(axis=2)
-        result: Floats = np.log(self.class_prior_) - 0.5 * (np.log(2.0 * np.pi * self.var_).sum(axis=1) + distance)
+        x = self._asked(X)
+        densities = np.log(2.0 * np.pi * self.var_) + (x[:, None, :] - self.theta_) ** 2 / self.var_
+        result: Floats = np.log(self.class_prior_) - 0.5 * np.nansum(densities, axis=2)
         return result
 
     def predict(self, X: Any) -> Any:
@@ -121,3 +124,27 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         """Each class's probability, for each row."""
         result: Floats = np.exp(self.predict_log_proba(X))
         return result
+
+
+def _classes(y: Any, classes: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The classes in order, and the number of each label's class, or -1 for a label that is none of them."""
+    if classes is None:
+        try:
+            labels = column_or_1d(y, warn=True)
+        except ValueError:
+            raise ArgumentError("y should be a 1d array, of one label for each row") from None
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        known, codes = np.unique(labels, return_inverse=True)
+        return known, codes.astype(np.int64)
+    known = np.unique(np.asarray(classes))
+    numbers = {each: i for i, each in enumerate(known.tolist())}
+    labels = np.asarray(y, dtype=object).reshape(-1)  # one odd label must not make texts of all
+    return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
+
+
+def _code(label: Any, numbers: dict[Any, int]) -> int:
+    try:
+        return numbers.get(label, -1)
+    except TypeError:  # a list, say, which can be no class
+        return -1

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from rangebound.bounding import Bounding
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.noise import Noise
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +39,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
+        tags.input_tags.allow_nan = True  # a missing value
+        tags.input_tags.string = True  # a cell that is no number is missing, too
         return tags
 
     def _settings(self, lower: Floats, upper: Floats, *more: object) -> str:
@@ -43,12 +48,58 @@ class Private(BaseEstimator):  # type: ignore[misc]
         kinds = self.noise.__name__, Bounding(self.bounding).value
         return repr((type(self).__name__, lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *more))
 
-    def _checked(self, X: Any, *y: Any, reset: bool = True) -> Any:
-        """The rows as doubles, and the labels if there are any."""
+    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Floats:
+        """The rows as doubles, NaN where a cell is missing or no number.
+
+        What one cell holds never decides whether there is an error, and no error shows a cell.
+        """
+        table = cells(X)
         try:
-            return validate_data(self, X, *y, dtype=np.float64, reset=reset)
+            rows = check_array(
+                table, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, estimator=self, input_name="X"
+            )
         except ValueError as error:
             if "array=" not in str(error):
                 raise
             rule = "must have two dimensions, rows and features. Reshape your data, as by X[:, None]"
             raise ArgumentError(f"X: {rule}") from None  # the other error shows them
+        validate_data(self, X if hasattr(X, "columns") else rows, y, skip_check_array=True, reset=reset)
+        found: Floats = rows
+        return found
+
+    def _asked(self, X: Any) -> Floats:
+        """Rows that a fitted estimator is asked about; here infinities are an error, since no range clips them."""
+        rows = self._rows(X, reset=False)
+        if not len(rows):
+            raise ArgumentError("X: Found array with 0 sample(s) while a minimum of 1 is required")
+        if np.isinf(rows).any():
+            raise ArgumentError("X: must not contain infinities")
+        return rows
+
+
+def cells(X: Any) -> Any:
+    """A table as an array of numbers, NaN where a cell is missing or no number; what is no table is left as it is."""
+    if issparse(X):
+        return X
+    try:
+        table = np.asarray(X)
+        if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has made texts of all cells
+            table = np.asarray(X, dtype=object)
+    except Exception:  # whatever it raises, its message may show cells
+        raise ArgumentError("X: must be a table, with as many cells in each row as there are features") from None
+    if table.dtype.kind == "c":
+        raise ArgumentError("X: Complex data not supported")
+    if table.dtype.kind in "mMV":
+        raise ArgumentTypeError(f"X: must hold numbers, not {table.dtype.name}")
+    if table.dtype.kind not in "OUS":
+        return table
+    return np.array([_number(each) for each in table.reshape(-1)], dtype=np.float64).reshape(table.shape)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except Exception:  # whatever the cell raises when it is asked for its number, it has none
+        return math.nan

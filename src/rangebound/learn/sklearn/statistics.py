@@ -1,7 +1,7 @@
 """Private means and variances of columns whose range is known, as numbers that stay in their range.
 
-Values are clipped to the range and scaled to [0, 1]. With n rows and a public number m >= 1, the smallest count that is
-taken at its word,
+Values are clipped to the range and scaled to [0, 1]. With n values and a public number m >= 1, the smallest count that
+is taken at its word,
 
     mean = 1/2 + sum(x - 1/2)/max(n, m)         adding a row moves it by at most 1/(m + 1)
     variance = sum((x - mean x)^2)/max(n, m)    adding a row moves it by at most max(m/(m + 1)^2, (m - 1)/m^2)
@@ -9,6 +9,8 @@ taken at its word,
 for every n. Proof, n >= m: the new mean differs by (x - mean)/(n + 1). The sum of squares grows by n d^2/(n + 1) with d
 the distance to the old mean, so the variance changes by n d^2/(n + 1)^2 - v/(n + 1), which lies between -1/(4(n + 1))
 and n/(n + 1)^2. For n < m the divisor does not change, and the numerators grow by at most 1/2 and n/(n + 1).
+
+A missing value (NaN) is left out of its column: a row adds one value to each column, or none, which changes nothing.
 
 Sums are rounded once, whatever the number of rows, so in doubles either statistic is off by a few units of 2^-53. Twice
 that, and more, is added to what a row can change.
@@ -93,21 +95,28 @@ def share(total: float, parts: int) -> float:
 
 
 def means(x: Floats, least: int) -> Floats:
-    """The mean of each column of scaled values."""
-    result: Floats = 0.5 + _sums(x - 0.5) / max(len(x), least)
-    return np.clip(result, 0.0, 1.0)
+    """The mean of each column of scaled values, over those that are there."""
+    found = [0.5 + math.fsum((each - 0.5).tolist()) / max(len(each), least) for each in _present(x)]
+    inside: Floats = np.clip(np.array(found), 0.0, 1.0)
+    return inside
 
 
 def variances(x: Floats, least: int) -> Floats:
-    """The variance of each column of scaled values."""
-    if not len(x):
-        return np.zeros(x.shape[1])
-    result: Floats = _sums((x - _sums(x) / len(x)) ** 2) / max(len(x), least)
-    return np.clip(result, 0.0, 0.25)
+    """The variance of each column of scaled values, over those that are there."""
+    inside: Floats = np.clip(np.array([_variance(each, least) for each in _present(x)]), 0.0, 0.25)
+    return inside
 
 
-def _sums(x: Floats) -> Floats:
-    return np.array([math.fsum(column.tolist()) for column in x.T])
+def _variance(values: Floats, least: int) -> float:
+    if not len(values):
+        return 0.0
+    middle = math.fsum(values.tolist()) / len(values)
+    return math.fsum(((values - middle) ** 2).tolist()) / max(len(values), least)
+
+
+def _present(x: Floats) -> list[Floats]:
+    """The values of each column that are there."""
+    return [column[~np.isnan(column)] for column in x.T]
 
 
 def mean_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta: float) -> Mechanism:
