@@ -10,14 +10,14 @@ import typer
 
 import rangebound
 from rangebound.cli import account, audit, ledger, plan, plot, release
-from rangebound.cli.options import SETTINGS
+from rangebound.cli.options import SETTINGS, Interrupted
 from rangebound.errors import RangeboundError, plain
 
 # Plain help: Rich would take longer to load than everything else.
 app = typer.Typer(
     name="rangebound",
     help="Differential privacy whose answers stay in range.",
-    epilog="Exit codes: 0 all is well, 1 an audit refuted a claim, 2 an error, said in one line, 130 interrupted.",
+    epilog="Exit codes: 0 all is well, 1 an audit refuted a claim, 2 an error, said in one line, 130 or 143 a signal.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -65,6 +65,9 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Interrupted as end:
+        _failed(str(end))
+        return end.code
     except RangeboundError as error:
         return _failed(str(error))
     except OSError as error:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import Json, group, write_new
+from rangebound.cli.options import Json, group
+from rangebound.cli.writing import write_new
 
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,13 +14,12 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "default_map": {"help": False
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def write_new(output: Path, text: str) -> None:
-    """Write a file that is not there yet: a mistyped name must not replace a plan or a ledger."""
-    try:
-        with output.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ArgumentError(f"output={str(output)!r}: exists already; name a new file") from None
+class Interrupted(Exception):
+    """A command that a signal ended: what is said about it, and the exit code."""
+
+    def __init__(self, words: str, code: int) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 def group(words: str) -> typer.Typer:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from rangebound.cli.options import Json, group, write_new
+from rangebound.cli.options import Json, group
+from rangebound.cli.writing import write_new
 
 # The rooms below are loaded by the commands that need them, so that help comes at once.
 app = group("Plans of releases.")

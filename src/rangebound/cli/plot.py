@@ -10,6 +10,7 @@ import typer
 from rangebound.cli import mechanism as words
 from rangebound.cli.mechanism import Mechanisms, Range, Sensitivity, Step
 from rangebound.cli.options import group
+from rangebound.cli.writing import check_files
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def _checked(output: Path) -> Path:
         raise ArgumentError(f"output={str(output)!r}: must end in {', '.join(_FORMATS)}")
     if not output.absolute().parent.is_dir():
         raise ArgumentError(f"output={str(output)!r}: its folder does not exist")
+    check_files([output], name="output")
     return output
 
 

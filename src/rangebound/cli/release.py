@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rangebound.cli.options import Json
+from rangebound.cli.options import Interrupted, Json
+from rangebound.cli.writing import check_files
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rangebound.accounting.ledger import Ledger
-    from rangebound.release import Plan, Release
+    from rangebound.release import Plan, Release, Source
 
 _BLINK = 0.5  # seconds between two looks at how far a scan is
 
@@ -65,11 +69,12 @@ def release(
     json: Json = False,
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
-    from rangebound.accounting.key import key_path
+    from rangebound.accounting.ledger import ledger_files
     from rangebound.cli import show
     from rangebound.release import explain, read_plan
     from rangebound.release.engine.opened import opened as open_source
     from rangebound.release.reading import pointing
+    from rangebound.release.result import writable
     from rangebound.release.schema import check_schema
 
     found = read_plan(plan)
@@ -91,13 +96,16 @@ def release(
             raise ArgumentError(
                 "request: is missing; --request gives the release an id, charged once (--dry-run needs none)"
             )
-        kept = [plan, book, key_path(book, key)[0], *([folder / found.source.path] if found.source.path else [])]
-        _spare(kept, output or [], certificate)
-        with _opened(book, key) as opened:
+        outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
+        kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder)]
+        check_files(outputs, kept)
+        with _opened(book, key) as opened, _stopping(opened, request):
             before = opened.published(request) is not None
             made = _made(found, engine, opened, request, quiet=json)
             charge = show.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
-    _write(made, output or [], certificate)
+            with _still_charged(opened, request):
+                check_files(outputs, kept)
+                _write(made, output or [], certificate)
     return show.table(made, charge, as_json=json)
 
 
@@ -195,20 +203,51 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
             watcher.join()
 
 
-def _spare(kept: list[Path], outputs: list[Path], certificate: Path | None) -> None:
-    """Refuse, before anything is charged, files that cannot be written or that hold something else."""
-    from rangebound.release.result import writable
+def _table_files(source: Source, folder: Path) -> list[Path]:
+    """The file of a plan's table, if it is one, and the log that DuckDB keeps beside its own files."""
+    file = folder / source.path if source.path else None
+    return [] if file is None else [file, file.with_name(file.name + ".wal")]
 
-    for path in outputs:
-        writable(path)
-    taken = {path.resolve() for path in kept}
-    for path in [*outputs, *([certificate] if certificate else [])]:
-        if path.resolve() in taken or path.is_dir() or not path.parent.is_dir():
-            raise ArgumentError(
-                f"path={str(path)!r}: must be a file of its own in a folder that exists; "
-                "the plan, the table, the ledger, its key and other outputs are not written over"
-            )
-        taken.add(path.resolve())
+
+@contextmanager
+def _stopping(ledger: Ledger, request: str) -> Iterator[None]:
+    """Say of a release that a signal ends what became of its charge."""
+    came = signal.SIGINT
+
+    def stop(number: int, _: object) -> None:
+        nonlocal came
+        came = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, stop) if here else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = "interrupted" if came is signal.SIGINT else "terminated"
+        raise Interrupted(f"{words}; {_became(ledger, request)}", 128 + came) from None
+    finally:
+        if here:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
+    """Say of a file that could not be written after all what became of the charge."""
+    try:
+        yield
+    except OSError as error:
+        place = f"path={str(error.filename)!r}: " if error.filename else ""
+        raise ArgumentError(f"{place}cannot be written ({error.strerror}); {_became(ledger, request)}") from None
+    except ArgumentError as error:
+        raise ArgumentError(f"{error}; {_became(ledger, request)}") from None
+
+
+def _became(ledger: Ledger, request: str) -> str:
+    from rangebound.accounting.chain import Kind
+
+    charged = any(each.kind is Kind.SPEND and each.request == request for each in ledger.history())
+    return "the charge stands; the same request again is free" if charged else "nothing was charged"
 
 
 def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:

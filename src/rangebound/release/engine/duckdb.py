@@ -230,16 +230,26 @@ class DuckDB:
         if self._alone and not self._alone.isdisjoint(each.name for each in statement.find_all(exp.Column)):
             self._read_otherwise()
         try:
-            return self._connection.execute(written).fetchall()
+            return self._all(written)
         except duckdb.OperationalError:  # memory, disk
             raise failed from None
         except duckdb.Error:
             try:
                 if self._read_otherwise():
-                    return self._connection.execute(written).fetchall()
+                    return self._all(written)
             except (duckdb.Error, OSError, ValueError):
                 pass
             raise failed from None
+
+    def _all(self, written: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(written).fetchall()
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
+        except RuntimeError as reason:  # DuckDB's word for a signal whose handler has raised
+            if "interrupted" not in str(reason).lower():
+                raise
+            raise KeyboardInterrupt from None
 
     def close(self) -> None:
         """Let go of the table, and of what did not fit into memory."""
