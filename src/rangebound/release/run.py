@@ -8,20 +8,21 @@ from typing import Any
 from rangebound import arguments
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import ArgumentError, ArgumentTypeError, PlanError
-from rangebound.release.aggregate import Aggregate, aggregate
-from rangebound.release.allocation import Allocation, allocate
+from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
+from rangebound.release.aggregate import aggregate
+from rangebound.release.allocation import allocate
 from rangebound.release.answer import answers, bits
 from rangebound.release.certificate import Entry, write_certificate
 from rangebound.release.charge import charge_text, check_unit
 from rangebound.release.consistency import consistent
 from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
-from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.mechanisms import noise_for
 from rangebound.release.plan import Plan, check_plan
 from rangebound.release.rehearsal import rehearse
 from rangebound.release.result import Release
 from rangebound.release.schema import check_schema
+from rangebound.release.size import check_size, fitting
 from rangebound.release.words import mechanism_name
 
 Progress = Callable[[str], None]
@@ -46,7 +47,8 @@ def release(
     error that comes after the charge, and no number of rows published, depends on the data, but for privately selected
     keys.
     Edge cases: a release that is interrupted stays charged; run it again with the same request. There is no default
-    ledger: that nothing is charged must be said.
+    ledger: that nothing is charged must be said. A plan whose table might be too large for the ledger is refused; of
+    privately selected keys, those that come first in order are published as far as there is room.
 
     >>> import pyarrow
     >>> from rangebound.release import parse_plan
@@ -68,12 +70,23 @@ def release(
     allocation = allocate(plan)
     noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
     rehearse(plan, allocation, noises)
+    names = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
+    room = None if ledger is None else check_size(plan, names)
 
     def compute(_: Cost) -> bytes:
         tell("aggregating")
         found = aggregate(plan, engine, Salt.draw(bits))
         tell("drawing")
-        return _drawn(plan, found, allocation, noises).to_bytes()
+        cells = [cell for block in found for cell in answers(plan, block, allocation, noises)]
+        cells = cells if room is None else fitting(plan, cells, room)
+        cells = consistent(plan, cells) if plan.consistent else cells
+        return Release(plan=plan, cells=tuple(cells), mechanisms=names).to_bytes()
+
+    def paid(cost: Cost) -> bytes:
+        try:
+            return compute(cost)
+        except EngineError as reason:
+            raise EngineError(f"{reason}; the charge stands, and the same request again is free") from None
 
     entry = None
     if ledger is None:
@@ -90,7 +103,7 @@ def release(
             account=account,
             request=name,
             cost=cost,
-            compute=compute,
+            compute=paid,
             what=charge_text(plan),
             check=lambda history: check_unit(plan, history),
         )
@@ -108,13 +121,3 @@ def _duckdb(data: Any) -> Engine:
     from rangebound.release.engine.duckdb import DuckDB
 
     return DuckDB(data)
-
-
-def _drawn(
-    plan: Plan, found: tuple[Aggregate, ...], allocation: Allocation, noises: dict[int, Noise | None]
-) -> Release:
-    cells = [cell for block in found for cell in answers(plan, block, allocation, noises)]
-    if plan.consistent:
-        cells = consistent(plan, cells)
-    names = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
-    return Release(plan=plan, cells=tuple(cells), mechanisms=names)
