@@ -250,6 +250,56 @@ def test_text_that_is_no_certificate_is_refused(text):
     assert len(str(caught.value)) < 1000
 
 
+PLAIN = CERTIFICATES["LOSS_AT_ENDS"].to_json()
+AMBIGUOUS = {
+    "a claim twice": PLAIN.replace('"epsilon": 0.85', '"epsilon": 0.01,\n "epsilon": 0.85'),
+    "a mechanism twice": PLAIN.replace('"mechanism":', '"mechanism": {"noise": 1},\n "mechanism":'),
+    "a format twice": PLAIN.replace('"format":', '"format": "audited",\n "format":', 1),
+    "a scale twice": PLAIN.replace('"scale": 2.0', '"scale": 1000.0, "scale": 2.0'),
+    "a sensitivity twice": PLAIN.replace('"sensitivity":', '"sensitivity": 5.0, "sensitivity":'),
+    "a name twice, once escaped": PLAIN.replace('"epsilon"', '"\\u0065psilon": 0.01, "epsilon"'),
+    "a field more": PLAIN.replace('"format":', '"statement": "private at 0.001",\n "format":'),
+    "a field more in the mechanism": PLAIN.replace('"noise":', '"composition": "1000 releases", "noise":'),
+    "a field more in the noise": PLAIN.replace('"scale":', '"seed": 1, "scale":'),
+    "a field more in the query": PLAIN.replace('"sensitivity":', '"neighbours": "households", "sensitivity":'),
+    "a field more in the support": PLAIN.replace('"interval":', '"width": 10.0, "interval":'),
+    "a claim that rounds up": PLAIN.replace('"epsilon": 0.85', '"epsilon": 0.849999999999999999999999'),
+    "a claim that rounds down": PLAIN.replace('"epsilon": 0.85', '"epsilon": 0.8500000000000000000000001'),
+    "a scale that rounds": PLAIN.replace('"scale": 2.0', '"scale": 2.0000000000000000000000001'),
+    "zeros at the end": PLAIN.replace('"scale": 2.0', '"scale": 2.00'),
+    "an exponent": PLAIN.replace('"scale": 2.0', '"scale": 2e0'),
+    "a delta that rounds to zero": PLAIN.replace('"delta": 0.0', '"delta": 1e-400'),
+    "a negative zero": PLAIN.replace('"delta": 0.0', '"delta": -0.0'),
+    "a whole number for a double": PLAIN.replace('"scale": 2.0', '"scale": 2'),
+    "a double for a whole number": PLAIN.replace('"bits": 128', '"bits": 128.0'),
+    "a truth value": PLAIN.replace('"delta": 0.0', '"delta": false'),
+    "a text for a number": PLAIN.replace('"scale": 2.0', '"scale": "2.0"'),
+    "an end beyond doubles": PLAIN.replace("10.0", "1e400"),
+    "an infinite end as a token": PLAIN.replace("10.0", "Infinity"),
+    "not a number": PLAIN.replace('"epsilon": 0.85', '"epsilon": NaN'),
+    "bits that nobody writes": PLAIN.replace('"bits": 128', '"bits": 129'),
+    "cells that nothing needs": PLAIN.replace('"cells": []', '"cells": [[0, 0.0, 1.0]]'),
+    "cells of no task": PLAIN.replace('"cells": []', '"cells": [[99, 0.0, 1.0]]'),
+    "a sensitivity that is cut": PLAIN.replace('"sensitivity": 1.0', '"sensitivity": 20.0'),
+    "text at the end": PLAIN + " x",
+    "other digits": PLAIN.replace("0.85", "\uff10.85"),
+}
+
+
+@pytest.mark.parametrize("text", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_a_text_that_two_readers_could_take_for_two_things_is_refused(text):
+    assert text != PLAIN
+    with pytest.raises(CertificateInvalid):
+        rb.verify(text)
+
+
+@every_certificate
+def test_control_white_space_and_the_order_of_fields_are_free(certificate):
+    data = json.loads(certificate.to_json())
+    for text in (json.dumps(data), json.dumps(data, indent=4, sort_keys=True), f"\n {certificate.to_json()}\n"):
+        assert rb.verify(text) == certificate
+
+
 def paths(data, at=()):
     """Every place in nested data."""
     yield at

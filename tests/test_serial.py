@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.errors import RangeboundError
+from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.serial import number, parse_number, support_from_dict, support_to_dict
 
 INF = math.inf
@@ -85,3 +85,33 @@ def test_bad_data_for_a_support_is_refused_by_an_error_of_ours(data):
         rb.Mechanism.from_dict({**MECHANISM, "support": data})
     with pytest.raises(RangeboundError):
         rb.Mechanism.from_dict({**MECHANISM, "query": {"range": data, "sensitivity": 1.0}})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"interval": [0.0, 1.0], "width": 1.0},
+        {"union": [[0.0, 1.0], [2.0, 3.0]], "gaps": 1},
+        {"grid": {"step": 1.0, "within": [0.0, 9.0]}, "points": 10},
+        {"grid": {"step": 1.0, "within": [0.0, 9.0], "points": 10}},
+    ],
+)
+def test_a_support_with_a_field_more_is_refused(data):
+    with pytest.raises(ArgumentError):
+        support_from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.update(composition=2),
+        lambda data: data["query"].update(neighbours="households"),
+        lambda data: data["noise"].update(seed=1),
+    ],
+)
+def test_a_mechanism_with_a_field_more_is_refused(change):
+    data = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)).to_dict()
+    assert rb.Mechanism.from_dict(data)
+    change(data)
+    with pytest.raises(ArgumentError):
+        rb.Mechanism.from_dict(data)

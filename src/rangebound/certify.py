@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from rangebound import arguments
+from rangebound.ball import PRECISIONS
 from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.proof import Proof, Theorem, check, prove
 from rangebound.privacy.worst import breaks, finite_pair, pair_numbers, worst_delta, worst_epsilon, worst_loss
-from rangebound.serial import number, parse_number
+from rangebound.serial import number, parse_number, read_json, same_data
 
 FORMAT = "rangebound certificate 1"
+LONGEST = 1_000_000
+"""Characters of the longest certificate that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,44 +65,53 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as JSON; doubles are written so that they come back exactly."""
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "mechanism": self.mechanism.to_dict(),
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "theorem": self.proof.theorem.name,
-                "bits": self.proof.bits,
-                "cells": [[task, number(start), number(end)] for task, start, end in self.proof.cells],
-            },
-            indent=1,
-        )
+        return json.dumps(self._to_dict(), indent=1)
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "mechanism": self.mechanism.to_dict(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "theorem": self.proof.theorem.name,
+            "bits": self.proof.bits,
+            "cells": [[task, number(start), number(end)] for task, start, end in self.proof.cells],
+        }
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Read a certificate without proving it again; see `rangebound.verify`."""
+        """Read a certificate without proving it again; see `rangebound.verify`.
+
+        Guarantee: what is read says exactly what the text says. A text that could be read in two ways is refused: a
+        name given twice, a field that is not known, a number that is not written as the double that it is.
+        Edge cases: white space and the order of the fields are free.
+        """
         try:
-            data: Any = json.loads(text)
+            data: Any = read_json(text, longest=LONGEST)
             if not isinstance(data, dict) or data.get("format") != FORMAT:
                 raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
             cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
-            return cls(
+            found = cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
-                epsilon=arguments.nonnegative("epsilon", data["epsilon"]),
-                delta=arguments.probability("delta", data["delta"]),
+                epsilon=data["epsilon"],
+                delta=data["delta"],
                 proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), cells),
             )
         except CertificateInvalid:
             raise
-        except (json.JSONDecodeError, RecursionError):
-            raise CertificateInvalid(
-                f"text={arguments.shown(text)}: must be all of the JSON text that Certificate.to_json wrote, "
-                "not the name of its file"
-            ) from None
         except KeyError as error:
-            raise CertificateInvalid(f"certificate: has no {error}, or no such one is known") from error
+            raise CertificateInvalid(f"certificate: field {error} is missing or has an unknown value") from error
         except (TypeError, ValueError, AttributeError, RangeboundError) as error:
-            raise CertificateInvalid(f"certificate: cannot be read; {error}") from error
+            hint = (
+                "" if "{" in text else "; give the JSON text that Certificate.to_json wrote, not the name of its file"
+            )
+            raise CertificateInvalid(f"certificate: cannot be read; {error}{hint}") from error
+        if not same_data(data, found._to_dict()):
+            raise CertificateInvalid(
+                "certificate: must have the fields that Certificate.to_json writes and no other, and its numbers in "
+                "their form, such as 1.0 for a double"
+            )
+        return found
 
 
 @arguments.guided
@@ -158,8 +170,17 @@ def verify(text: str) -> Certificate:
     """
     arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
+    _check_form(certificate.proof)
     check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
     return certificate
+
+
+def _check_form(proof: Proof) -> None:
+    """Refuse what no proof of `certify` has: bits that it does not work with, cells of a theorem without any."""
+    if proof.bits not in PRECISIONS:
+        raise CertificateInvalid(f"bits={proof.bits}: must be one of {', '.join(map(str, PRECISIONS))}")
+    if proof.cells and proof.theorem not in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS):
+        raise CertificateInvalid(f"cells: the theorem {proof.theorem.name} needs none")
 
 
 def _whole(value: object) -> int:

@@ -294,14 +294,15 @@ class Mechanism:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mechanism:
-        """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors."""
+        """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors, a field more too."""
         match data:
             case {
                 "noise": {"family": str(name), **parameters},
-                "query": {"range": answers, "sensitivity": sensitivity},
+                "query": {"range": answers, "sensitivity": sensitivity, **more},
                 "support": support,
                 "bounding": str(bound),
-            } if name in NOISES and bound in (each.value for each in Bounding):
+                **rest,
+            } if not (more or rest) and name in NOISES and bound in (each.value for each in Bounding):
                 values = {str(key): value for key, value in parameters.items()}
                 family: Any = NOISES[name]
                 if {each.name for each in fields(family)} == set(values):

@@ -1,7 +1,8 @@
-"""Numbers and supports as plain data: a double as itself, an infinity as a string."""
+"""Numbers and supports as plain data: a double as itself, an infinity as a string; and JSON that says one thing."""
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.support import Grid, Interval, Support, Union
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+_DEEPEST = 16  # lists and mappings around a value; a certificate has six
 
 
 def number(x: float) -> float | str:
@@ -42,9 +44,86 @@ def support_from_dict(data: dict[str, Any]) -> Support:
             return Interval(parse_number(lower), parse_number(upper))
         case {"union": [*spans], **rest} if not rest and all(isinstance(each, list) for each in spans):
             return Union(*(tuple(map(parse_number, span)) for span in spans))
-        case {"grid": {"step": step, "within": [lower, upper]}, **rest} if not rest:
+        case {"grid": {"step": step, "within": [lower, upper], **more}, **rest} if not (more or rest):
             return Grid(step=parse_number(step), within=Interval(parse_number(lower), parse_number(upper)))
     raise ArgumentError(
         f"support={arguments.shown(data)}: must be an interval, a union or a grid, "
         "such as {'grid': {'step': 1, 'within': [0, 10]}}"
     )
+
+
+def read_json(text: str, *, longest: int) -> Any:
+    """The plain data of a JSON text that can be read in one way only.
+
+    Guarantee: refuses, with the reason, what two readers could take for two things: a name given twice, a number that
+    is not written as the double (or whole number) that it is read as, NaN and infinities, and text after the end. So is
+    a text of more than `longest` characters, or of more than 16 levels.
+    Edge cases: white space and the order of names are free.
+
+    >>> read_json('{"epsilon": 1.0}', longest=100)
+    {'epsilon': 1.0}
+    >>> read_json('{"epsilon": 0.99999999999999999999}', longest=100)
+    Traceback (most recent call last):
+        ...
+    rangebound.errors.ArgumentError: number 0.99999999999999999999: must be written as the double that it is, 1.0
+    """
+    if len(text) > longest:
+        raise ArgumentError(f"text of {len(text)} characters: must have at most {longest}")
+    try:
+        data = json.loads(
+            text, object_pairs_hook=_named_once, parse_float=_double, parse_int=_whole, parse_constant=_constant
+        )
+    except (json.JSONDecodeError, RecursionError):
+        raise ArgumentError(f"text={arguments.shown(text)}: must be JSON, whole and nothing else") from None
+    if _deeper(data, _DEEPEST):
+        raise ArgumentError(f"text={arguments.shown(text)}: must have at most {_DEEPEST} levels")
+    return data
+
+
+def same_data(one: Any, other: Any) -> bool:
+    """Whether plain data are the same, types and signs of zeros too; the order of names is free.
+
+    >>> same_data({"a": 1.0, "b": 0.0}, {"b": 0.0, "a": 1.0}), same_data(1.0, 1), same_data(0.0, -0.0)
+    (True, False, False)
+    """
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ArgumentError(f"name {arguments.shown(name)}: must be given once")
+        found[name] = value
+    return found
+
+
+def _double(text: str) -> float:
+    value = float(text)
+    if repr(value) != text:
+        raise ArgumentError(f"number {_brief(text)}: must be written as the double that it is, {value!r}")
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:  # Python refuses thousands of digits
+        raise ArgumentError(f"number {_brief(text)}: has too many digits") from None
+    if str(value) != text:
+        raise ArgumentError(f"number {_brief(text)}: must be written as {value}")
+    return value
+
+
+def _constant(text: str) -> Any:
+    raise ArgumentError(f'number {text}: must be finite; an infinity is written "inf" or "-inf"')
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _deeper(data: Any, levels: int) -> bool:
+    """Whether plain data have more levels than that."""
+    parts = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
+    return parts is not None and (levels == 0 or any(_deeper(each, levels - 1) for each in parts))

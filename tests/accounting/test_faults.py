@@ -1,5 +1,6 @@
 """The fault table: kills, crowds, full disks, read-only files, locks, and the same request again and again."""
 
+import fcntl
 import os
 import sqlite3
 import subprocess
@@ -33,9 +34,11 @@ def test_a_hundred_kills(memory):
 
 
 @pytest.mark.long
-def test_a_thousand_kills(tmp_path):
-    found = play("killed.py", tmp_path, 1000, 2)
-    assert found["rounds"] == 1000
+@pytest.mark.parametrize(("place", "rounds"), [("memory", 1000), ("tmp_path", 100)])
+def test_a_thousand_kills(request, place, rounds):
+    """In memory, where much is done between two kills, and on a disk, where commits wait for it."""
+    found = play("killed.py", request.getfixturevalue(place), rounds, 2)
+    assert found["rounds"] == rounds
     assert {name: found[name] for name in FAULTS} == dict.fromkeys(FAULTS, 0)
 
 
@@ -195,6 +198,18 @@ def test_a_lock_gives_a_clear_error_in_time(ledger, path):
         other.execute("ROLLBACK")
         hasty.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
     other.close()
+
+
+def test_a_process_that_is_stopped_while_it_writes_keeps_others_waiting_and_no_more(ledger, path):
+    """It holds the head, and perhaps the file: the others get an error in time, and go on when it does."""
+    handle = os.open(path.with_name(path.name + ".head"), os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with Ledger.open(path, patience=0.3) as hasty:
+        with pytest.raises(LedgerUnavailable, match="locked by another process"):
+            hasty.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+        assert hasty.account("people").spends == 0
+        os.close(handle)
+        hasty.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
 
 
 def test_threads_behind_a_lock_all_get_their_error_in_time(ledger, path):

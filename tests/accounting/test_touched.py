@@ -239,6 +239,28 @@ def test_a_head_never_goes_back(ledger, path):
     assert file.read() == heads.head_of(last)
 
 
+@pytest.mark.parametrize("where", ["reread", "advance"])
+@pytest.mark.parametrize("stage", ["charge", "bytes"])
+def test_an_interrupt_between_the_commit_and_the_head_loses_nothing(ledger, path, monkeypatch, where, stage):
+    """The ledger is then ahead of its head, which is as it should be: nothing was revealed."""
+    owner = ledger._store if where == "reread" else heads.HeldHead
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    reservation = ledger.reserve(account="people", request="0", cost=TENTH) if stage == "bytes" else None
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, where, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            spend(ledger, "1") if reservation is None else ledger.publish(reservation, b"drawn")
+    if reservation is not None:
+        assert spend(ledger, "0") == b"drawn"
+    with Ledger.open(path) as other:
+        assert spend(other, "1") == spend(ledger, "1") == b"x"
+        assert other.head == ledger.head == str(ledger._head.read())
+        other.verify()
+
+
 def test_a_second_name_made_while_it_is_in_use_is_noticed(ledger, path, memory):
     spend(ledger, "1")
     os.link(path, memory / "second")

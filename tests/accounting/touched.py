@@ -170,6 +170,10 @@ def cut_in_half(place: Place) -> None:
     os.truncate(place.path, place.path.stat().st_size // 2)
 
 
+def made_longer(place: Place) -> None:
+    os.truncate(place.path, place.path.stat().st_size + 4096)
+
+
 def cut_by_a_page(place: Place) -> None:
     os.truncate(place.path, place.path.stat().st_size - 4096)
 
@@ -318,6 +322,7 @@ TOUCHES: dict[str, tuple[Callable[[Place], None], ...]] = {
     ),
     "writes something else to a file beside it that ends in `-journal`": (junk_journal,),
     "backs it up with SQLite": (backed_up_by_sqlite,),
+    "makes it longer by zeros": (made_longer,),
     "copies old contents into the file (`cp`, `rsync --inplace`, SQLite's restore)": (
         *(old_file, old_file_without_log, old_files, restored_by_sqlite),
     ),

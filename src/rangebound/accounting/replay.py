@@ -98,12 +98,11 @@ def _open(replay: Replay, entry: Entry) -> None:
     epsilon, delta = data.pop("promise")
     if entry.account is None or entry.account in replay.accounts or entry.first is None or entry.second is None:
         raise ValueError("an account is opened once")
+    rule, promise = rule_from_dict(data), (rounded_down("epsilon", epsilon), rounded_down("delta", delta))
+    if terms(rule, *promise) != entry.what:  # such as a name given twice, or a number with more digits
+        raise ValueError("the terms of an account are written in one way")
     replay.accounts[entry.account] = Balance(
-        opened=entry,
-        rule=rule_from_dict(data),
-        epsilon=rounded_down("epsilon", epsilon),
-        delta=rounded_down("delta", delta),
-        total=(entry.first, entry.second),
+        opened=entry, rule=rule, epsilon=promise[0], delta=promise[1], total=(entry.first, entry.second)
     )
 
 

@@ -46,6 +46,18 @@ def test_two_processes_equal_one(both: list[dict[str, Any]], kind: str) -> None:
     assert first["epsilon"] == second["epsilon"] == alone["epsilon"]
 
 
+def test_a_bad_example_of_one_process_stops_none(both: list[dict[str, Any]]) -> None:
+    alone = two_processes.run("bad", True)
+    first, second = (each["bad"] for each in both)
+    assert first["steps"] == second["steps"] == 3
+    assert (alone["bad"], first["bad"], second["bad"]) == (3.0, 0.0, 3.0)  # each counts its own, in private
+    for ours, theirs in zip(alone["locations"], first["locations"], strict=True):  # type: ignore[call-overload]
+        assert (ours - theirs).abs().max() <= 13 * 1e-6
+    for name, value in first["state"].items():
+        assert torch.equal(value, second["state"][name])
+        assert torch.isfinite(value).all()
+
+
 def test_other_data_in_other_processes_is_refused_by_all(both: list[dict[str, Any]]) -> None:
     """Their rates differ, so that the account of one would say too little about the examples of the other."""
     assert all("whole dataset" in each["refused"]["words"] for each in both)

@@ -152,17 +152,6 @@ def test_parameters_of_another_module_are_refused() -> None:
     private(model, x, y, inner=lambda _: torch.optim.SGD(head, lr=0.1))  # a part of its own is enough
 
 
-def test_a_gradient_that_is_no_number_releases_nothing() -> None:
-    x, y = data((6,))
-    seen: list[torch.Tensor] = []
-    model = chain().double()
-    engine, optimizer, loader = private(model, x.double() * float("nan"), y, noise=NoNoise(seen=seen))
-    with pytest.raises(rb.errors.ArgumentError, match="not finite"):
-        train(optimizer, loader, 1)
-    assert not seen
-    assert engine.steps == 0
-
-
 def test_poisson_batches() -> None:
     x, y = data((6,), count=400)
     x[:, 0] = torch.arange(400)

@@ -30,9 +30,11 @@ class Counting(SecureNoise):
 
 def run(kind: str, stand_in: bool) -> dict[str, object]:
     torch.manual_seed(11)
-    model = {"images": images, "custom": Custom}[kind]()
-    shape = {"images": (2, 8, 8), "custom": (6,)}[kind]
+    model = {"images": images, "custom": Custom, "bad": Custom}[kind]()
+    shape = {"images": (2, 8, 8), "custom": (6,), "bad": (6,)}[kind]
     x, y = data(shape, count=13)
+    if kind == "bad":  # an example of the second process
+        x[5] = float("nan")
     noise = Counting(stand_in=stand_in)
     engine, optimizer, loader = private(model, x, y, noise=noise)
     train(optimizer, loader, 3)
@@ -41,6 +43,7 @@ def run(kind: str, stand_in: bool) -> dict[str, object]:
         "state": model.state_dict(),
         "steps": engine.steps,
         "epsilon": engine.epsilon(delta=1e-5),
+        "bad": optimizer.bad_examples.reveal(),
     }
 
 
@@ -61,6 +64,7 @@ if __name__ == "__main__":
     if rank == 1:
         torch.manual_seed(99)  # whatever a process starts with, the first one's parameters count
     found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
+    found["bad"] = run("bad", True)
     found["refused"] = {"words": refused(rank)}
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()

@@ -26,7 +26,7 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
     """The sum over examples of the clamped products, as whole numbers in float64, one row for each column of `g`.
 
     Guarantee: exact, given the rounded products g * a in float32 (float64 for float64 inputs).
-    Edge cases: an infinite product is clamped; one that is not a number gives the lower bound or NaN, never more.
+    Assumes: the factors are finite. A product that is too large for a float is clamped like any other.
 
     >>> import torch
     >>> clamped_products(torch.tensor([[3.0], [1.0]]), torch.ones(2, 1), Elementwise(clip=2.0)) * 2.0**-16
@@ -34,7 +34,8 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
     """
     wide = torch.float64 if torch.float64 in (a.dtype, g.dtype) else torch.float32
     a, g = a.detach().to(wide).contiguous(), g.detach().to(wide)
-    g = (g / clip.quantum).contiguous()  # a power of two: exact
+    largest = torch.finfo(wide).max  # an infinite factor times zero would be no number
+    g = (g / clip.quantum).clamp_(-largest, largest).contiguous()  # a power of two: exact
     if a.device.type == "cpu" and wide == torch.float32 and _kernel is not None:
         return _compiled(a, g, clip)
     if a.device.type == "cuda" and wide == torch.float32 and a.numel():

@@ -105,7 +105,7 @@ class FisherWatcher:
 
     Guarantee: none; norms are estimates from below (`spectral_losses`), the closer the more iterations they have.
     Assumes: elementwise clipping, and a module and examples with derivatives: no dropout, no numbers of words. A step
-    counts for the members of its batch only.
+    counts for the members of its batch only, and not for an example without a finite gradient, which moves no sum.
     Edge cases: all of it is private. Numbers come out as `PerInstance`; histograms, and the numbers of the most exposed
     examples, only by the methods called `reveal_...`.
     """
@@ -147,7 +147,9 @@ class FisherWatcher:
                     "FisherWatcher: cannot take derivatives of the gradients by the examples; it needs examples in "
                     "floats, and a module without dropout that torch.func can run"
                 ) from error
-            added[members] += norms.detach().cpu().numpy() ** 2
+            # Examples without a finite gradient are not among these; a derivative too large for a float counts as none.
+            squares = norms.detach().cpu().numpy() ** 2
+            added[members] += np.where(np.isfinite(squares), squares, 0.0)
         if dist.is_available() and dist.is_initialized():  # the other processes have the other examples
             total = torch.from_numpy(added).to(location.device)
             dist.all_reduce(total)

@@ -3,11 +3,15 @@
 `torch.func.vmap` runs each example by itself, so no example can reach into the gradient of another, whatever the module
 does. That is what makes the clip a limit on what one example can change. Modules that it cannot run (a GRU, decisions
 by values, functions without its rules) go one example at a time, each through a copy of the module, to the same end.
+
+An example whose gradient is not finite, or for which the module or the criterion raises an error, counts with gradient
+zero (`rangebound.learn.torch.layers`).
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import torch
@@ -56,6 +60,8 @@ def clipped_sum(
 ) -> tuple[Tensors, torch.Tensor]:
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
+    Guarantee: finite, and moved by an example by at most the clip, whatever its numbers are. The loss of an example
+    whose gradient is not finite, and so counts as zero, is NaN.
     Elementwise sums are in quanta of the clip, whole numbers. `memory` limits the bytes of gradients held at once; the
     result of elementwise clipping depends on it no more than the layers' rounding does.
     """
@@ -99,34 +105,35 @@ def _examples(
 
     values = {name: each.detach() for name, each in parameters.items()}
     each: Any = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    try:
-        gradients, losses = each(values, x, y)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError:
-        return _one_by_one(module, list(parameters), criterion, x, y)
-    return gradients, losses.detach()
+
+    def together(some: torch.Tensor, targets: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+        gradients, losses = each(values, some, targets)
+        return gradients, losses.detach()
+
+    def lost(one: torch.Tensor, target: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+        none = {name: torch.full_like(value[None], math.nan) for name, value in values.items()}
+        return none, torch.full((1,), math.nan, device=one.device)
+
+    names = list(parameters)
+    found = layers.spared(together, lambda a, b: _alone(module, names, criterion, a, b), lost, x, y)
+    if len(found) == 1:
+        return found[0]
+    gradients = {name: torch.cat([part[name] for part, _ in found]) for name in names}
+    return gradients, torch.cat([losses for _, losses in found])
 
 
-def _one_by_one(
+def _alone(
     module: torch.nn.Module, names: list[str], criterion: Criterion, x: torch.Tensor, y: torch.Tensor
 ) -> tuple[Tensors, torch.Tensor]:
-    """The same, slowly: what the module or the criterion remembers of one example is gone with its copy.
+    """The same for one example, slowly: what the module or the criterion remembers of it is gone with its copy.
 
     Assumes: neither keeps anything outside itself.
     """
-    rows, losses = [], []
-    for one, target in zip(x, y, strict=True):
-        fresh, judge = copy.deepcopy((module, criterion))
-        with torch.enable_grad():
-            loss = judge(fresh(one[None]), target[None]).sum()
-            rows.append(
-                torch.autograd.grad(loss, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
-            )
-        losses.append(loss.detach())
-    return {name: torch.stack(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)}, torch.stack(
-        losses
-    )
+    fresh, judge = copy.deepcopy((module, criterion))
+    with torch.enable_grad():
+        loss = judge(fresh(x), y).sum()
+        row = torch.autograd.grad(loss, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
+    return {name: each[None] for name, each in zip(names, row, strict=True)}, loss.detach()[None]
 
 
 def _by_func(
@@ -140,8 +147,14 @@ def _by_func(
     gradients, losses = _examples(module, parameters, criterion, x, y)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         rows = {name: each.flatten(1) for name, each in gradients.items()}
+        good = ~torch.isnan(losses)
+        for each in rows.values():
+            good &= layers.finite(each)
+        if not bool(good.all()):
+            rows = {name: layers.kept(each, good) for name, each in rows.items()}
         if isinstance(clip, Elementwise):
-            return {name: clamped_rows(each, clip) for name, each in rows.items()}, losses
-        squares = sum(each.double().square().sum(1) for each in rows.values())
-        factors = layers.shrink(torch.as_tensor(squares), clip)
+            return {name: clamped_rows(each, clip) for name, each in rows.items()}, layers.without(losses, good)
+        squares = torch.as_tensor(sum(each.double().square().sum(1) for each in rows.values()))
+        factors = layers.shrink(squares, clip)
+        losses = layers.without(losses, good & torch.isfinite(squares))
         return {name: factors @ each.double() for name, each in rows.items()}, losses

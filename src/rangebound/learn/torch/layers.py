@@ -4,13 +4,19 @@ Only an `nn.Sequential` (nested ones too) of the layers in the tables below qual
 itself, so one pass over the batch gives each example's own gradients. The gradient of a layer's weights for one example
 is a product of its input and of the gradient of its output; for a linear layer the clamped sum of these products is
 taken without storing one of them. Every other module takes the route of `torch.func`.
+
+**An example whose gradient is not finite counts with gradient zero**, in silence, or one example would decide whether a
+step is taken. Its row is set to zero in what each layer saw before anything is summed, so that no NaN reaches the
+others. An example for which the criterion raises an error is such an example too, unless it raises one for made-up
+zeros as well: then it is the call that is wrong, and the error is that of the zeros.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -65,7 +71,10 @@ def block(layers: Chain, x: torch.Tensor, memory: int) -> int:
 def sums(
     layers: Chain, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Clipping
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """The sum of the clipped gradients of a block of examples, by the parameters' names, and the losses."""
+    """The sum of the clipped gradients of a block of examples, by the parameters' names, and the losses.
+
+    The loss of an example whose gradient is not finite, and so counts as zero, is NaN.
+    """
     seen: list[tuple[str, nn.Module, torch.Tensor]] = []
     outputs: list[torch.Tensor] = []
     value = x
@@ -82,45 +91,144 @@ def sums(
     losses = example_losses(criterion, value, y)
     slopes = torch.autograd.grad(losses.sum(), outputs)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        good = ~torch.isnan(losses)
+        for each in (*(inner for _, _, inner in seen), *slopes):
+            good &= finite(each)
+        everyone = bool(good.all())
+        parts = seen if everyone else [(name, part, kept(inner, good)) for name, part, inner in seen]
+        slopes = slopes if everyone else tuple(kept(slope, good) for slope in slopes)
         totals = {}
         if isinstance(clip, Elementwise):
-            for (name, part, inner), slope in zip(seen, slopes, strict=True):
-                totals.update(_clamped(name, part, inner, slope, clip))
+            for (name, part, inner), slope in zip(parts, slopes, strict=True):
+                found, whole = _clamped(name, part, inner, slope, clip)
+                totals.update(found)
+                good &= whole
         else:
-            rows = [_factors(part, inner, slope) for (_, part, inner), slope in zip(seen, slopes, strict=True)]
-            squares = sum(_square(each, part) for each, (_, part, _) in zip(rows, seen, strict=True))
-            weights = shrink(torch.as_tensor(squares), clip)
-            for (name, part, _), each in zip(seen, rows, strict=True):
-                totals.update(_weighted(name, part, each, weights))
-    return totals, losses.detach()
+            rows = [_factors(part, inner, slope) for (_, part, inner), slope in zip(parts, slopes, strict=True)]
+            squares = torch.as_tensor(sum(_square(each, part) for each, (_, part, _) in zip(rows, parts, strict=True)))
+            weights, whole = shrink(squares, clip), torch.isfinite(squares)
+            if not bool(whole.all()):
+                rows = [(kept(a, whole), None if g is None else kept(g, whole), kept(b, whole)) for a, g, b in rows]
+            for (name, part, _), factors in zip(parts, rows, strict=True):
+                totals.update(_weighted(name, part, factors, weights))
+            good &= whole
+    return totals, without(losses.detach(), good)
+
+
+def finite(rows: torch.Tensor) -> torch.Tensor:
+    """For each example whether all its numbers are finite."""
+    if rows.device.type == "cpu":  # a finite sum has finite parts, and is found in a third of the time
+        sums = torch.isfinite(rows.flatten(1).sum(1))
+        if bool(sums.all()):
+            return sums
+    return torch.isfinite(rows).flatten(1).all(1)
+
+
+def kept(rows: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
+    """The rows of the examples that are good, and zeros for the others."""
+    return torch.where(good.reshape(-1, *(1 for _ in rows.shape[1:])), rows, torch.zeros((), dtype=rows.dtype).to(rows))
+
+
+def without(losses: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
+    """The losses, NaN for the examples that do not count."""
+    return torch.where(good, losses, torch.full_like(losses, math.nan))
 
 
 def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The criterion of each example by itself, whatever its reduction; one that vmap cannot run keeps no memory."""
+    """The criterion of each example by itself, whatever its reduction; one that vmap cannot run keeps no memory.
+
+    Edge cases: NaN, of which no gradient is finite, for an example for which the criterion raises an error.
+    """
+
+    def together(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        losses: torch.Tensor = vmap(lambda a, b: criterion(a[None], b[None]).sum(), randomness="different")(o, t)
+        return losses
+
+    def alone(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        losses: torch.Tensor = copy.deepcopy(criterion)(o, t).sum()
+        return losses[None]
+
+    return torch.cat([torch.zeros_like(output.flatten()[:0]), *spared(together, alone, _lost, output, y)])
+
+
+def _lost(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (output * math.nan).flatten(1).sum(1)
+
+
+R = TypeVar("R")
+ERRORS = (RuntimeError, IndexError, ValueError)  # what torch raises for numbers that a function does not take
+
+
+def spared(
+    together: Callable[[torch.Tensor, torch.Tensor], R],
+    alone: Callable[[torch.Tensor, torch.Tensor], R],
+    lost: Callable[[torch.Tensor, torch.Tensor], R],
+    x: torch.Tensor,
+    y: torch.Tensor,
+) -> list[R]:
+    """The results of a function for blocks of examples, in order: `lost` for those for which it raises an error.
+
+    `together` takes several examples at once, `alone` one at a time. Which of them is used, and whether an error is of
+    the call and not of an example, is found out with zeros in the place of examples: it does not depend on the data.
+    """
     try:
-        return vmap(lambda o, t: criterion(o[None], t[None]).sum(), randomness="different")(output, y)
+        return [together(x, y)] if len(x) else []
     except torch.OutOfMemoryError:
         raise
-    except RuntimeError:
-        pairs = zip(output, y, strict=True)
-        return torch.stack([copy.deepcopy(criterion)(o[None], t[None]).sum() for o, t in pairs])
+    except ERRORS:
+        zeros = torch.zeros_like(x[:1]), torch.zeros_like(y[:1])
+    try:
+        together(*zeros)
+    except ERRORS:  # not a function for several at once
+        alone(*zeros)
+        pairs = [(x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
+        return [_one(alone, lost, *pair) for pair in pairs]
+    if len(x) == 1:
+        return [lost(x, y)]
+    half = len(x) // 2
+    parts = [(x[:half], y[:half]), (x[half:], y[half:])]
+    return [result for a, b in parts for result in spared(together, alone, lost, a, b)]
+
+
+def _one(
+    alone: Callable[[torch.Tensor, torch.Tensor], R],
+    lost: Callable[[torch.Tensor, torch.Tensor], R],
+    x: torch.Tensor,
+    y: torch.Tensor,
+) -> R:
+    try:
+        return alone(x, y)
+    except torch.OutOfMemoryError:
+        raise
+    except ERRORS:
+        return lost(x, y)
 
 
 def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
-    """The factor for each example that brings a gradient of this squared length within the clip."""
-    return (clip.target / squares.sqrt()).clamp(max=1.0)
+    """The factor for each example that brings a gradient of this squared length within the clip.
+
+    Edge cases: 0 where the square is not finite, be it that the gradient is not or that its square is too large.
+    """
+    factors = (clip.target / squares.sqrt()).clamp(max=1.0)
+    return torch.where(torch.isfinite(squares), factors, torch.zeros_like(factors))
 
 
 def _clamped(
     name: str, part: Any, inner: torch.Tensor, slope: torch.Tensor, clip: Elementwise
-) -> dict[str, torch.Tensor]:
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """The clamped sums of one layer, and for each example whether its gradient there is finite and counts."""
     a, g = _rows(part, inner, slope)
+    bias, good = _bias(part, slope), torch.ones(len(a), dtype=torch.bool, device=a.device)
+    if g is None:  # these are sums of products, which may be too large for a float
+        good = finite(bias) & finite(a)
+        if not bool(good.all()):
+            a, bias = kept(a, good), kept(bias, good)
     found = {}
     if part.weight.requires_grad:
         found[f"{name}weight"] = clamped_products(a, g, clip) if g is not None else clamped_rows(a, clip)
     if part.bias is not None and part.bias.requires_grad:
-        found[f"{name}bias"] = clamped_rows(_bias(part, slope), clip)
-    return found
+        found[f"{name}bias"] = clamped_rows(bias, clip)
+    return found, good
 
 
 def _rows(part: Any, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:

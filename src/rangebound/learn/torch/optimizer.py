@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from rangebound.accounting.instance import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clip import Clipping, Elementwise
 from rangebound.learn.torch.gradients import Criterion, clipped_sum, learned
@@ -31,8 +32,10 @@ class PrivateOptimizer:
     Guarantee: a step publishes one draw of `mechanism` for each coordinate, at the sum of the clipped gradients.
     Assumes: no example is given to `backward` twice in a step. Handing in more examples than the loader drew, or a
     second batch, is an error, and so are parameters that were not there when the model was made private.
-    Edge cases: a learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that `backward` returns and
-    the sums it keeps are private; only the parameters after a step are released.
+    Edge cases: an example whose gradient is not finite (a NaN in it, a loss that overflows, a label that the criterion
+    refuses) counts with gradient zero, in silence: no single example decides whether a step is taken. `bad_examples`
+    counts them, in private. A learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that `backward`
+    returns and the sums it keeps are private; only the parameters after a step are released.
     """
 
     def __init__(
@@ -54,7 +57,16 @@ class PrivateOptimizer:
         self._memory, self._seen, self._keep = memory, seen, keep_batches
         self._parameters = learned(module)
         self._drawn = loader.drawn
+        self._bad = 0
         self._clear()
+
+    @property
+    def bad_examples(self) -> PerInstance:
+        """How often an example counted with gradient zero because its own was not finite; of this process alone.
+
+        Edge cases: it depends on the data, so it is private: to look at, and not for publication.
+        """
+        return PerInstance(float(self._bad), notion="examples without a finite gradient, over all steps")
 
     @property
     def inner(self) -> torch.optim.Optimizer:
@@ -91,6 +103,7 @@ class PrivateOptimizer:
     ) -> torch.Tensor:
         """Add the clipped gradients of these examples, and return their losses, which are private.
 
+        The loss of an example whose gradient is not finite, and so counts as zero, is NaN.
         `members` are the numbers of the examples; needed only for accounts of single examples, when a batch is given
         in parts.
         """
@@ -110,8 +123,11 @@ class PrivateOptimizer:
         self._given += len(x)  # first, so that after an interruption nobody is counted twice
         for name, total in self._totals.items():
             total += sums[name]
+        good = ~torch.isnan(losses)
+        self._lost += len(x) - int(good.sum())
         if self._keep:
-            self._batches.append((x, y, self._loader.members if members is None else members))
+            own = np.asarray(self._loader.members if members is None else members)
+            self._batches.append((x[good], y[good], own[good.cpu().numpy()]))
         return losses
 
     @torch.no_grad()
@@ -119,6 +135,11 @@ class PrivateOptimizer:
         """Release the sum, once, and let the wrapped optimizer use it, over the expected batch, as its gradient."""
         self._check_batch()
         self._check_parameters()
+        if not all(bool(torch.isfinite(each).all()) for each in self._parameters.values()):
+            raise ArgumentError(
+                "module: has parameters that are not finite, which no step can mend; take a smaller learning rate, or "
+                "a smaller clip with the same noise_multiplier"
+            )
         if not self._given and len(self._loader.members):  # an empty batch may be passed over
             raise ArgumentError(
                 "step: has no gradients to release; call optimizer.backward(x, y) in place of loss.backward()"
@@ -129,8 +150,10 @@ class PrivateOptimizer:
             dist.all_reduce(location)
         if isinstance(self._clipping, Elementwise):
             location *= self._clipping.quantum  # a power of two times whole numbers: exact
-        if not bool(torch.isfinite(location).all()):
-            raise ArgumentError("gradient: is not finite for some example; nothing was released")
+        if not bool(torch.isfinite(location).all()):  # every part of it was made finite
+            raise AssertionError(
+                "unexpected sum that is not finite; nothing was released; this is a bug, please report it"
+            )
         if self._seen is not None:
             self._seen(location, self._batches)
         if not together:
@@ -145,6 +168,7 @@ class PrivateOptimizer:
             part = released[start : start + each.numel()]
             each.grad = (part / self._loader.expected).reshape(each.shape).to(each.dtype)
             start += each.numel()
+        self._bad += self._lost
         self._clear()
         self._inner.step()
 
@@ -187,4 +211,4 @@ class PrivateOptimizer:
     def _forget(self) -> None:
         self._batches: list[Batch] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
-        self._given = 0
+        self._given = self._lost = 0
