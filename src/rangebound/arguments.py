@@ -190,15 +190,24 @@ def answers(value: object, lower: float, upper: float) -> npt.NDArray[np.float64
     sensitivity. No error shows an answer.
     Edge cases: an integer beyond 2^53 is refused, whatever its last digits are, unless the range ends before it.
     """
-    try:
-        numbers = reals("answer", value, rounded=True)
-    except ArgumentTypeError:
-        rule = "must be a real number or an array of them, without booleans, texts, gaps and integers beyond 64 bits"
-        raise ArgumentTypeError(f"answer of type {type(value).__name__}: {rule}") from None
-    except ArgumentError:
-        raise ArgumentError(f"answer: {FINITE}") from None
+    numbers = hidden("answer", value, rounded=True)
     check_exact(value, np.asarray(value), lower, upper)
     return numbers
+
+
+def hidden(name: str, value: object, *, rounded: bool = False) -> npt.NDArray[np.float64]:
+    """True answers as a new float64 array, as `reals` gives it; no error shows an answer.
+
+    >>> hidden("answer", 17).item()
+    17.0
+    """
+    try:
+        return reals(name, value, rounded=rounded)
+    except ArgumentTypeError:
+        rule = "must be a real number or an array of them, without booleans, texts, gaps and integers beyond 64 bits"
+        raise ArgumentTypeError(f"{name} of type {type(value).__name__}: {rule}") from None
+    except ArgumentError:
+        raise ArgumentError(f"{name}: {FINITE}") from None
 
 
 def check_exact(value: object, array: npt.NDArray[Any], lower: float, upper: float) -> None:
@@ -319,5 +328,7 @@ def _guidance(name: str, signature: inspect.Signature, given: tuple[Any, ...], n
 
 
 def _brief(value: object) -> str:
+    if hasattr(value, "__len__") and not isinstance(value, str):  # it may be data
+        return "..."
     text = value.__name__ if isinstance(value, type) else shown(value)
     return text if len(text) <= _BRIEF and not text.startswith("<") else "..."

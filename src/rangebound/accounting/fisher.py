@@ -37,8 +37,10 @@ def information(event: Event, answer: float) -> PerInstance:
     >>> information(Release(mechanism=m, times=100), 42.0).reveal()
     25.0
     """
-    place = arguments.finite("answer", answer)
-    return PerInstance(_information(event, place), notion="Fisher information about one true answer")
+    place = arguments.hidden("answer", answer)
+    if place.ndim:
+        raise ArgumentTypeError("answer: must be one number")
+    return PerInstance(_information(event, float(place)), notion="Fisher information about one true answer")
 
 
 def per_example(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,12 +35,12 @@ class Law:
 
     noise: Noise
     shape: Shape
-    location: Floats
+    location: Floats = field(repr=False)  # the true answer: nobody reads it in a message or a log
 
     def __post_init__(self) -> None:
         arguments.instance("noise", self.noise, FAMILIES, "a Laplace, Gaussian or TruncatedLaplacian")
         arguments.instance("shape", self.shape, Shape, "a Shape")
-        location = arguments.reals("location", self.location)
+        location = arguments.hidden("location", self.location)
         location.flags.writeable = False
         object.__setattr__(self, "location", location)
 

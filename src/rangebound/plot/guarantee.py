@@ -118,7 +118,7 @@ def fisher(
     rows = style.labelled(mechanisms, labels)
     ax = style.axes(ax, title="What the published number tells", x="true answer", y="Fisher information")
     for (each, name), look in zip(rows, style.lines(), strict=False):
-        places = sweep(each) if answers is None else arguments.reals("answers", answers)
+        places = sweep(each) if answers is None else arguments.hidden("answers", answers)
         values = each.fisher(places)
         ax.plot(places, np.where(np.isfinite(values), values, np.nan), label=name, **look)
     ax.set_ylim(0.0, None)

@@ -99,7 +99,7 @@ class VariableScaleLaplace:
         >>> VariableScaleLaplace(query=query, epsilon=1.0).pdf([-1.0, 0.0], 0.0).round(6).tolist()
         [0.0, 0.630535]
         """
-        place, at = arguments.together(arguments.reals("x", x), self.query.clip(arguments.reals("location", location)))
+        place, at = arguments.together(arguments.reals("x", x), self.query.clip(arguments.hidden("location", location)))
         scale = self.scale(at)
         with np.errstate(over="ignore"):
             away, reach = np.abs(place - at) / scale, self._distance(at) / scale
@@ -162,7 +162,7 @@ class VariableScaleLaplace:
         """How far the true answers lie from the end of the half-line."""
         span = self.query.range.hull
         end = span.lower if math.isfinite(span.lower) else span.upper
-        return np.abs(self.query.clip(arguments.reals("location", location)) - end)
+        return np.abs(self.query.clip(arguments.hidden("location", location)) - end)
 
 
 def _lambert(t: Floats) -> tuple[Floats, Floats]:

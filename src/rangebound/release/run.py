@@ -59,7 +59,7 @@ def release(
     check_plan(plan)
     if ledger is not None and not isinstance(ledger, Ledger):
         raise ArgumentTypeError(
-            f"ledger={arguments.shown(ledger)}: must be a Ledger; or None, which charges nothing, for made-up data"
+            f"ledger of type {type(ledger).__name__}: must be a Ledger; or None, which charges nothing, for trials"
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
