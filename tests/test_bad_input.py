@@ -49,17 +49,18 @@ def says(error: RangeboundError, names: tuple[str, ...], value: Any) -> bool:
     if isinstance(value, (int, float, np.integer, np.floating)):
         looks |= {repr(float(value)), str(float(value))}
     message = str(error)
-    if names == TRUE_ANSWER:
+    if set(names) <= PRIVATE:
         return named(error, names) and not any(len(look) > 6 and look in message for look in looks)
     return named(error, names) and any(look in message for look in looks)
 
 
-TRUE_ANSWER = ("answer",)  # private, so that a message names it and never shows it
+TRUE_ANSWER = ("answer",)
+PRIVATE = {"answer", "location"}  # private, so that a message names them and never shows them
 
 
 def named(error: Exception, names: tuple[str, ...]) -> bool:
     """Whether the message has the name of the argument, and not its value if that is a true answer."""
-    if names == TRUE_ANSWER or "location" in names:
+    if set(names) <= PRIVATE:
         return any(str(error).startswith((f"{name}: ", f"{name} of type ")) for name in {"answer", *names})
     return any(f"{name}=" in str(error) for name in names)
 
