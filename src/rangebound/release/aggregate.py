@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound.release.contribution import Salt
+from rangebound.release.cut import is_cut, looked_at
 from rangebound.release.engine import Engine
 from rangebound.release.expression import ONE
 from rangebound.release.known import known_rows
@@ -91,7 +92,8 @@ def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[tuple[
                 elif statement.bins:
                     sums[index].setdefault(key, {})[int(row[statement.key_width])] = int(row[roles["count"]])
                 else:
-                    sums[index][key] = {role: int(row[at] or 0) for role, at in roles.items()}
+                    found = {role: int(row[at] or 0) for role, at in roles.items()}
+                    sums[index].setdefault(key, {}).update(found)
     keys = tuple(sorted(units)) if block.keys is None else block.keys
     answers = {index: _Answers(plan.query[index], plan.unit, keys, found) for index, found in sums.items()}
     return Aggregate(block=block, keys=keys, answers=answers, units=units)
@@ -109,7 +111,7 @@ def coordinates(question: Any, sums: Mapping[Any, int], unit: Unit) -> Coordinat
     Those of a mean or a variance add up to the rows. Where these are public the first is what the others leave.
     """
     found = _COORDINATES[question.kind](question, sums)
-    left_out = question.kind in _ADD_UP and known_rows(question, unit) is not None
+    left_out = question.kind in _KNOWN and question.kind in _ADD_UP and known_rows(question, unit) is not None
     return found[1:] if left_out else found
 
 
@@ -134,6 +136,12 @@ def _bernstein(question: Any, sums: Mapping[Any, int]) -> Coordinates:
     return Fraction(ONE * n - 2 * t + q, ONE), Fraction(2 * (t - q), ONE), Fraction(q, ONE)
 
 
+def _dropped(question: Any, sums: Mapping[Any, int]) -> Coordinates:
+    """Rows that count, and rows that were dropped of those that were looked at."""
+    n, m = sums.get("n", 0), sums.get("m", 0)
+    return Fraction(n), Fraction(m - n)
+
+
 def _bins(question: Any, sums: Mapping[Any, int]) -> Coordinates:
     count = question.bins if question.kind == "histogram" else question.steps + 1
     return tuple(Fraction(sums.get(at, 0), ONE) for at in range(count))
@@ -147,6 +155,8 @@ _COORDINATES = {
     "share": _ends,
     "variance": _bernstein,
     "standard deviation": _bernstein,
+    "share dropped": _dropped,
+    "share clipped": _ends,
     "histogram": _bins,
     "quantiles": _bins,
     "median": _bins,
@@ -155,7 +165,7 @@ _COORDINATES = {
 }
 
 
-_ADD_UP = {"mean": 2, "share": 2, "variance": 3, "standard deviation": 3}
+_ADD_UP = {"mean": 2, "share": 2, "share dropped": 2, "share clipped": 2, "variance": 3, "standard deviation": 3}
 _BERNSTEIN = Fraction(4, 3) + Fraction(4, ONE)  # of 2 x (1 - x) and x^2, from x = 1/3 to 1, and what rounding adds
 
 
@@ -171,7 +181,7 @@ _KNOWN = {
 def width(question: Any, unit: Unit) -> int:
     """How many coordinates a question has."""
     if question.kind in _ADD_UP:
-        return _ADD_UP[question.kind] - (known_rows(question, unit) is not None)
+        return _ADD_UP[question.kind] - (question.kind in _KNOWN and known_rows(question, unit) is not None)
     return int(question.bins) if question.kind == "histogram" else 1
 
 
@@ -189,6 +199,8 @@ def sensitivity(question: Any, unit: Unit, *, groups: float) -> Sensitivity:
     >>> sensitivity(Count(name="visits"), Unit(column="person", rows=3, groups=2), groups=10)
     Sensitivity(cell=Fraction(3, 1), groups=2)
     """
+    if is_cut(question):
+        return Sensitivity(cell=Fraction(looked_at(question, unit, groups) * (2 if unit.replaced else 1)), groups=1)
     rows = 1 if question.kind == "count of units" else unit.rows
     touched = min(unit.groups * (2 if unit.replaced else 1), groups)
     if question.kind == "sum":

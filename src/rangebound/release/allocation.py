@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,8 +10,9 @@ from typing import Any
 from rangebound.accounting.budget import below, promised
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.aggregate import Sensitivity, sensitivity
+from rangebound.release.cut import is_cut
 from rangebound.release.plan import Plan
-from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
+from rangebound.release.question import Count, CountUnits, CutQuestion, RankQuestion, Sum
 from rangebound.release.selection import keep_probabilities
 from rangebound.release.sql import blocks
 
@@ -52,7 +52,8 @@ def allocate(plan: Plan) -> Allocation:
     """Split the plan's budget.
 
     Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
-    ones that can use it. A number that is public anyway gets nothing.
+    ones that can use it. The questions of `report_clipping` have the plan's `clipping_share` of epsilon together. A
+    number that is public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
     doubles of the plan, and the decimals that they print as, which are charged.
@@ -60,12 +61,14 @@ def allocate(plan: Plan) -> Allocation:
     """
     private = [block for block in blocks(plan) if block.keys is None]
     found = {
-        index: sensitivity(each, plan.unit, groups=_groups(plan, each.by)) for index, each in enumerate(plan.query)
+        index: sensitivity(each, plan.unit, groups=plan.groups(each.over if isinstance(each, CutQuestion) else each.by))
+        for index, each in enumerate(plan.query)
     }
     weights = {
         index: Fraction(each.weight) if found[index].cell else Fraction(0) for index, each in enumerate(plan.query)
     }
     selection = Fraction(plan.selection)
+    _weigh_cuts(plan, weights, selection * len(private))
     total = sum(weights.values(), Fraction(0)) + selection * len(private) or Fraction(1)
     users = [index for index, each in enumerate(plan.query) if isinstance(each, Count | CountUnits | Sum)]
     slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
@@ -98,9 +101,13 @@ def allocate(plan: Plan) -> Allocation:
     return Allocation(questions=questions, selections=selections, sensitivities=found)
 
 
-def _groups(plan: Plan, by: tuple[str, ...]) -> float:
-    """How many groups a grouping has; what is not public is taken as infinitely many."""
-    return math.inf if plan.private(by) else math.prod(len(plan.keys[column]) for column in by)
+def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) -> None:
+    """Give the questions of `report_clipping` the weights with which they have `clipping_share` of epsilon together."""
+    cuts = [index for index, each in enumerate(plan.query) if is_cut(each)]
+    others = sum((weight for index, weight in weights.items() if index not in cuts), selected)
+    share = Fraction(plan.clipping_share) if others else Fraction(1, 2)  # where all else is public they have it all
+    for index in cuts:
+        weights[index] = share / (1 - share) * (others or 1) / len(cuts)
 
 
 def spent(plan: Plan, allocation: Allocation) -> tuple[Fraction, Fraction]:

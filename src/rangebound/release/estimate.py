@@ -123,6 +123,8 @@ def _deviation(question: Any, parts: Sequence[Part]) -> Part:
 _KINDS: dict[str, Callable[[Any, Sequence[Part]], Part]] = {
     "mean": _mean,
     "share": _mean,
+    "share dropped": _mean,
+    "share clipped": _mean,
     "variance": _variance,
     "standard deviation": _deviation,
 }

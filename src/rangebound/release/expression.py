@@ -227,6 +227,18 @@ def fixed_point(question: Any, schema: Schema) -> Tree:
     return exp.cast(exp.Floor(this=scaled), "BIGINT")
 
 
+def outside(question: Any, schema: Schema) -> Tree:
+    """`ONE` for a row whose value lies outside the question's range, else 0; a missing value does not.
+
+    Decided on the value itself, as `cell` does: no rounding moves a value across an end.
+    """
+    this, largest = as_number(question.column, schema, dated=question.dated), sys.float_info.max
+    ends = question.bounds
+    inside = exp.Between(this=this, low=double(ends.lower), high=double(ends.upper))
+    there = exp.Between(this=this.copy(), low=double(-largest), high=double(largest))
+    return choice((inside, integer(0)), (there, integer(ONE)), otherwise=integer(0))
+
+
 def every_pair(first: Tree, second: Tree) -> Tree:
     """Both conditions."""
     return exp.And(this=first, expression=second)

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
+from rangebound.release.cut import cut_questions, is_cut
 from rangebound.release.part import Name, Part, Positive, Text, _as_tuple, _no_time_of_day
 from rangebound.release.question import Question
 
@@ -87,7 +88,9 @@ class Plan(Part):
     """A release, written down before any data are read.
 
     `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
-    which needs a delta. `selection` is the weight of that selection beside the weights of the questions.
+    which needs a delta. `selection` is the weight of that selection beside the weights of the questions. With
+    `report_clipping` the part `clipping_share` of epsilon goes into questions about how much of the rows and values of
+    the others is cut; these stand behind the others in `query`.
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
@@ -104,11 +107,13 @@ class Plan(Part):
     selection: Positive = 1.0
     level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
     consistent: bool = False
+    report_clipping: bool = False
+    clipping_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
     query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(_as_tuple)]
 
     @model_validator(mode="after")
     def _fits(self) -> Plan:
-        names = [each.name for each in self.query]
+        names = [each.name for each in self.query if not is_cut(each)]
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query is called {name!r} too")
@@ -127,7 +132,30 @@ class Plan(Part):
                 raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
             if self.unit.column is None and each.kind == "count of units":
                 raise ValueError(f"query.{index}: the unit is the row; ask for a count")
+        self._add_cuts()
         return self
+
+    def _add_cuts(self) -> None:
+        """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""
+        asked = tuple(each for each in self.query if not is_cut(each))
+        there = self.query[len(asked) :]
+        made = self._cuts(asked) if self.report_clipping else ()
+        if there and there != made:
+            raise ValueError("query: 'share dropped' and 'share clipped' are made by report_clipping = true alone")
+        if self.report_clipping and not made:
+            raise ValueError("report_clipping: nothing is cut; every row counts and no question has a range")
+        for each in made:
+            if each.name in {other.name for other in asked}:
+                raise ValueError(f"query: report_clipping makes a query {each.name!r}; give that one another name")
+        object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
+
+    def _cuts(self, asked: tuple[Any, ...]) -> tuple[Any, ...]:
+        owned = self.unit.column is not None
+        return tuple(cut_questions(asked, owned=owned, choosing=lambda by: self.groups(by) > self.unit.groups))
+
+    def groups(self, by: tuple[str, ...]) -> float:
+        """How many groups a grouping has; what is not public is taken as infinitely many."""
+        return math.inf if self.private(by) else math.prod(len(self.keys[column]) for column in by)
 
     def private(self, by: tuple[str, ...]) -> bool:
         """Whether the keys of a grouping are selected privately."""

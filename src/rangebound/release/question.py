@@ -287,6 +287,57 @@ class Histogram(_ColumnQuestion, _WholeQuestion):
     bins: Annotated[int, Field(ge=2, le=1000)] = 10
 
 
+CAP = 10
+"""Rows of a unit beyond so many times what may count are not looked at when what was dropped is counted."""
+
+
+class _CutQuestion(_Question):
+    """A question about other questions, made by `report_clipping`: what share of something was cut before the noise.
+
+    It is about the questions named in `about`, all of which ask for the same rows, grouped by `over`.
+    """
+
+    about: Annotated[Names, Field(min_length=1)]
+    over: Names = ()
+
+    @property
+    def natural(self) -> Interval:
+        """From 0 to 1."""
+        return Interval(0.0, 1.0)
+
+
+class Dropped(_CutQuestion):
+    """The share of rows that the contribution bounds drop, of those that the questions in `about` ask for.
+
+    A unit has m such rows, in all groups together, of which k count. Looked at are min(m, `CAP` times the most that can
+    count), since the number of rows of one unit has no bound. Where the questions count `units`, a row stands for all
+    rows of a unit in a group. Rows without a value in a question's column are rows like others here.
+    """
+
+    kind: Literal["share dropped"] = "share dropped"
+    units: bool = False
+
+    @property
+    def sample(self) -> Count | CountUnits:
+        """A question that asks for the same rows."""
+        return (CountUnits if self.units else Count)(name=self.name, where=self.where)
+
+
+class Clipped(_CutQuestion):
+    """The share of values outside the range, of the rows that count for the questions in `about`."""
+
+    kind: Literal["share clipped"] = "share clipped"
+    valued: Name
+    within: Range
+    filler: Bound | None = None
+
+    @property
+    def sample(self) -> Mean:
+        """A question that asks for the same rows and values."""
+        return Mean(name=self.name, where=self.where, column=self.valued, range=self.within, missing=self.filler)
+
+
+CutQuestion = Dropped | Clipped
 ColumnQuestion = Sum | Mean | Variance | StandardDeviation | Quantiles | Median | Minimum | Maximum | Histogram
 UNDATED = ("sum", "variance", "standard deviation", "histogram")
 """The kinds whose answers are no dates, though the column's values are."""
@@ -303,6 +354,8 @@ Question = Annotated[
     | Median
     | Minimum
     | Maximum
-    | Histogram,
+    | Histogram
+    | Dropped
+    | Clipped,
     Field(discriminator="kind"),
 ]

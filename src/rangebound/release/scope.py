@@ -6,13 +6,22 @@ noise, so every form of the table says that in words, and all of them take the w
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from rangebound.errors import plain
+from rangebound.release.cut import looked_at
 from rangebound.release.part import date, number
 from rangebound.release.plan import Plan
-from rangebound.release.question import UNDATED, ColumnQuestion, CountUnits, Maximum, Minimum, Share
+from rangebound.release.question import (
+    UNDATED,
+    Clipped,
+    ColumnQuestion,
+    CountUnits,
+    CutQuestion,
+    Maximum,
+    Minimum,
+    Share,
+)
 
 
 def scope(plan: Plan, index: int) -> str:
@@ -33,6 +42,8 @@ def scope(plan: Plan, index: int) -> str:
     rows without 'person' left out
     """
     question: Any = plan.query[index]
+    if isinstance(question, CutQuestion):
+        return plain(_cut(plan, question))
     said = [*_contributions(plan, index), *_quantile(question), *_values(question), *_absent(plan, question)]
     ends = question.allowed.hull
     if (ends.lower, ends.upper) != (question.natural.lower, question.natural.upper):
@@ -63,13 +74,24 @@ def scope_lines(plan: Plan) -> list[str]:
 _HEAD = "Intervals are for the noise alone, not for what was left out, cut or clipped before it:"
 
 
+def _cut(plan: Plan, question: CutQuestion) -> str:
+    """What a question about what was cut is about."""
+    whose = ", ".join(map(repr, question.about))
+    if isinstance(question, Clipped):
+        span = _span(*map(number, question.within), dated=question.sample.dated)
+        return f"values outside {span} among the rows that count for {whose}"
+    limit = looked_at(question, plan.unit, plan.groups(question.over))
+    what = "groups" if question.units else "rows"
+    looked = f"{what} per {plan.unit.column!r} looked at up to {limit}"
+    return f"{what} dropped by the contribution bounds for {whose}, {looked}"
+
+
 def _contributions(plan: Plan, index: int) -> list[str]:
     """What the contribution bounds cut."""
     unit, question = plan.unit, plan.query[index]
     if unit.column is None:
         return []
-    public = not plan.private(question.by)
-    all_count = public and math.prod(len(plan.keys[each]) for each in question.by) <= unit.groups
+    all_count = plan.groups(question.by) <= unit.groups
     said = [] if all_count else [f"groups per {unit.column!r} cut at {unit.groups}"]
     if not isinstance(question, CountUnits):
         said.append(f"rows per {unit.column!r}{' and group' if question.by else ''} cut at {unit.rows}")

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from rangebound.release import contribution
 from rangebound.release.contribution import Salt
+from rangebound.release.cut import is_cut, looked_at
 from rangebound.release.expression import (
     ONE,
     SOURCE,
@@ -26,10 +27,11 @@ from rangebound.release.expression import (
     integer,
     local,
     meets,
+    outside,
 )
 from rangebound.release.expression import text as literal
 from rangebound.release.plan import Plan, canonical
-from rangebound.release.question import Histogram, Maximum, Median, Minimum, Quantiles, Share
+from rangebound.release.question import Clipped, Histogram, Maximum, Median, Minimum, Quantiles, Share
 from rangebound.release.schema import Family, Schema
 
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
@@ -90,10 +92,15 @@ def statements(plan: Plan, schema: Schema, salt: Salt, *, source: exp.Table, dia
     found = []
     for block in blocks(plan):
         scan = _Scan(plan, schema, salt, source, dialect, block)
-        sums = [index for index in block.questions if not isinstance(plan.query[index], _BINNED)]
+        cuts = [index for index in block.questions if is_cut(plan.query[index])]
+        sums = [index for index in block.questions if not isinstance(plan.query[index], _BINNED) and index not in cuts]
         if sums or block.keys is None:
             found.append(scan.summed(sums))
         found += [scan.binned(index) for index in block.questions if isinstance(plan.query[index], _BINNED)]
+        for index in cuts:
+            over: Any = plan.query[index]
+            grouping = Block(by=over.over, keys=_keys(plan, over.over), questions=(index,))
+            found += _Scan(plan, schema, salt, source, dialect, grouping).cut(index, block)
     return tuple(found)
 
 
@@ -160,6 +167,17 @@ class _Scan:
         bins = bin_count(question)
         where, value = meets(question.where, self.schema), fixed_point(question, self.schema)
         measures = {"j": choice((where, _bin(question, value, bins)), otherwise=integer(-1))}
+        tree = self.placed(measures)
+        return Statement(
+            block=self.block,
+            tree=self._with_keys(tree),
+            key_width=len(self.keys),
+            columns={index: {"count": len(self.keys) + 1}},
+            bins=bins,
+        )
+
+    def placed(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Counts by key and place `j`, in units of 1 / ONE row; rows whose place is negative do not count."""
         inside = exp.GTE(this=local("j"), expression=integer(0))
         if self.unit is None:
             picked = _where(_from(self._base(measures), "rows", exp.Star()), inside)
@@ -176,13 +194,46 @@ class _Scan:
             scaled = exp.Mul(this=_wide(local("c"), self.dialect), expression=integer(ONE))
             counts = _added(self._at_most(scaled, local("n")), self.dialect)
             tree = self._grouped(shares, [*self.keys, "j"], {"f0": counts})
-        return Statement(
-            block=self.block,
-            tree=self._with_keys(tree),
-            key_width=len(self.keys),
-            columns={index: {"count": len(self.keys) + 1}},
-            bins=bins,
-        )
+        return tree
+
+    def cut(self, index: int, block: Block) -> list[Statement]:
+        """The statements for how much is cut: of all groups together, as sums of the block that publishes them.
+
+        n rows that count, and t for those of them whose value lies outside the range; or n and m, the rows that there
+        are, of each unit up to a limit, whether they count or not.
+        """
+        question: Any = self.plan.query[index]
+        rows = self._measures(question.sample)["n"]
+        if isinstance(question, Clipped):
+            clipped = exp.Mul(
+                this=exp.Paren(this=outside(question.sample, self.schema)), expression=exp.Paren(this=rows)
+            )
+            return [self._cut(index, block, {"n": rows.copy(), "t": clipped}, question.sample)]
+        return [self._cut(index, block, {"n": rows}, question.sample), self._there(index, block, rows.copy())]
+
+    def _cut(self, index: int, block: Block, measures: Mapping[str, Tree], question: Any) -> Statement:
+        totals = {name: _total(name, tree, self.dialect) for name, tree in measures.items()}
+        if self.unit is None:
+            cells = self._grouped(self._base(measures), self.texts, totals)
+            cells = self._listed(cells, list(measures)) if self.public else cells
+            finals: Mapping[str, Tree] = {name: local(name) for name in measures}
+        else:
+            cells = self._grouped(self._kept(measures), ["u", *self.keys], totals)
+            finals = self._bounded(question, {name: local(name) for name in measures})
+        tree = self._grouped(cells, [], {name: _added(each, self.dialect) for name, each in finals.items()})
+        columns = {index: {name: at for at, name in enumerate(finals)}}
+        return Statement(block=block, tree=self._with_keys(tree), key_width=0, columns=columns)
+
+    def _there(self, index: int, block: Block, rows: Tree) -> Statement:
+        """How many rows there are (or groups with rows, for a count of units), of each unit up to the limit."""
+        question: Any = self.plan.query[index]
+        cells = self._grouped(self._indexed({"n": rows}), ["u", *self.keys], {"n": _total("n", rows, self.dialect)})
+        one = exp.Least(this=local("n"), expressions=[integer(1)]) if question.units else local("n")
+        units = self._grouped(cells, ["u"], {"m": _added(one, self.dialect)})
+        limit = integer(looked_at(question, self.plan.unit, self.plan.groups(question.over)))
+        most = exp.cast(exp.Least(this=local("m"), expressions=[limit]), "BIGINT")
+        tree = self._with_keys(self._grouped(units, [], {"m": _added(most, self.dialect)}))
+        return Statement(block=block, tree=tree, key_width=0, columns={index: {"m": 0}})
 
     def _measures(self, question: Any) -> dict[str, Tree]:
         """What is added up over rows: n for their number, t for values in fixed point, q for the squares of these."""

@@ -47,6 +47,9 @@ def explain(plan: Plan) -> str:
         lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
     lines.append(f"Spends {plan.budget} in all{account}.")
+    if plan.report_clipping:
+        part = f"{100 * plan.clipping_share:g} % of epsilon"
+        lines.append(f"Of this, {part} goes into how much is cut: rows dropped and values clipped.")
     for by, share in allocation.selections.items():
         lines.append(
             f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {_up(share.epsilon)}, "
