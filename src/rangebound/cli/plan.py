@@ -11,6 +11,7 @@ import typer
 
 from rangebound.cli.options import Json, group
 from rangebound.cli.writing import write_new
+from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help comes at once.
 app = group("Plans of releases.")
@@ -91,6 +92,51 @@ def explain(plan: File, json: Json = False) -> None:
     with pointing(plan):
         text = words(read_plan(plan))
     show.fact({"explained": text}, text, as_json=json)
+
+
+@app.command()
+def suggest(
+    plan: File,
+    request: Annotated[
+        str | None, typer.Option(help="The id of this suggestion; the same id is charged once.", show_default=False)
+    ] = None,
+    share: Annotated[float, typer.Option(help="The cost, as a part of the plan's epsilon.")] = 0.1,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; else the one that the plan names.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be estimated, and the cost; read only the schema.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Estimate range, rows and groups privately, for a charge."""
+    from rangebound.accounting.ledger import Ledger
+    from rangebound.cli import show
+    from rangebound.release.engine.opened import opened
+    from rangebound.release.reading import pointing
+    from rangebound.release.suggest import draft_of, left_out
+    from rangebound.release.suggest import suggest as estimate
+
+    draft = draft_of(plan)
+    with pointing(plan):
+        whole = left_out(draft, {}).plan
+        if whole.source is None:
+            raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
+        with opened(whole.source, folder=plan.parent) as engine:
+            if dry_run:
+                words = left_out(draft, engine.schema()).words(share)
+                return show.fact({"dry_run": True, "explained": words}, words, as_json=json)
+            book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
+            if book is None or request is None:
+                missing = "ledger" if book is None else "request"
+                raise ArgumentError(f"{missing}: is missing; a suggestion is charged like a release (--dry-run is not)")
+            with Ledger.open(book, key=key) as paying:
+                before = paying.published(request) is not None
+                found = estimate(draft, engine, ledger=paying, request=request, share=share)
+                charge = show.Charge(request=request, before=before, account=paying.account(whole.budget.account or ""))
+    words = f"{found}\n# {charge.words(str(found.cost))}"
+    return show.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from rangebound.release.plan import Budget, Plan, Source, Unit
 from rangebound.release.reading import make_plan, parse_plan, plan_schema, read_plan
 from rangebound.release.result import Release
 from rangebound.release.run import release
+from rangebound.release.suggest import Suggestion, suggest
 from rangebound.release.words import explain
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Plan",
     "Release",
     "Source",
+    "Suggestion",
     "Unit",
     "check_certificate",
     "check_entry",
@@ -26,4 +28,5 @@ __all__ = [
     "plan_schema",
     "read_plan",
     "release",
+    "suggest",
 ]

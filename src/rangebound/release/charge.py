@@ -10,7 +10,7 @@ from rangebound.errors import PlanError
 from rangebound.release.plan import Plan, Unit
 from rangebound.release.result import plan_json, sha256
 
-_RELEASE, _UNIT = "release of plan ", ", unit "
+_RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
 
 
 def charge_text(plan: Plan) -> str:
@@ -22,6 +22,12 @@ def charge_text(plan: Plan) -> str:
     'unit row, add or remove'
     """
     return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
+
+
+def suggestion_text(plan: Plan, asked: object) -> str:
+    """What a suggestion is charged for: the hash of the plan and of what it leaves out, and the unit."""
+    left_out = sha256(f"{plan_json(plan)} {asked!r}".encode())[:16]
+    return f"{_SUGGESTION}{left_out}{_UNIT}{_words(plan.unit)}"
 
 
 def check_unit(plan: Plan, history: Iterable[Record]) -> None:
@@ -36,7 +42,7 @@ def check_unit(plan: Plan, history: Iterable[Record]) -> None:
     own = _words(plan.unit)
     for each in history:
         head, named, other = each.what.partition(_UNIT)
-        if each.kind is Kind.SPEND and head.startswith(_RELEASE) and named and other != own:
+        if each.kind is Kind.SPEND and head.startswith((_RELEASE, _SUGGESTION)) and named and other != own:
             raise PlanError(
                 f"unit: is {own}, but account {each.account!r} has paid for unit {other}, and their costs do not add "
                 "up; take the same unit, or an account of its own",

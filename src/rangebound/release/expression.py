@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -225,6 +225,28 @@ def fixed_point(question: Any, schema: Schema) -> Tree:
     above = exp.Paren(this=exp.Sub(this=clipped, expression=lower.copy()))
     scaled = exp.Add(this=exp.Mul(this=above, expression=double(ONE / bounds.width)), expression=double(0.5))
     return exp.cast(exp.Floor(this=scaled), "BIGINT")
+
+
+def present(value: Tree) -> Tree:
+    """Whether a number is there, and finite: true or false, never NULL."""
+    return exp.Coalesce(this=_present(value, numeric=True), expressions=[exp.false()])
+
+
+def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
+    """How many of the rising edges are below a value, plus how many are not above it, by halving.
+
+    Place 2 i + 1 is edge i itself, and 2 i lies between the edges i - 1 and i.
+    """
+
+    def between(low: int, high: int) -> Tree:
+        if low == high:
+            return integer(low)
+        middle = (low + high) // 2  # the border between the places `middle` and `middle` + 1
+        sign = exp.LTE if middle % 2 else exp.LT
+        test = sign(this=value.copy(), expression=edges[middle // 2].copy())
+        return choice((test, between(low, middle)), otherwise=between(middle + 1, high))
+
+    return between(0, 2 * len(edges))
 
 
 def outside(question: Any, schema: Schema) -> Tree:

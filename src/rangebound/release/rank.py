@@ -54,7 +54,7 @@ def misses(counts: Sequence[Fraction], level: float) -> list[Fraction]:
     return [max(Fraction(0), below - middle, middle - upto) for below, upto in pairwise(sums)]
 
 
-def rate(level: float, sensitivity: Fraction, epsilon: float) -> Fraction:
+def rate(level: float, sensitivity: Fraction, epsilon: float | Fraction) -> Fraction:
     """How fast the weight of a point falls with its miss: epsilon / (2 max(level, 1 - level) sensitivity), and less."""
     q = Fraction(level)
     return _MARGIN * Fraction(epsilon) / (2 * max(q, 1 - q) * sensitivity)

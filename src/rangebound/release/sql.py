@@ -5,7 +5,7 @@ The statements are trees; `tree.sql(dialect)` writes them for an engine. All ari
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -20,14 +20,18 @@ from rangebound.release.expression import (
     SOURCE,
     Tree,
     as_key,
+    as_number,
     choice,
     column,
+    double,
     every,
     fixed_point,
     integer,
     local,
     meets,
     outside,
+    place_among,
+    present,
 )
 from rangebound.release.expression import text as literal
 from rangebound.release.plan import Plan, canonical
@@ -102,6 +106,36 @@ def statements(plan: Plan, schema: Schema, salt: Salt, *, source: exp.Table, dia
             grouping = Block(by=over.over, keys=_keys(plan, over.over), questions=(index,))
             found += _Scan(plan, schema, salt, source, dialect, grouping).cut(index, block)
     return tuple(found)
+
+
+def owners_by_value(
+    plan: Plan, schema: Schema, salt: Salt, engine: Any, *, column: str, edges: Sequence[float], dated: bool
+) -> exp.Select:
+    """Owners by the place of their values among public edges, as `place_among` counts it.
+
+    Every owner adds one in all, spread over the places of its values; it needs no range, and cannot fail.
+    """
+    once = plan.model_copy(update={"unit": plan.unit.model_copy(update={"rows": 1, "groups": 1})})
+    block = Block(by=(), keys=((),), questions=())
+    value = as_number(column, schema, dated=dated)
+    found = choice((present(value), place_among(value, list(map(double, edges)))), otherwise=integer(-1))
+    return _Scan(once, schema, salt, engine.source, engine.dialect, block).placed({"j": found})
+
+
+def owners_by_size(
+    plan: Plan, schema: Schema, salt: Salt, engine: Any, *, by: tuple[str, ...], edges: Sequence[int], groups: bool
+) -> exp.Select:
+    """Owners by how many rows they have in the group where they have most, or by how many `groups` they are in.
+
+    Every owner adds one, at a place among public edges, as `place_among` counts it.
+    """
+    scan = _Scan(plan, schema, salt, engine.source, engine.dialect, Block(by=by, keys=_keys(plan, by), questions=()))
+    cells = scan._grouped(scan._indexed({}), ["u", *scan.keys], {"n": exp.Count(this=exp.Star())})
+    size = exp.Count(this=exp.Star()) if groups else exp.Max(this=local("n"))
+    units = scan._grouped(cells, ["u"], {"m": size})
+    placed = exp.alias_(place_among(local("m"), list(map(integer, edges))), "j", quoted=True)
+    count = exp.Mul(this=_wide(exp.Count(this=exp.Star()), engine.dialect), expression=integer(ONE))
+    return scan._with_keys(scan._grouped(_from(units, "units", placed), ["j"], {"f0": count}))
 
 
 @dataclass

@@ -1,0 +1,316 @@
+"""Ranges and contribution bounds that a plan leaves out, estimated privately for a stated share of its budget.
+
+Each is a quantile over owners on a public grid, drawn by the exponential mechanism: of the values of a column, each
+owner counting once in all, for both ends of a range; of the rows of an owner in a group; of the groups of an owner.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args
+
+from rangebound import arguments
+from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.rule import Cost
+from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
+from rangebound.release import bracket, rank
+from rangebound.release.answer import bits
+from rangebound.release.charge import check_unit, suggestion_text
+from rangebound.release.contribution import Salt
+from rangebound.release.draft import quoted
+from rangebound.release.engine import Engine
+from rangebound.release.expression import ONE
+from rangebound.release.part import number
+from rangebound.release.plan import Plan
+from rangebound.release.question import ColumnQuestion
+from rangebound.release.reading import make_plan
+from rangebound.release.schema import Family, Schema, check_schema
+from rangebound.release.sql import owners_by_size, owners_by_value
+
+FORMAT = "rangebound suggestion 1"
+COVER = Fraction(49, 50)
+"""What part of the owners' values an upper end is to reach, and as many from above a lower end."""
+REACH = Fraction(19, 20)
+"""What part of the owners is to keep all rows, or all groups."""
+_DOUBT = 0.05  # how seldom an end may pass its quantile
+_NICE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+_SIZES = [each * 10.0**power for power in range(-6, 12) for each in _NICE]
+VALUES = tuple(float(f"{each:.2g}") for each in [*(-x for x in reversed(_SIZES)), 0.0, *_SIZES])
+"""The grid of ends: 0, and ten numbers for every power of ten from a millionth to some 10^12, of both signs."""
+DAYS = tuple(number(datetime.date(year, 1, 1)) for year in range(1900, 2101))
+"""The grid of ends of dates: the first days of the years 1900 to 2100."""
+COUNTS = (*range(1, 21), *(int(each) for each in _SIZES if 20 < each <= 1_000_000))
+"""The grid of contribution bounds."""
+_COLUMN_KINDS = tuple(each.model_fields["kind"].default for each in get_args(ColumnQuestion))
+_DATED = (Family.DATE, Family.TIMESTAMP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """What was found: ranges by column, rows and groups, and what it has cost.
+
+    A column whose two ends do not enclose anything has no range: there were too few owners for the share.
+    `print` shows lines to paste into the plan.
+    """
+
+    ranges: Mapping[str, tuple[Any, Any] | None]
+    rows: int | None
+    groups: int | None
+    cost: Cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """The suggestion as plain data, dates as text."""
+        ranges = {
+            column: None if ends is None else [str(each) if isinstance(each, datetime.date) else each for each in ends]
+            for column, ends in self.ranges.items()
+        }
+        return {"ranges": ranges, "rows": self.rows, "groups": self.groups, "cost": self.cost.to_dict()}
+
+    def __str__(self) -> str:
+        lines = [f"# estimated privately for {self.cost}; correct them by what is publicly known"]
+        unit = {"rows": self.rows, "groups": self.groups}
+        found = [f"{name} = {value}" for name, value in unit.items() if value is not None]
+        lines += ["[unit]", *found] if found else []
+        for column, ends in self.ranges.items():
+            if ends is None:
+                lines.append(f"# column {quoted(column)}: no range found; give a larger --share, or state it yourself")
+            else:
+                lines.append(f"range = [{', '.join(map(_written, ends))}]     # column = {quoted(column)}")
+        return "\n".join(map(plain, lines))
+
+
+def _written(end: Any) -> str:
+    return end.isoformat() if isinstance(end, datetime.date) else repr(float(end)).removesuffix(".0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaps:
+    """What a plan leaves out, and the plan with something in its place."""
+
+    plan: Plan
+    columns: tuple[str, ...]
+    rows: bool
+    groups: bool
+
+    @property
+    def draws(self) -> int:
+        """How many draws it takes: two for a range, one for a bound."""
+        return 2 * len(self.columns) + self.rows + self.groups
+
+    def cost(self, share: float) -> Cost:
+        """What a suggestion costs: the plan's epsilon times `share`."""
+        if not 0.0 < arguments.positive("share", share) <= 1.0:
+            raise ArgumentError(f"share={share!r}: must be at most 1, the whole of the plan's epsilon")
+        return Cost(epsilon=Decimal(repr(self.plan.budget.epsilon)) * Decimal(repr(share)))
+
+    def words(self, share: float) -> str:
+        """What would be estimated, and what it would cost; touches no data."""
+        bounds = [name for name, wanted in (("rows", self.rows), ("groups", self.groups)) if wanted]
+        asked = [*(f"the range of {column!r}" for column in self.columns), *bounds]
+        cost = self.cost(share)
+        each = arguments.upwards(float(cost.epsilon) / self.draws, 4)
+        beside = f"beside the {self.plan.budget} of the plan"
+        return plain(f"Would estimate {', '.join(asked)} for {cost}, epsilon {each} a draw, {beside}.")
+
+
+@arguments.guided
+def suggest(
+    plan: Mapping[str, Any], data: Any, *, ledger: Ledger | None, request: str | None = None, share: float = 0.1
+) -> Suggestion:
+    """Estimate what a plan leaves out: the `range` of column questions, the unit's `rows` and `groups`.
+
+    `plan` is plain data, as `tomllib` reads it from a file. What it states is taken as public knowledge and is not
+    asked of the table. The cost is the plan's epsilon times `share`, beside what the plan itself will cost; it is
+    charged to the plan's account under the id `request` before any data are read, and the same request again gives the
+    same answer and costs nothing more. `ledger=None` charges nothing: for trials with made-up data.
+
+    Of n owners, the upper end of a range aims m below rank 0.98 n, the lower end as much above rank 0.02 n, rows and
+    groups m below rank 0.95 n, on a public grid of p points, with m = ln(2 p / 0.05) / speed + 1 and
+    speed = epsilon of a draw / (2 max(q, 1 - q)).
+
+    Guarantee: (epsilon share, 0)-private for all neighbouring tables: every owner adds at most one to the counts that a
+    draw is made of, and all draws have equal parts of the cost. An end passes its quantile with probability 2.5 % at
+    most, so that a range is rather too narrow than absurd; what it cuts, `report_clipping` can tell.
+    Assumes: what the plan states is public.
+    Edge cases: rows and values of all rows count, whatever `where` a question has. A range has ends of two digits; for
+    numbers far from 0 that vary little, such as years, it is wide. Too few owners give no range or a narrow one.
+
+    >>> import pyarrow
+    >>> table = pyarrow.table({"age": [float(18 + at % 60) for at in range(3000)]})
+    >>> plan = {"budget": {"epsilon": 10.0}, "query": [{"name": "age", "kind": "mean", "column": "age"}]}
+    >>> lower, upper = suggest(plan, table, ledger=None, share=0.5).ranges["age"]
+    >>> lower <= 25 and 60 <= upper <= 80
+    True
+    """
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise ArgumentTypeError(
+            f"ledger={arguments.shown(ledger)}: must be a Ledger; or None, which charges nothing, for made-up data"
+        )
+    if ledger is None and request is not None:
+        raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
+    engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
+    schema = engine.schema()
+    gaps = left_out(plan, schema)
+    check_schema(gaps.plan, schema)
+    cost = gaps.cost(share)
+
+    def compute(_: Cost) -> bytes:
+        try:
+            return json.dumps(_found(gaps, engine, schema, cost), sort_keys=True).encode()
+        except EngineError as reason:
+            after = "" if ledger is None else "; the charge stands, and the same request again is free"
+            raise EngineError(f"{reason}{after}") from None
+
+    if ledger is None:
+        published = compute(cost)
+    else:
+        account = gaps.plan.budget.account
+        if account is None:
+            rule = 'is missing; name the account of the ledger that pays, such as account = "people"'
+            raise PlanError(f"budget.account: {rule}", field="budget.account")
+        if request is None:
+            raise ArgumentError("request=None: must be an id of this suggestion; the same id is charged once")
+        published = ledger.release(
+            account=account,
+            request=request,
+            cost=cost,
+            compute=compute,
+            what=suggestion_text(gaps.plan, (*gaps.columns, gaps.rows, gaps.groups)),
+            check=lambda history: check_unit(gaps.plan, history),
+        )
+    return _read(published, cost)
+
+
+def draft_of(path: str | Path) -> dict[str, Any]:
+    """A plan with gaps, from a TOML file."""
+    file = Path(path)
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as reason:
+        raise PlanError(f"path={str(file)!r}: cannot be read ({reason.strerror})", field="path") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as reason:
+        raise PlanError(f"{file}: not valid TOML: {reason}", field="path") from None
+
+
+def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
+    """What a plan leaves out, and the plan with something valid in its place; touches no data.
+
+    Guarantee: all else in the plan is checked as that of a whole plan is.
+    Edge cases: without a schema every column is taken for one of numbers.
+    """
+    if not isinstance(plan, Mapping):
+        raise ArgumentTypeError(f"plan={arguments.shown(plan)}: must be a mapping, as a TOML file would give it")
+    filled, columns = dict(plan), []
+    queries = plan.get("query")
+    if isinstance(queries, (list, tuple)):
+        filled["query"] = [dict(each) if isinstance(each, Mapping) else each for each in queries]
+        for index, each in enumerate(filled["query"]):
+            if isinstance(each, dict) and each.get("kind") in _COLUMN_KINDS and "range" not in each:
+                if {"support", "step", "missing"} & each.keys():
+                    raise PlanError(
+                        f"query[{index}].range: is missing, and support, step and missing depend on it; "
+                        "leave these out too until it is known",
+                        field=f"query[{index}].range",
+                    )
+                columns.append(str(each.get("column")))
+                dated = schema.get(str(each.get("column"))) in _DATED
+                each["range"] = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)] if dated else [0.0, 1.0]
+    made = make_plan({**filled, "report_clipping": False})
+    unit: Any = plan.get("unit", {})
+    owned, grouped = made.unit.column is not None, any(each.by for each in made.query)
+    found = Gaps(
+        plan=made,
+        columns=tuple(dict.fromkeys(columns)),
+        rows=owned and "rows" not in unit,
+        groups=owned and grouped and "groups" not in unit,
+    )
+    if not found.draws:
+        raise PlanError(
+            "plan: leaves nothing out; suggest estimates a question's range and the unit's rows and groups, "
+            "where these lines are missing",
+            field="plan",
+        )
+    return found
+
+
+def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, Any]:
+    """All that is published: drawn once, from exact counts that stay here."""
+    epsilon = cost.epsilon.fraction / gaps.draws
+    salt = Salt.draw(bits)
+    ranges = {}
+    for column in gaps.columns:
+        dated = schema[column] in _DATED
+        edges = DAYS if dated else VALUES
+        tree = owners_by_value(gaps.plan, schema, salt, engine, column=column, edges=edges, dated=dated)
+        ranges[column] = _range(_counts(engine.run(tree), edges), edges, gaps.plan, epsilon)
+    bounds: dict[str, int | None] = {"rows": None, "groups": None}
+    groupings = sorted({each.by for each in gaps.plan.query}, key=lambda by: (len(by), by))
+    for what, by in (("rows", groupings[0]), ("groups", groupings[-1])):  # the coarsest, the finest
+        if getattr(gaps, what):
+            tree = owners_by_size(gaps.plan, schema, salt, engine, by=by, edges=COUNTS, groups=what == "groups")
+            bounds[what] = _bound(_counts(engine.run(tree), COUNTS), gaps.plan, epsilon)
+    days = [column for column in gaps.columns if schema[column] in _DATED]
+    return {"format": FORMAT, "epsilon": str(cost.epsilon), "ranges": ranges, "days": days, **bounds}
+
+
+def _counts(rows: Sequence[tuple[Any, ...]], edges: Sequence[float]) -> list[Fraction]:
+    """Owners by place."""
+    found = [Fraction(0)] * (2 * len(edges) + 1)
+    for at, count in rows:
+        found[int(at)] += Fraction(int(count), ONE)
+    return found
+
+
+def _range(counts: list[Fraction], edges: Sequence[float], plan: Plan, epsilon: Fraction) -> tuple[float, float] | None:
+    """The edges around what lies between the two places drawn; None where these do not enclose anything."""
+    upper, back = _drawn(counts, COVER, plan, epsilon), _drawn(counts[::-1], COVER, plan, epsilon)
+    if upper is None or back is None:
+        return None
+    low, high = max(len(counts) - 2 - back, 0) // 2, min(upper // 2, len(edges) - 1)
+    return (edges[low], edges[high]) if low < high else None
+
+
+def _bound(counts: list[Fraction], plan: Plan, epsilon: Fraction) -> int:
+    """The edge at or above the place drawn; the least one where the aim lies below all owners."""
+    return int(COUNTS[min((_drawn(counts, REACH, plan, epsilon) or 0) // 2, len(COUNTS) - 1)])
+
+
+def _drawn(counts: list[Fraction], level: Fraction, plan: Plan, epsilon: Fraction) -> int | None:
+    """One draw: a place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
+    speed = rank.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
+    shift = bracket.margin(len(counts) + 1, speed, 1.0 - _DOUBT)
+    misses = bracket.misses([Fraction(0), *counts], Fraction(float(level)), shift)
+    drawn = rank.draw(rank.weights(misses, speed), bits)
+    return drawn - 1 if drawn else None
+
+
+def _read(published: bytes, cost: Cost) -> Suggestion:
+    try:
+        found = json.loads(published)
+        if found["format"] != FORMAT:
+            raise KeyError("format")
+    except (ValueError, KeyError, TypeError):
+        raise ArgumentError("request: was published for something else; take another id") from None
+    days = set(found["days"])
+    ranges: dict[str, Any] = {
+        column: None if ends is None else tuple(_day(end) if column in days else end for end in ends)
+        for column, ends in found["ranges"].items()
+    }
+    return Suggestion(ranges=ranges, rows=found["rows"], groups=found["groups"], cost=cost)
+
+
+def _day(end: float) -> datetime.date:
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=int(end))
+
+
+def _duckdb(data: Any) -> Engine:
+    from rangebound.release.engine.duckdb import DuckDB
+
+    return DuckDB(data)
