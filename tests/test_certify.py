@@ -1,13 +1,16 @@
 """Certificates: true claims are proved and come back from JSON; false ones never, however the text is twisted."""
 
+import contextlib
 import copy
 import dataclasses
+import itertools
 import json
 import math
 import pickle
 import random
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -298,6 +301,77 @@ def test_control_white_space_and_the_order_of_fields_are_free(certificate):
     data = json.loads(certificate.to_json())
     for text in (json.dumps(data), json.dumps(data, indent=4, sort_keys=True), f"\n {certificate.to_json()}\n"):
         assert rb.verify(text) == certificate
+
+
+def text_of(support, noise, theorem="LOSS_ON_CELLS", bits=128, cells=((0, 0.0, 1.0),), answers=None, **claim):
+    """A certificate that nobody made."""
+    mechanism = {
+        "noise": noise,
+        "query": {"range": answers or {"interval": [0.0, 1.0]}, "sensitivity": 0.001},
+        "support": support,
+        "bounding": "truncate",
+    }
+    claim = {"epsilon": 50.0, "delta": 0.0} | claim
+    form = {"format": "rangebound certificate 1", "mechanism": mechanism, "theorem": theorem, "bits": bits}
+    return json.dumps(form | claim | {"cells": [list(each) for each in cells]})
+
+
+def spans(count):
+    return {"union": [[each / count, (each + 0.5) / count] for each in range(count)]}
+
+
+FINE = {"grid": {"step": 1e-06, "within": [0.0, 1.0]}}
+LAPLACE, GAUSSIAN = {"family": "laplace", "scale": 0.01}, {"family": "gaussian", "scale": 0.1}
+REACHING = {"family": "truncated_laplacian", "scale": 1.0, "limit": 2.0}
+ENDLESS = {
+    "a fine grid at many bits": text_of(FINE, LAPLACE, bits=4096),
+    "a fine grid": text_of(FINE, LAPLACE),
+    "a fine grid, Gaussian": text_of(FINE, GAUSSIAN, "DELTA_ON_CELLS", delta=0.5),
+    "the ends of a fine grid": text_of(FINE, GAUSSIAN, "LOSS_AT_ENDS", cells=()),
+    "many spans": text_of(spans(20_000), LAPLACE),
+    "many spans on both sides": text_of(spans(9_000), REACHING, "DELTA_ON_CELLS", answers=spans(9_000), delta=0.5),
+    "many bits on cells": text_of({"interval": [0.0, 1.0]}, GAUSSIAN, "DELTA_ON_CELLS", bits=4096, delta=0.5),
+    "more than a million characters": " " * 10**6 + PLAIN,
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_a_text_that_would_take_long_is_refused_and_told_the_limit(within, text):
+    with within(30.0), pytest.raises(CertificateInvalid, match=r"steps|characters|must be one of 128, 256"):
+        rb.verify(text)
+
+
+@pytest.mark.parametrize("theorem", ["LOSS_ON_CELLS", "DELTA_ON_CELLS"])
+def test_the_steps_of_a_check_are_counted_cell_by_cell(monkeypatch, theorem):
+    certificate = CERTIFICATES[theorem]
+    cells = json.loads(certificate.to_json())["cells"]
+    many = twisted(certificate, cells=cells * 100)
+    assert rb.verify(many)  # cells may overlap
+    monkeypatch.setattr("rangebound.privacy.proof.WORK", 5000)
+    assert rb.verify(certificate.to_json())
+    with pytest.raises(CertificateInvalid, match="takes more than 5000 steps"):
+        rb.verify(many)
+
+
+def test_what_would_take_too_many_steps_to_check_is_not_certified(monkeypatch):
+    monkeypatch.setattr("rangebound.privacy.proof.WORK", 300)
+    mechanism, epsilon, delta = CLAIMS["DELTA_ON_CELLS"]
+    with pytest.raises(Undecided, match="steps"):
+        rb.certify(mechanism, epsilon, delta)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN], ids=["Laplace", "Gaussian"])
+@pytest.mark.parametrize("support", [{"interval": [0.0, 1.0]}, spans(3), spans(40), spans(200)], ids=str)
+@pytest.mark.parametrize("count", [1, 30, 10_000])
+def test_no_text_takes_longer_than_ten_seconds_and_a_few(noise, support, count):
+    edges = [each / count for each in range(count + 1)]
+    for theorem, delta in (("LOSS_ON_CELLS", 0.0), ("DELTA_ON_CELLS", 0.999)):
+        cells = [(task, start, end) for task in (0, 1) for start, end in itertools.pairwise(edges)]
+        begin = time.process_time()
+        with contextlib.suppress(CertificateInvalid):
+            rb.verify(text_of(support, noise, theorem, cells=cells * max(1, 20_000 // len(cells)), delta=delta))
+        assert time.process_time() - begin < 15.0
 
 
 def paths(data, at=()):

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rangebound import arguments
-from rangebound.ball import PRECISIONS
 from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
 from rangebound.mechanism import Mechanism
-from rangebound.privacy.proof import Proof, Theorem, check, prove
+from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
 from rangebound.privacy.worst import breaks, finite_pair, pair_numbers, worst_delta, worst_epsilon, worst_loss
 from rangebound.serial import number, parse_number, read_json, same_data
 
@@ -90,6 +89,7 @@ class Certificate:
             data: Any = read_json(text, longest=LONGEST)
             if not isinstance(data, dict) or data.get("format") != FORMAT:
                 raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
+            _check_spans(data["mechanism"])
             cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
             found = cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
@@ -149,7 +149,8 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certifi
     true_epsilon = worst_epsilon(mechanism.setting, delta)
     raise Undecided(
         f"epsilon={epsilon}, delta={delta}: neither proved nor refuted; the truth at this delta lies between epsilon "
-        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}",
+        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
+        f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)",
         lower=true_epsilon.lower,
         upper=true_epsilon.upper,
     )
@@ -160,7 +161,8 @@ def verify(text: str) -> Certificate:
 
     Guarantee: raises `CertificateInvalid` unless the claim is proved anew, whatever the text says.
     Assumes: as for `certify`.
-    Edge cases: a text that is cut short, changed or of another format is refused with the reason.
+    Edge cases: a text that is cut short, changed, of another format, or that could be read in two ways is refused with
+    the reason; so is one that would take more than about ten seconds to check, which none of `certify` does.
 
     >>> import rangebound as rb
     >>> rb.verify("{}")
@@ -170,17 +172,17 @@ def verify(text: str) -> Certificate:
     """
     arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
-    _check_form(certificate.proof)
     check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
     return certificate
 
 
-def _check_form(proof: Proof) -> None:
-    """Refuse what no proof of `certify` has: bits that it does not work with, cells of a theorem without any."""
-    if proof.bits not in PRECISIONS:
-        raise CertificateInvalid(f"bits={proof.bits}: must be one of {', '.join(map(str, PRECISIONS))}")
-    if proof.cells and proof.theorem not in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS):
-        raise CertificateInvalid(f"cells: the theorem {proof.theorem.name} needs none")
+def _check_spans(mechanism: Any) -> None:
+    """Refuse more spans than a proof may have, before anything is made of them."""
+    unions = (mechanism["query"]["range"].get("union", ()), mechanism["support"].get("union", ()))
+    if steps_of_spans(*map(len, unions)) > WORK:
+        raise CertificateInvalid(
+            f"mechanism: has too many spans; a check may take {WORK} steps, and a quarter of their square counts"
+        )
 
 
 def _whole(value: object) -> int:

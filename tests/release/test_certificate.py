@@ -320,3 +320,29 @@ def test_no_change_of_any_field_verifies():
             text = json.dumps(changed(certificate, place, new), indent=1, sort_keys=True)
             with pytest.raises(CertificateInvalid):
                 check_certificate(text, made.to_bytes())
+
+
+def test_a_table_that_would_take_long_is_refused_and_told_the_limit(found):
+    text, data = found.certificate, found.to_bytes()
+    with pytest.raises(CertificateInvalid, match=r"takes \d+ steps .*, where 100 are allowed"):
+        check_certificate(text, data, work=100.0)
+    assert check_certificate(text, data, work=math.inf) == check_certificate(text, data)
+    with pytest.raises(CertificateInvalid, match="steps"):
+        check_certificate(text + " " * 10**8, data)
+
+
+@pytest.mark.parametrize("spans", [40, 1000])
+def test_a_plan_whose_mechanism_takes_long_to_find_is_refused(within, found, spans):
+    support = [[20 * each, 20 * each + 10] for each in range(spans)]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "q", "kind": "count", "support": support}]})
+    data = Release(plan=plan, cells=(), mechanisms=("x",)).to_bytes()
+    with within(10.0), pytest.raises(CertificateInvalid, match="steps"):
+        check_certificate(forged(found, data), data)
+
+
+def test_plans_of_many_different_mechanisms_are_refused(within, found):
+    counts = [{"name": f"q{each}", "kind": "count", "weight": 1.0 + each} for each in range(1000)]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": counts})
+    data = Release(plan=plan, cells=(), mechanisms=("x",) * 1000).to_bytes()
+    with within(20.0), pytest.raises(CertificateInvalid, match="steps"):
+        check_certificate(forged(found, data), data)

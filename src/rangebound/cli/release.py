@@ -116,6 +116,7 @@ def verify(
         Path | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    work: Annotated[float, typer.Option(help="Steps that the check may take, of about 10 milliseconds.")] = 1000.0,
     json: Json = False,
 ) -> None:
     """Check a certificate against the published table."""
@@ -124,7 +125,7 @@ def verify(
     from rangebound.release import check_certificate, check_entry
 
     data = published.read_bytes()
-    found = check_certificate(certificate.read_text(encoding="utf-8", errors="replace"), data)
+    found = check_certificate(certificate.read_text(encoding="utf-8", errors="replace"), data, work=work)
     if ledger is not None:
         with _opened(ledger, key) as opened:
             check_entry(found, data, opened)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any, cast
 
-from rangebound.ball import PRECISIONS, ball, precision
+from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
+from rangebound.noise import Gaussian
 from rangebound.privacy.exact import Mapped, family
-from rangebound.privacy.search import HIGH, LOW, Task, bound, enclose
+from rangebound.privacy.search import HIGH, LOW, Objective, Task, bound, enclose
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import excess, loss_is_pinned, loss_values, tasks
 
@@ -30,6 +33,12 @@ class Theorem(enum.Enum):
     DELTA_ON_CELLS = "delta is bounded on every cell of positions"
 
 
+WORK = 600_000
+"""Steps that checking a proof may take: ten seconds at about 15 microseconds each, often less. A step is an evaluation
+at one span or point of the support."""
+_CELL_BITS = PRECISIONS[:2]  # more than these have never helped on cells
+
+
 @dataclass(frozen=True)
 class Proof:
     """A proof: the theorem, the bits of precision, and the cells (task, start, end) that it needs."""
@@ -42,10 +51,12 @@ class Proof:
 def prove(setting: Setting, epsilon: float, delta: float) -> Proof | None:
     """A proof of the claim, or None where none was found (which says nothing about the claim)."""
     for bits in PRECISIONS:
+        if _fixed_steps(setting, bits) > WORK:
+            break
         for theorem in _theorems(setting, delta):
             cells: tuple[tuple[int, float, float], ...] = ()
             if theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS):
-                if bits > PRECISIONS[1]:
+                if bits not in _CELL_BITS:
                     continue
                 with precision(bits):
                     lines = _tasks(setting, theorem, epsilon)
@@ -56,17 +67,29 @@ def prove(setting: Setting, epsilon: float, delta: float) -> Proof | None:
                         continue
                     cells = tuple((cell.task, cell.start, cell.end) for cell in found.cells)
             proof = Proof(theorem, bits, cells)
-            if _holds(setting, epsilon, delta, proof):
-                return proof
+            try:
+                if _holds(setting, epsilon, delta, proof):
+                    return proof
+            except _TooMuchWork:  # a proof that nobody could check again is none
+                continue
     return None
 
 
 def check(setting: Setting, epsilon: float, delta: float, proof: Proof) -> None:
-    """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
+    """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim.
+
+    Guarantee: takes at most `WORK` steps, and what `prove` finds takes no more.
+    """
     if proof.theorem not in _theorems(setting, delta):
         raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
-    if not PRECISIONS[0] <= proof.bits <= PRECISIONS[-1]:
-        raise CertificateInvalid(f"bits={proof.bits}: must lie between {PRECISIONS[0]} and {PRECISIONS[-1]}")
+    on_cells = proof.theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS)
+    allowed = _CELL_BITS if on_cells else PRECISIONS
+    if proof.bits not in allowed:
+        raise CertificateInvalid(f"bits={proof.bits}: must be one of {', '.join(map(str, allowed))}")
+    if proof.cells and not on_cells:
+        raise CertificateInvalid(f"cells: the theorem {proof.theorem.name} needs none")
+    if _fixed_steps(setting, proof.bits) > WORK:
+        raise _TooMuchWork
     if not _holds(setting, epsilon, delta, proof):
         raise CertificateInvalid(f"epsilon={epsilon}, delta={delta}: not proved by this certificate")
 
@@ -93,7 +116,11 @@ def _holds(setting: Setting, epsilon: float, delta: float, proof: Proof) -> bool
                 family(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(epsilon))[0] <= ball(delta)
                 for side, line in setting.pairs()
             )
-        lines = _tasks(setting, proof.theorem, epsilon)
+        steps, each = _Steps(_fixed_steps(setting, proof.bits)), _steps_of_one(setting)
+        lines = [
+            Task(cast("Objective", _Counted(objective, steps, each)), line)
+            for objective, line in _tasks(setting, proof.theorem, epsilon)
+        ]
         target = delta if proof.theorem is Theorem.DELTA_ON_CELLS else epsilon
         # A cell may have been proved with a series of either order: a high one is worse on wide cells.
         return _covers(lines, proof) and all(
@@ -102,18 +129,88 @@ def _holds(setting: Setting, epsilon: float, delta: float, proof: Proof) -> bool
         )
 
 
+class _TooMuchWork(CertificateInvalid):
+    """A proof whose check takes more than `WORK` steps."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"proof: takes more than {WORK} steps to check; a step is an evaluation at one span or point of the support"
+        )
+
+
+def _steps_of_one(setting: Setting) -> int:
+    """The steps of one evaluation: every span and point counts, more for Gaussian noise, less on a grid for Laplace."""
+    shape = setting.shape
+    if isinstance(setting.noise, Gaussian):
+        return 8 * (len(shape.spans) + len(shape.points) + 4)
+    return len(shape.spans) + len(shape.points) // 16 + 4
+
+
+def _fixed_steps(setting: Setting, bits: int) -> int:
+    """The steps of a check but for its cells: spans, points and answers are looked through, and the ends evaluated."""
+    shape = setting.shape
+    size = len(shape.spans) + len(shape.points) + len(shape.cells)
+    ends = 2 * max(size, _steps_of_one(setting)) * bits // PRECISIONS[0] if shape.normalised else 0
+    return size // 20 + steps_of_spans(len(setting.answers.spans), len(shape.spans)) + ends
+
+
+def steps_of_spans(answers: int, support: int) -> int:
+    """The steps that spans take before anything is evaluated: each of the answers meets each of all."""
+    return (answers + support) ** 2 // 4
+
+
+class _Steps:
+    """The steps of a check so far."""
+
+    def __init__(self, done: int) -> None:
+        self.done = done
+
+    def count(self, more: int) -> None:
+        """Refuse more than `WORK` of them."""
+        self.done += more
+        if self.done > WORK:
+            raise _TooMuchWork
+
+
+class _Counted:
+    """An objective whose evaluations are counted; a wide cell has many branches, each of which looks at all spans."""
+
+    def __init__(self, objective: Objective, steps: _Steps, each: int) -> None:
+        self._objective, self._steps, self._each = objective, steps, each
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objective, name)
+
+    def value(self, p: Ball, d: Ball) -> Ball:
+        self._steps.count(2 * self._each)
+        return self._objective.value(p, d)
+
+    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
+        self._steps.count(2 * self._each)
+        return self._objective.ceiling(start, end, d)
+
+    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+        found = self._objective.branches(p, d, only)
+        self._steps.count(self._each * len(found))
+        return found
+
+
 def _covers(lines: list[Task], proof: Proof) -> bool:
-    """Whether the cells cover every line from end to end."""
+    """Whether the cells cover every line from end to end, and there are no others."""
+    own: dict[int, list[tuple[float, float]]] = {}
+    for which, start, end in proof.cells:
+        own.setdefault(which, []).append((start, end))
+    if own.keys() != set(range(len(lines))):
+        return False
     for number, task in enumerate(lines):
-        cells = sorted((start, end) for which, start, end in proof.cells if which == number)
         reached = task.line.start
-        for start, end in cells:
+        for start, end in sorted(own[number]):
             if math.isnan(start) or math.isnan(end) or start > end or start > reached:
                 return False
             reached = max(reached, end)
-        if not cells or cells[0][0] > task.line.start or reached < task.line.end:
+        if reached < task.line.end:
             return False
-    return all(0 <= which < len(lines) for which, _, _ in proof.cells)
+    return True
 
 
 def _tasks(setting: Setting, theorem: Theorem, epsilon: float) -> list[Task]:

@@ -21,11 +21,14 @@ from rangebound.release.allocation import Allocation, allocate, spent
 from rangebound.release.answer import Cell, cells_of, parts, possible
 from rangebound.release.consistency import consistent
 from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
 from rangebound.release.result import Release, plan_json, sha256
 from rangebound.release.sql import Block, blocks
 from rangebound.release.words import mechanism_name
 
 FORMAT = "rangebound release certificate 1"
+WORK = 1000.0
+"""Steps that a check takes at most unless it is told otherwise: of about 10 milliseconds each, ten seconds in all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ class Checked:
     entry: Entry | None
 
 
-def check_certificate(certificate: str, published: bytes) -> Checked:
+def check_certificate(certificate: str, published: bytes, *, work: float = WORK) -> Checked:
     """Check a certificate against the bytes that were published, the .json form of a table.
 
     The published bytes must be those of a release, to the last one. The certificate must be the one that is written
@@ -102,15 +105,22 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
     Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
     Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
     check without the data can see. `check_entry` checks the charge.
-    Edge cases: numbers are made again by this version of the library, so a table made by another one, or on a machine
-    whose logarithm rounds otherwise, may be refused though it is genuine; none is accepted that is not.
+    Edge cases: a table that would take more than `work` steps is refused before they are taken, `work=math.inf` takes
+    them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 50 numbers, and for
+    1,000 points of a quantile's grid. Numbers are made again by this version of the library, so a table made by another
+    one, or on a machine whose logarithm rounds otherwise, may be refused though it is genuine; none is accepted that is
+    not.
     """
+    _demand_work((len(certificate) + len(published)) / _BYTES, work)
     entry = _entry(certificate)
     try:
         release = Release.from_bytes(published)
         same = release.to_bytes() == published
         plan, allocation = release.plan, allocate(release.plan)
+        _demand_work(_steps(release, allocation) + (len(certificate) + len(published)) / _BYTES, work)
         noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    except CertificateInvalid:
+        raise
     except (RangeboundError, ValueError, RecursionError):
         raise CertificateInvalid("published: is no release that could be made; verify the .json form") from None
     _demand(same, "published", "are not the bytes that a release is written in")
@@ -125,6 +135,30 @@ def check_certificate(certificate: str, published: bytes) -> Checked:
         _check_noise(index, noise, allocation)
     _check_table(release, allocation, noises)
     return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=entry)
+
+
+_BYTES, _NUMBERS, _POINTS, _MECHANISM = 100_000, 50, 1000, 50
+
+
+def _steps(release: Release, allocation: Allocation) -> float:
+    """How much of a check follows from the plan: mechanisms are found again, grids and numbers made again."""
+    made, points = {}, 0
+    for index, question in enumerate(release.plan.query):
+        share, cell = allocation.questions[index], allocation.sensitivities[index].cell
+        if isinstance(question, RankQuestion):
+            points += question.steps
+        elif isinstance(question, Count | CountUnits | Sum):
+            spans = question.allowed.spans
+            made[spans, cell, share.epsilon, share.delta, question.mechanism] = _MECHANISM + len(spans) ** 2
+    return sum(made.values()) + points / _POINTS + len(release.cells) / _NUMBERS
+
+
+def _demand_work(steps: float, work: float) -> None:
+    _demand(
+        steps <= work,
+        "published",
+        f"takes {steps:.0f} steps to check, of about 10 milliseconds, where {work:g} are allowed; allow more by work=",
+    )
 
 
 def _entry(certificate: str) -> Entry | None:
