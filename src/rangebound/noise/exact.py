@@ -190,15 +190,15 @@ class ExactTruncatedLaplacian(ExactNoise):
         self.whole = ExactLaplace(noise.untruncated)
         self.scale = self.whole.scale
         self.limit = ball(noise.limit)
-        self._kept = -(-self.limit / self.scale).expm1()
+        self.kept = -(-self.limit / self.scale).expm1()
 
     def pdf(self, y: Ball) -> Ball:
         distance = abs(value_of(y))
         if distance > self.limit:
             return ball(0.0)
         if distance <= self.limit:
-            return self.whole.pdf(y) / self._kept
-        value = (self.whole.pdf(value_of(y)) / self._kept).union(ball(0.0))
+            return self.whole.pdf(y) / self.kept
+        value = (self.whole.pdf(value_of(y)) / self.kept).union(ball(0.0))
         return kinked(y, value, arb.nan()) if is_taylor(y) else value
 
     def cdf(self, y: Ball) -> Ball:
@@ -209,7 +209,7 @@ class ExactTruncatedLaplacian(ExactNoise):
             return ball(1.0)
         if abs(at) <= self.limit:
             beyond = (-self.limit / self.scale).exp() / 2
-            return (self.whole.cdf(y) - beyond) / self._kept
+            return (self.whole.cdf(y) - beyond) / self.kept
         inside = at.lower().max(-self.limit).union(at.upper().min(self.limit))
         value = self.cdf(inside.lower().max(-self.limit)).union(self.cdf(inside.upper().min(self.limit)))
         return kinked(y, value, self.pdf(at)) if is_taylor(y) else value
@@ -243,7 +243,7 @@ class ExactTruncatedLaplacian(ExactNoise):
             return arb.nan()
         top = p + self.limit
         end = top if upper is None else smallest(upper, top)
-        return self.whole.blend(p, d, order, lower, end) / self._kept
+        return self.whole.blend(p, d, order, lower, end) / self.kept
 
 
 _EXACT: dict[type[Any], Any] = {

@@ -35,7 +35,7 @@ class Ceiling:
 class _Lattice:
     """The lattice of all multiples of `step`, as an objective of the search."""
 
-    smooth, attained, peaked = True, True, False
+    smooth, attained, peaked, monotone = True, True, False, False
 
     def __init__(self, step: Ball, scale: Ball) -> None:
         ratio = step / scale

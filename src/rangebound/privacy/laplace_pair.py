@@ -62,6 +62,10 @@ class Parts(NamedTuple):
         )
         return value_of(plain._stick(d, value_of(y).max(ball(0.0))))
 
+    def event(self, d: Ball, y: Any) -> Any:
+        """P(A) - e^epsilon Q(A) for the event that `overlap` is about, whatever the sign of y."""
+        return (self.overlap(y) - self.left * expm1(-2 * y)) / self.kept(d)
+
     def _stick(self, d: Ball, y: Any) -> Any:
         total = self.only_p - self.left * expm1(-2 * y) + self.overlap(y)
         if self.limited and not value_of(y) <= d:

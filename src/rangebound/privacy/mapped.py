@@ -7,15 +7,18 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
-from rangebound.ball import Ball, ball, is_taylor, largest, power, smallest, tightened, value_of
+from rangebound.ball import Ball, ball, down, is_taylor, largest, power, smallest, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY, exact
 from rangebound.privacy.pieces import finite_end, near_pair, score_moments, shifted, up_to
+from rangebound.privacy.rounded_laplace import RoundedLaplace
 from rangebound.privacy.sight import Sight, Span
 from rangebound.privacy.tilted import Tilted
+
+_FEW = 8  # cells that are looked at one by one
 
 
 class Mapped:
@@ -28,6 +31,10 @@ class Mapped:
         self.span = shape.spans[0] if shape.spans else None
         self.cells = shape.cells
         self._tilted: dict[tuple[float, bool], Tilted] = {}
+        self._rounded: RoundedLaplace | None = None
+        if self.span is None and len(shape.cells) > _FEW and not self.gaussian:
+            whole = self.noise.whole if self.limited else self.noise
+            self._rounded = RoundedLaplace([high for _, high in shape.cells[:-1]], whole)
         # Ranges of the cuts that an attacker can see: a whole span, or single points.
         self.cuts: list[tuple[float, float]] = (
             [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
@@ -78,9 +85,19 @@ class Mapped:
         if self.gaussian and self.span is None and is_taylor(p):
             return self._rounded_gaussian(p, d, order, open_ends)
         total: Any = ball(0.0)
+        cells = self.cells
+        if self.gaussian and self.span is None and not open_ends:
+            first, last = self._near_cells(p, d, order)
+            r, ratio = p + (1 - order) * d, d / self.noise.scale
+            total = self._left_out(first, last, r) * (order * (order - 1) * ratio * ratio / 2).exp()
+            total, cells = ball(0.0).union(total), self.cells[first:last]
+        if self._rounded is not None and self._covers(value_of(p), d, open_ends):
+            inner, loose = self._rounded.inner(p, d, order)
+            total = inner / self.noise.kept if self.limited else inner
+            cells = (self.cells[0], *loose, self.cells[-1])
         if self.span is not None:
             total = self.noise.blend(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
-        for low, high in self.cells:
+        for low, high in cells:
             if open_ends and math.isinf(high - low):
                 part = self.noise.blend(p, d, order, finite_end(low), finite_end(high))
             else:
@@ -89,6 +106,38 @@ class Mapped:
                 return part
             total = total + part
         return total if not value_of(total).is_finite() else total.log() / (order - 1)
+
+    def _near_cells(self, p: Ball, d: Ball, order: Ball) -> tuple[int, int]:
+        """The first and the last but one of the cells that count, for Gaussian noise.
+
+        All cells together add 1 at least, and each at most what the blended density g(x - r) e^lift has there.
+        """
+        if len(self.cells) <= _FEW:
+            return 0, len(self.cells)
+        ratio = d / self.noise.scale
+        lift = up(order * (order - 1) * ratio * ratio / 2)
+        reach = float(self.noise.scale) * math.sqrt(2.0 * (lift + (ctx.prec - 16) * math.log(2.0)))
+        r = p + (1 - order) * d
+        first = bisect.bisect_left(self.cells, (down(r) - reach, -math.inf)) - 1
+        last = bisect.bisect_right(self.cells, (up(r) + reach, math.inf))
+        first = min(max(first, 0), len(self.cells) - 1)
+        return first, min(max(last, first + 1), len(self.cells))
+
+    def _left_out(self, first: int, last: int, r: Any) -> Any:
+        """What Gaussian noise about r has in the cells before `first` and from `last` on."""
+        total: Any = ball(0.0)
+        if first > 0:
+            total = total + self.noise.mass(None, ball(self.cells[first][0]) - r)
+        if last < len(self.cells):
+            total = total + self.noise.mass(ball(self.cells[last][0]) - r, None)
+        return total
+
+    def _covers(self, p: Ball, d: Ball, open_ends: bool) -> bool:
+        """Whether inner cells count together: noise of limited reach must reach all of them from both locations."""
+        first, last = ball(self.cuts[0][0]), ball(self.cuts[-1][1])
+        if self.limited:
+            return bool(first >= p + d - self.noise.limit) and bool(last <= p + self.noise.limit)
+        return not open_ends or (bool(first <= p) and bool(last >= p + d))
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: scores inside the span, (dP)^2/P at each atom."""
@@ -158,14 +207,17 @@ class Mapped:
 
         The two densities blend into that of a Gaussian about r = p + (1-order) d. A cell beside p with the end c next
         to it has P = s g(c - p) T(p), T its tilted mass, and adds s g(c - r) T(p)^order T(p+d)^(1-order), of which the
-        latter hardly varies with p. What varies most is taken out of the sum: s g(c - r) for a cut next to r.
+        latter hardly varies with p. What varies most is taken out of the sum: s g(c - r) for a cut next to r. Cells far
+        from r count as finely as can be, which is more by less than the precision: an upper bound.
         """
         variance = self.noise.scale * self.noise.scale
         r = p + (1 - order) * d
         base = value_of(r).mid().max(ball(self.cuts[0][0])).min(ball(self.cuts[-1][1]))
         rest, lift = (r - base) * (r - base) / (2 * variance), order * (order - 1) * d * d / (2 * variance)
         total: Any = ball(0.0)
-        for low, high in self.cells:
+        first, last = self._near_cells(value_of(p), d, order)
+        total = total + self._left_out(first, last, r) * rest.exp()
+        for low, high in self.cells[first:last]:
             ends = finite_end(low), finite_end(high)
             view = self._beside(*ends, value_of(p).mid())
             if open_ends and math.isinf(high - low):

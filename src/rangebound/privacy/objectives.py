@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Collection
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from rangebound.ball import Ball, ball, down, largest, smallest, taylor, up
 from rangebound.law import Shape
@@ -18,13 +18,17 @@ from rangebound.privacy.endless import Ceiling, renyi_ceiling, stick_ceiling
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
 from rangebound.privacy.laplace_pair import top_loss, top_odds, top_renyi, top_stick
 from rangebound.privacy.positions import Line
+from rangebound.privacy.restricted_grid import ROUNDED, spacing
+from rangebound.privacy.restricted_laplace import RestrictedLaplaceGrid
 from rangebound.privacy.roots import falling_root
-from rangebound.privacy.search import Task, enclose
+from rangebound.privacy.search import LOW, Task, bound, enclose
 
 _GAPS = 64  # that are looked into first
 _REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
 _LONG = 12  # cells from which a grid is worth comparing with an endless one
 _WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
+_FINE = 200.0  # cells in a scale: from there on rounding hides next to nothing
+_FADED = 26.0  # scales: what Laplace noise has farther out is less than the tolerance of a search
 _WIDE = 6.0  # scales: a grid wider than this is compared with the endless lattice
 _MARGIN = 64.0  # scales: so far outside a grid its points need not be told from their places on the lattice
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
@@ -33,11 +37,13 @@ _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 class _Common:
     """What the objectives share: the family of the mechanism and the noise without any bounding."""
 
-    def __init__(self, noise: Noise, shape: Shape) -> None:
-        self.family = family(noise, shape)
+    def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
+        self.family = family(noise, shape) if kind is None else kind
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
-        self._step = noise.scale
-        self._size = len(shape.spans) + len(shape.points)
+        self._noise, self._step = noise, noise.scale
+        laplace_grid = shape.normalised and bool(shape.points) and not isinstance(noise, Gaussian)
+        self._size = 2 if laplace_grid else len(shape.spans) + len(shape.points)
+        self.monotone = False
         self._gaussian = isinstance(noise, Gaussian)
         self._laplace = isinstance(noise, Laplace) and shape.normalised
         self._between_ends = self._laplace and len(shape.spans) > 1
@@ -50,6 +56,8 @@ class _Common:
         self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
         self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
         self._lattice = _long_lattice(self.family, noise, shape)
+        self._places = shape.points if laplace_grid and kind is None else ()
+        self._middle_tops = dict[str, tuple[tuple[float, float], Ball]]()
         self._tops = dict[str, Ceiling]()
 
     def step(self) -> float:
@@ -79,7 +87,37 @@ class _Common:
 
         From there on a ceiling is sharp, and the search need not find the place by halving.
         """
-        return [*self.kinks(line), *self._cuts]
+        found = [*self.kinks(line), *self._cuts]
+        middle = self._middle(line.d)
+        if middle is None:
+            return found
+        first, last = middle[0]
+        return [*(x for x in found if not first < x < last), first, last]
+
+    def _middle(self, d: Ball) -> tuple[tuple[float, float], Ball] | None:
+        """For Laplace noise on a long grid: positions far from both ends, and the supremum over one step of them.
+
+        What lies farther than the margin on either side is covered by a ball, so that one step stands for all; their
+        points are on their places up to a wobble, which moves no weight by more than the factor e^off.
+        """
+        key = str(d)
+        if key not in self._middle_tops:
+            window = _window(self._places, self.family.noise.scale, d)
+            if window is None:
+                return None
+            kind = RestrictedLaplaceGrid(self._noise, Shape(points=window.points, normalised=True), open_ends=True)
+            line = Line(window.start, window.end, up(d), 0.0)
+            self._middle_tops[key] = window.positions, self._middle_top(kind, window.points, line, window.off)
+        return self._middle_tops[key]
+
+    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+        """The supremum on the window `kind` of a long grid."""
+        return INFINITY
+
+    def _in_middle(self, start: float, end: float, d: Ball) -> Ball:
+        """The ceiling of a cell in the middle of a long grid."""
+        middle = self._middle(d) if self._places else None
+        return middle[1] if middle is not None and middle[0][0] <= start and end <= middle[0][1] else INFINITY
 
     def seeds(self, line: Line) -> list[float]:
         """Positions that may be the worst: first of all the middle of the support."""
@@ -146,8 +184,8 @@ class _Common:
 class Delta(_Common):
     """The hockey-stick divergence at a fixed epsilon."""
 
-    def __init__(self, noise: Noise, shape: Shape, epsilon: float, aim: float | None = None) -> None:
-        super().__init__(noise, shape)
+    def __init__(self, noise: Noise, shape: Shape, epsilon: float, aim: float | None = None, kind: Any = None) -> None:
+        super().__init__(noise, shape, kind)
         self.epsilon, self._aim = ball(epsilon), aim
         self.attained = not (self._gaussian and len(shape.spans) > 1)
         self.peaked = self._laplace and len(shape.spans) == 1 and epsilon >= 0.0
@@ -172,6 +210,7 @@ class Delta(_Common):
         best = ball(1.0)
         if self._laplace:
             best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
+            best = smallest(best, self._in_middle(start, end, d))
         if self._lattice is not None:
             off = self._off(start, end, d)
             best = best if off is None else smallest(best, self._top(d).value * (2 * off).exp())
@@ -228,6 +267,11 @@ class Delta(_Common):
                 found.append(middle + float(((odds / worst).log() / rate).mid()))
         return [x for x in found if line.start < x < line.end]
 
+    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+        epsilon = down(self.epsilon - 4 * off)
+        window = Delta(self._noise, Shape(points=points, normalised=True), epsilon, self._aim, kind)
+        return ball(enclose([Task(window, line)], self._aim).upper) * (2 * off).exp()
+
     def _top(self, d: Ball) -> Ceiling:
         """The largest value on the endless lattice of which the grid is a part."""
         key = str(d)
@@ -249,14 +293,27 @@ class Delta(_Common):
 class Renyi(_Common):
     """The Renyi divergence of a fixed finite order."""
 
-    def __init__(self, noise: Noise, shape: Shape, order: float) -> None:
-        super().__init__(noise, shape)
+    def __init__(self, noise: Noise, shape: Shape, order: float, kind: Any = None) -> None:
+        super().__init__(noise, shape, kind)
         self.order = ball(order)
 
-        self._noise, self._cells, self._rounded = noise, shape.cells, dict[str, Ball]()
+        self._cells, self._rounded = shape.cells, dict[str, Ball]()
+        rounded = bool(shape.cells) and not shape.spans
+        self.attained = not (rounded and self._gaussian)
+        self._size = min(self._size, _LONG) if rounded else self._size
+        self._clamped: Renyi | None = None
+        if rounded and len(shape.cells) > _LONG:
+            low, high = shape.cells[0][1], shape.cells[-1][0]
+            if (high - low) * _FINE < noise.scale * len(shape.cells):
+                ends = Shape(((low, high),), (low, high), (shape.cells[0], shape.cells[-1]))
+                self._clamped = Renyi(noise, ends, order)
 
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.renyi(p, d, self.order)
+
+    def cuts(self, line: Line) -> list[float]:
+        """Of cells much narrower than the noise none matters by itself, and clamping is as good a bound."""
+        return super().cuts(line) if self._clamped is None else self._clamped.cuts(line)
 
     def seeds(self, line: Line) -> list[float]:
         """Also where Gaussian laws of a large order blend in the middle of the support."""
@@ -270,6 +327,9 @@ class Renyi(_Common):
         free = self.free.renyi(ball(0.0), d, self.order)
         if isinstance(self.family, Mapped):
             best = self._rounded_top(start, end, d, free)
+            if self._clamped is not None:  # rounding comes after clamping to the outermost cuts
+                clamped = Task(self._clamped, Line(start, end, up(d)))
+                best = smallest(best, ball(bound(clamped, start, end, order=LOW)))
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
                 best = smallest(best, self.family.renyi_left(ball(end), d, self.order))
@@ -277,6 +337,7 @@ class Renyi(_Common):
                 best = smallest(best, self.family.renyi_right(ball(start), d, self.order))
             return best
         best = top_renyi(d / self.family.noise.scale, self.order) if self._laplace else INFINITY
+        best = smallest(best, self._in_middle(start, end, d))
         if self._lattice is not None:
             off = self._off(start, end, self.order * d)
             if off is not None:
@@ -294,6 +355,10 @@ class Renyi(_Common):
             tail = self._tail(start, end, d, self.order)
             best = tail if tail.is_finite() and not tail > best else best
         return best
+
+    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+        window = Renyi(self._noise, Shape(points=points, normalised=True), up(self.order), kind)
+        return enclose([Task(window, line)]).upper + 2 * off * self.order / (self.order - 1)
 
     def _lattice_top(self, d: Ball) -> Ceiling:
         """The largest value on the endless lattice of which the grid is a part."""
@@ -363,7 +428,18 @@ class _Endless(_Common):
 
 
 class Loss(_Common):
-    """The pure epsilon: the supremum of the log-ratio."""
+    """The pure epsilon: the supremum of the log-ratio.
+
+    On a grid with Laplace noise Z is A e^{-p/b} + B e^{p/b} between two kinks, so the slope of log Z(p+d)/Z(p) is a
+    difference of two hyperbolic tangents of p/b plus constants: it has one sign, and the supremum is at a kink.
+    """
+
+    def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
+        super().__init__(noise, shape, kind)
+        self.monotone = self._laplace and bool(shape.points)
+
+    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+        return enclose([Task(Loss(self._noise, Shape(points=points, normalised=True), kind), line)]).upper + 4 * off
 
     def value(self, p: Any, d: Ball) -> Any:
         return self.family.loss(p, d)
@@ -376,7 +452,7 @@ class Loss(_Common):
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Z <= 1 at the right one, so the loss is at most the unbounded one plus log 1/Z at the left one."""
         best = top_loss(d / self.family.noise.scale) if self._laplace else INFINITY
-        best = smallest(best, self._by_shape(start, end, d))
+        best = smallest(best, self._by_shape(start, end, d), self._in_middle(start, end, d))
         if isinstance(self.family, Restricted):
             kept = self.family.kept_at_least(start, end)
             if kept > 0:
@@ -414,6 +490,36 @@ def _long_lattice(kind: Any, noise: Noise, shape: Shape) -> Any:
         return None
     low, high = shape.ends
     return kind.lattice if high - low > _WIDE * noise.scale else None
+
+
+class _Window(NamedTuple):
+    """A stretch of a long grid with a margin around one step, from `start` to `end`, and around the pair."""
+
+    points: tuple[float, ...]
+    start: float
+    end: float
+    positions: tuple[float, float]  # all positions with as much margin
+    off: Ball  # how far off its place a point may be, in scales
+
+
+def _window(places: tuple[float, ...], scale: Ball, d: Ball) -> _Window | None:
+    """The window of a long grid; None where the grid is hardly longer."""
+    if len(places) < _LONG:
+        return None
+    step, off = spacing(places)
+    margin = math.ceil(_FADED * float(scale) / float(step))
+    reach = math.ceil(up(d) / float(step)) + 2
+    count = 2 * margin + reach
+    if off > ROUNDED or len(places) < 2 * margin + 2 * reach + _LONG:
+        return None
+    first = (len(places) - count) // 2
+    return _Window(
+        places[first : first + count],
+        places[first + margin],
+        math.nextafter(places[first + margin + 1], math.inf),
+        (places[margin + 1], places[len(places) - margin - reach]),
+        ball(2.0 * float(off) * float(step)) / scale,
+    )
 
 
 def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:

@@ -21,7 +21,7 @@ from rangebound.privacy.theta import Theta
 
 _ZERO: Any = ball(0.0)
 _SHORT = 16  # steps of a grid up to which its points are summed one by one
-_ROUNDED = Fraction(1, 10**6)  # of a step: points may be off their places by so much
+ROUNDED = Fraction(1, 10**6)  # of a step: points may be off their places by so much
 
 
 class GaussianSums:
@@ -117,8 +117,8 @@ def lattice_of(places: tuple[float, ...], scale: Ball) -> Lattice | None:
     """The lattice of a regular grid; None for a short one, or one whose points are far from their places."""
     if len(places) <= _SHORT:
         return None
-    step, off = _spacing(places)
-    if off > _ROUNDED:
+    step, off = spacing(places)
+    if off > ROUNDED:
         return None
     exact, wobble = _rational(step), _rational(off)
     rate = (exact / scale) * (exact / scale)
@@ -127,7 +127,7 @@ def lattice_of(places: tuple[float, ...], scale: Ball) -> Lattice | None:
 
 
 @lru_cache(maxsize=64)
-def _spacing(places: tuple[float, ...]) -> tuple[Fraction, Fraction]:
+def spacing(places: tuple[float, ...]) -> tuple[Fraction, Fraction]:
     """The mean step of a grid, and twice the farthest that a point is off its place, in steps."""
     first = Fraction(places[0])
     step = (Fraction(places[-1]) - first) / (len(places) - 1)

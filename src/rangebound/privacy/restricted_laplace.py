@@ -6,12 +6,12 @@ import bisect
 import copy
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, down, expm1, is_taylor, kinked, largest, smallest, up, value_of
+from rangebound.ball import Ball, ball, down, expm1, is_taylor, kinked, largest, smallest, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
@@ -22,6 +22,8 @@ from rangebound.privacy.restricted_grid import RestrictedGrid
 from rangebound.privacy.sight import Span
 
 _ZERO: Any = ball(0.0)
+_MORE = 1.001
+_FEW = 8  # points that are added one by one, and events that are told apart
 
 
 class RestrictedLaplace(Restricted):
@@ -243,67 +245,95 @@ class LaplaceSums:
     """Sums of e^{-|x-p|/b} over the first k points, each in a few steps.
 
     With j points left of p the sum of the first k is A_min(j,k) e^{-p/b} + (B_j - B_k) e^{p/b}, where A and B are sums
-    of e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one.
+    of e^{x/b} from the left and of e^{-x/b} from the right. Points inside a wide ball p are added one by one. `beyond`
+    is the weight of what may lie left of the first point and right of the last one, in units of theirs.
     """
 
-    def __init__(self, points: list[Ball], places: tuple[float, ...], noise: Any) -> None:
+    def __init__(
+        self, points: list[Ball], places: tuple[float, ...], noise: Any, beyond: tuple[Any, Any] = (_ZERO, _ZERO)
+    ) -> None:
         self.points, self.places, self.noise = points, places, noise
         steps = [(x - points[0]) / noise.scale for x in points]
-        zero = ball(0.0)
-        self._left = list(itertools.accumulate((y.exp() for y in steps), initial=zero))
-        self._right = list(itertools.accumulate(((-y).exp() for y in reversed(steps)), initial=zero))[::-1]
+        low, high = beyond[0], beyond[1] * (-steps[-1]).exp()
+        self._left = list(itertools.accumulate((y.exp() for y in steps), initial=low))
+        self._right = list(itertools.accumulate(((-y).exp() for y in reversed(steps)), initial=high))[::-1]
+        self._known: dict[str, list[Ball]] = {}
 
-    def below(self, p: Any) -> Callable[[int], Any]:
-        at = value_of(p)
-        left = bisect.bisect_right(self.places, down(at))  # surely left of p, or at it
-        right = bisect.bisect_left(self.places, up(at))  # from here on surely right of it, or at it
-        right = max(left, right)
-        up_to = (p - self.points[0]) / self.noise.scale
-        falling, rising = (-up_to).exp(), up_to.exp()
-        inside = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
-
-        def total(k: int) -> Any:
-            value = falling * self._left[min(k, left)]
-            for extra in inside[: max(k - left, 0)]:
-                value = value + extra
-            return value + rising * (self._right[right] - self._right[k]) if k > right else value
-
-        return total
-
-    def parts(self, p: Any, d: Ball) -> Parts:
-        """The points as the pair (p, p + d) sees them."""
+    def parts(self, p: Any, d: Ball, count: int | None = None) -> Parts:
+        """The points as the pair (p, p + d) sees them; `count` fixes how many points the best event has."""
         at, b = value_of(p), self.noise.scale
-        left = bisect.bisect_right(self.places, down(at))
-        right = max(left, bisect.bisect_left(self.places, up(at + d)))
-        offset = (p - self.points[0]) / b
-        between = [((x - p) / b) for x in self.points[left:right]]
-        of_p, of_q = ([_kernel(s - at) for s in between] for at in (ball(0.0), d / b))
+        left, first, last, right = self._places_of(at, d)
+        offset, distance = (p - self.points[0]) / b, d / b
+        loose = [((x - p) / b) for x in (*self.points[left:first], *self.points[last:right])]
+        of_p, of_q = ([_kernel(s - shift) for s in loose] for shift in (ball(0.0), distance))
+        rising, falling = offset.exp(), (-offset - distance).exp()
         zero: Any = ball(0.0)
 
         def overlap(y: Any) -> Any:
-            weight = (d / b - 2 * y).exp()
-            return sum((largest(p - weight * q, zero) for p, q in zip(of_p, of_q, strict=True)), zero)
+            weight = (distance - 2 * y).exp()
+            if count is None:
+                one_by_one = [(_kernel(s), _kernel(s - distance)) for s in self._between(p, first, last)]
+                pairs = [*one_by_one, *zip(of_p, of_q, strict=True)]
+                return sum((largest(p - weight * q, zero) for p, q in pairs), zero)
+            end = min(max(count, first), last)
+            taken = max(count - last, 0) + first - left if count > last else max(min(count, first) - left, 0)
+            if end - first <= _FEW:
+                inside = [_kernel(s) - weight * _kernel(s - distance) for s in self._between(p, first, end)]
+            else:
+                of_left, of_right = self._right[first] - self._right[end], self._left[end] - self._left[first]
+                inside = [rising * of_left, -weight * falling * of_right]
+            inside += [p - weight * q for p, q in zip(of_p[:taken], of_q[:taken], strict=True)]
+            return sum(inside, zero)
 
+        whole_p = rising * (self._right[first] - self._right[last])
+        whole_q = falling * (self._left[last] - self._left[first])
         return Parts(
             (-offset).exp() * self._left[left],
-            (offset + d / b).exp() * self._right[right],
-            sum(of_p, zero),
-            sum((q - p for p, q in zip(of_p, of_q, strict=True)), zero),
+            (offset + distance).exp() * self._right[right],
+            sum(of_p, whole_p),
+            sum((q - p for p, q in zip(of_p, of_q, strict=True)), whole_q - whole_p),
             overlap,
         )
 
     def blend(self, p: Any, d: Ball, order: Ball) -> Any:
-        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair."""
-        at = value_of(p)
-        left = bisect.bisect_right(self.places, down(at))
-        right = max(left, bisect.bisect_left(self.places, up(at + d)))
-        below = self.below(p)
+        """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair.
+
+        Between the two it is e^{(order-1) d/b} e^{-(2 order-1)(x-p)/b}.
+        """
+        left, first, last, right = self._places_of(value_of(p), d)
+        rising = ((p - self.points[0]) / self.noise.scale).exp()
         edge = ((order - 1) * d / self.noise.scale).exp()
-        total = below(left) * edge + (below(len(self.points)) - below(right)) / edge
-        weights = [self.noise.pdf(x - p) * (2 * self.noise.scale) for x in self.points[left:right]]
-        for x, weight in zip(self.points[left:right], weights, strict=True):
+        total = self._left[left] / rising * edge + self._right[right] * rising / edge
+        steep = self._steep(order)
+        fast = ((p - self.points[0]) * ((2 * order - 1) / self.noise.scale)).exp()
+        total = total + fast * edge * (steep[first] - steep[last])
+        for x in (*self.points[left:first], *self.points[last:right]):
+            weight = self.noise.pdf(x - p) * (2 * self.noise.scale)
             total = total + weight * (self.noise.log_ratio(x - p, d) * (order - 1)).exp()
         return total
+
+    def _places_of(self, at: Ball, d: Ball) -> tuple[int, int, int, int]:
+        """Points before the first number lie left of the pair, from the second to the third surely between the two,
+
+        from the fourth on right of it; the others may lie on either side of one of the two.
+        """
+        left = bisect.bisect_right(self.places, down(at))
+        right = max(left, bisect.bisect_left(self.places, up(at + d)))
+        first = min(max(left, bisect.bisect_left(self.places, up(at))), right)
+        last = bisect.bisect_right(self.places, down(at + d))
+        return (left, first, last, right) if first <= last <= right else (left, right, right, right)
+
+    def _between(self, p: Any, first: int, last: int) -> list[Any]:
+        return [(x - p) / self.noise.scale for x in self.points[first:last]]
+
+    def _steep(self, order: Ball) -> list[Ball]:
+        """Sums from the right of e^{-(2 order-1) x/b}."""
+        key = str(order)
+        if key not in self._known:
+            rate = (2 * order - 1) / self.noise.scale
+            terms = ((-(x - self.points[0]) * rate).exp() for x in reversed(self.points))
+            self._known = {key: list(itertools.accumulate(terms, initial=ball(0.0)))[::-1]}
+        return self._known[key]
 
 
 def _kernel(y: Any) -> Any:
@@ -312,11 +342,17 @@ def _kernel(y: Any) -> Any:
 
 
 class RestrictedLaplaceGrid(RestrictedGrid):
-    """Truncated Laplace on the points of a grid."""
+    """Truncated Laplace on the points of a grid; with `open_ends`, on every longer grid of the same step at once."""
 
-    def __init__(self, noise: Noise, shape: Shape) -> None:
+    def __init__(self, noise: Noise, shape: Shape, *, open_ends: bool = False) -> None:
         super().__init__(noise, shape)
-        self._sums = LaplaceSums(self.points, shape.points, self.noise)
+        beyond: tuple[Any, Any] = (_ZERO, _ZERO)
+        if open_ends:
+            ends = (shape.points[:2], shape.points[-2:])
+            ratios = [((ball(a) - ball(b)) / self.noise.scale).exp() for a, b in ends]
+            # More than any number of points there weigh, a little off their places or not.
+            beyond = _ZERO.union(_MORE * ratios[0] / (1 - ratios[0])), _ZERO.union(_MORE * ratios[1] / (1 - ratios[1]))
+        self._sums = LaplaceSums(self.points, shape.points, self.noise, beyond)
 
     def parts(self, p: Any, d: Ball) -> Parts:
         """The points as the pair (p, p + d) sees them."""
@@ -329,13 +365,31 @@ class RestrictedLaplaceGrid(RestrictedGrid):
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""
-        total = self._sums.blend(p, d, order)
-        zp, zq = (self._sums.below(at)(len(self.points)) for at in (p, p + d))
-        return (total.log() - zp.log() * order) / (order - 1) + zq.log()
+        total, parts = self._sums.blend(p, d, order), self.parts(p, d)
+        distance = d / self.noise.scale
+        kept = parts.kept(distance)
+        if not (value_of(total) > 0 and value_of(kept) > 0):
+            return arb.nan()
+        return (total.log() - kept.log()) / (order - 1) + parts.change(distance)
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
-        """The best threshold event, in one smooth piece."""
-        return {0: sharp_stick(lambda at: self.parts(at, d), p, d / self.noise.scale, epsilon)}
+        """The events of the first k points, for every k that may be the best (or `only`), each smooth between kinks."""
+        distance = d / self.noise.scale
+        change = self.change(p, d)
+        if is_taylor(p) and is_taylor(change) and not p[0].is_exact():
+            change = tightened(change, lambda at: self.change(at, d), p[0])
+        if not value_of(change).is_finite():
+            return {0: change}
+        y = (distance - epsilon + change) / 2
+        if value_of(y) <= 0:
+            return {0: _ZERO}
+        if not only:
+            t = value_of(p) + value_of(y) * self.noise.scale
+            first, last = bisect.bisect_left(self._places, down(t)), bisect.bisect_right(self._places, up(t))
+            if last - first > _FEW:
+                return {0: sharp_stick(lambda at: self.parts(at, d), p, distance, epsilon)}
+            only = range(first, last + 1)
+        return {k: self._sums.parts(p, d, k).event(distance, y) for k in only}
 
     def change(self, p: Any, d: Ball) -> Any:
         """log Z(p+d) - log Z(p)."""

@@ -10,12 +10,13 @@ Every value at a single position is a lower bound on the supremum.
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
@@ -38,6 +39,7 @@ class Objective(Protocol):
 
     smooth: bool  # whether no branch has a kink
     attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong
+    monotone: bool  # whether it is monotone between any two neighbouring kinks, by a theorem
     peaked: bool  # whether it is one smooth piece that rises to a single peak and falls from there, by a theorem
 
     def value(self, p: Ball, d: Ball) -> Ball:
@@ -73,6 +75,15 @@ class Task(NamedTuple):
 
     objective: Objective
     line: Line
+
+    def kinks(self) -> list[float]:
+        """The kinks of the objective on the line, in order."""
+        return _sorted_kinks(self)
+
+
+@lru_cache(maxsize=64)
+def _sorted_kinks(task: Task) -> list[float]:
+    return sorted(task.objective.kinks(task.line))
 
 
 class Cell(NamedTuple):
@@ -146,6 +157,8 @@ def bound(
             series = objective.branches(taylor(ball(position), 1), d)[0]
             if is_taylor(series) and sign * series[1] > 0:  # the peak is on the other side of this end
                 return up(at(position))
+    if objective.monotone and _no_kink(task, start, end):
+        return max(up(at(start)), up(at(end)))
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
@@ -163,6 +176,14 @@ def bound(
     if math.isinf(upper):
         at(_middle(start, end))  # it may really be infinite, and then a single position shows it
     return min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
+
+
+def _no_kink(task: Task, start: float, end: float) -> bool:
+    """Whether no kink lies strictly inside a cell. A kink that is no double lies between its two roundings."""
+    if not math.isfinite(start) or not math.isfinite(end) or end <= math.nextafter(start, math.inf):
+        return False
+    kinks = task.kinks()
+    return bisect.bisect_right(kinks, start) >= bisect.bisect_left(kinks, end)
 
 
 def _by_taylor(
@@ -283,17 +304,21 @@ def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[t
         heapq.heappush(queue, (-cell.upper, count, cell))
 
     for number, (objective, line) in enumerate(tasks):
+        if line.start < line.end and up(objective.ceiling(line.start, line.end, line.d)) <= enough():
+            add(number, line.start, line.end)
+            continue
         inner = {x for x in objective.cuts(line) if line.start < x < line.end}
         for start, end in itertools.pairwise([line.start, *sorted(inner), line.end]):
             top = best.top(number)
             width = min(PEAK * objective.step(), 0.5 * (top - start), 0.5 * (end - top))
             for pair in itertools.pairwise([start, *_around(top, start, end, width), end]):
                 add(number, *pair)
+    started = count
     while True:
         cell = queue[0][2]
         cuts = _cuts(cell, best.top(cell.task), tasks[cell.task].objective.step())
         refuted = best.value == math.inf or (target is not None and best.value > target)
-        limit = CELLS // size if target is None else DECIDING
+        limit = max(CELLS // size if target is None else DECIDING, 2 * started)
         if refuted or cell.upper <= enough() or not cuts or len(queue) >= limit:
             break
         heapq.heappop(queue)

@@ -117,8 +117,22 @@ def worst_renyi(setting: Setting, order: float) -> Worst:
             # The divergence rises with the order, to the loss.
             return Worst(min(worst_renyi(setting, _LARGEST_ORDER).lower, pure.upper), pure.upper, pure.pair)
     if setting.shape.normalised or setting.shape.points:
-        return _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
+        found = _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
+        return found if found.closed else _capped(setting, found, order)
     return _pinned(setting, lambda side, line: _renyi_on(side, line, order))
+
+
+def _capped(setting: Setting, found: Worst, order: float) -> Worst:
+    """An open enclosure cut at what the pure epsilon implies: epsilon itself and order epsilon^2/2 [bun2016, Prop 3.3].
+
+    A divergence of a finite order is at most the loss, which is its limit for large orders.
+    """
+    pure = worst_loss(setting).upper
+    if math.isinf(pure):
+        return found
+    return Worst(
+        found.lower, max(found.lower, min(found.upper, pure, up(ball(order) * ball(pure) ** 2 / 2))), found.pair
+    )
 
 
 def worst_epsilon(setting: Setting, delta: float) -> Worst:
