@@ -27,6 +27,8 @@ ORDERS = (
     *(10.0 * 1.1**k for k in range(39)),
 )
 
+_READING = "odometer reading of one run on the scale of an epsilon at delta {}, no guarantee of it"
+
 
 class RenyiWatcher:
     """The per-instance Renyi divergence of full-batch training, at many orders [hu2024, Prop 5.1, corrected].
@@ -34,6 +36,11 @@ class RenyiWatcher:
     For each step: forward = sum over coordinates of max over both shifts of D(q || q +- clip), backward the same with
     the roles exchanged, and the larger of the two. It bounds what the presence of any one example would have changed,
     given the sums q of this run.
+
+    **The total is an odometer reading.** The sums of a step depend on what earlier steps released, so a sum of losses
+    along the path that was taken is a random number that describes this run. No (epsilon, delta) of the run follows
+    from it, for this dataset either: that would need a bound over all paths, or a limit fixed beforehand at which
+    training stops. The guarantee is `PrivacyEngine.epsilon`.
 
     Guarantee: never below these sums; a certified table is used (`LossTable`).
     Assumes: elementwise clipping, and all examples in each step; both are checked.
@@ -72,20 +79,23 @@ class RenyiWatcher:
         self._path.append(self._total)
 
     def epsilon(self, delta: float) -> PerInstance:
-        """The epsilon at delta that the divergences so far are worth, at the best order."""
-        return PerInstance(self._worth(self._total, delta), notion=f"epsilon at delta {delta} for one dataset")
+        """The divergences so far on the scale of an epsilon at delta, at the best order: an odometer reading.
+
+        Guarantee: none. It is no (epsilon, delta) of the run, for this dataset or any other.
+        """
+        return PerInstance(self._worth(self._total, delta), notion=_READING.format(delta))
 
     def epsilons(self, delta: float) -> list[PerInstance]:
-        """The same after each step: the curve of epsilon against steps."""
-        notion = f"epsilon at delta {delta} for one dataset"
+        """The same after each step: the reading against steps."""
+        notion = _READING.format(delta)
         return [PerInstance(self._worth(each, delta), notion=notion) for each in self._path]
 
     def divergence(self, order: float) -> PerInstance:
-        """The total divergence at one of the orders."""
+        """The total divergence at one of the orders, along the path of this run."""
         if order not in self.orders:
             raise ArgumentError(f"order={order}: must be one of the orders of this account")
         value = float(self._total[self.orders.index(order)])
-        return PerInstance(value, notion=f"Renyi divergence of order {order} for one dataset")
+        return PerInstance(value, notion=f"sum of Renyi divergences of order {order} along one run")
 
     def state_dict(self) -> dict[str, Any]:
         """The account as plain data, which is private."""
