@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 
 from rangebound.release import explain, make_plan, release
 from rangebound.release.answer import Cell
-from rangebound.release.consistency import consistent, fit_counts, fit_order, fit_total, notes, obstacles
+from rangebound.release.consistency import consistent, fit_order, fit_total, notes, obstacles
+from rangebound.release.margins import fit_whole
 from rangebound.release.report import report
 
 PARTS = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
@@ -38,9 +39,10 @@ def test_no_other_parts_are_nearer():
 
 @given(st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=8), st.integers(0, 5000))
 def test_counts_stay_whole_and_add_up(parts, total):
-    fitted = fit_counts(parts, float(total))
+    fitted = fit_whole(parts, total)
     assert sum(fitted) == total
-    assert all(each >= 0 and each == int(each) for each in fitted)
+    assert all(type(each) is int and each >= 0 for each in fitted)
+    assert fitted == pytest.approx(fit_total(parts, float(total)), abs=1.001)
 
 
 @given(st.lists(st.floats(-10, 10), max_size=6))
@@ -101,14 +103,15 @@ def counts(unit=None, **parts):
     )
 
 
-def test_no_number_is_pushed_out_of_its_interval_and_it_is_said():
+def test_an_interval_is_widened_to_its_number():
     wide = [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]
     assert [each.value for each in consistent(counts(), wide)] == [10.0, 10.0, 0.0]
-    assert notes(counts(), consistent(counts(), wide)) == ()
-    narrow = [wide[0], cell(1, 30.0, ("a",), lower=25.0, upper=35.0), wide[2]]
-    assert consistent(counts(), narrow) == narrow
+    narrow = [wide[0], cell(1, 30.0, ("a",), lower=25.0, upper=35.0), cell(1, 1.0, ("b",), lower=1.0, upper=2.0)]
+    result = consistent(counts(), narrow)
+    assert [(each.value, each.lower, each.upper) for each in result[1:]] == [(10.0, 10.0, 35.0), (0.0, 0.0, 2.0)]
+    assert notes(counts(), result) == ()
     (note,) = notes(counts(), narrow)
-    assert note.startswith("counts 'by' were left as drawn: ")
+    assert note.startswith("counts 'by' and 'all' were left apart: ")
 
 
 def test_counts_of_units_with_many_rows_are_not_forced_to_a_total_of_other_rows():

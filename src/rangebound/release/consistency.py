@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rangebound.release.answer import Cell
 from rangebound.release.estimate import nearest
+from rangebound.release.margins import Asked, Key, fitted, margin
 from rangebound.release.plan import Plan
-from rangebound.release.question import Share
+from rangebound.release.question import Histogram, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +28,15 @@ class _Fit:
 
 
 def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
-    """Cells that fit together: quantiles that rise, counts that add up to their total, shares that add up to 1.
+    """Cells that fit together: quantiles that rise, counts whose margins agree, shares that add up to 1.
 
-    Counts by public key are fitted to the count without groups of the same rows, if the plan asks for one; shares are
-    fitted if they name the same `partition`. What cannot be fitted, by the plan, is in `obstacles`.
+    Counts and histograms of the same rows by public keys, asked in several ways, are fitted to each other: each total
+    is the same in all of them, and stays as it was drawn if the plan asks for it. Shares are fitted if they name the
+    same `partition`. What cannot be fitted, by the plan, is in `obstacles`.
 
-    Guarantee: made of published numbers alone, so it costs nothing. Every number stays in its support, on its step and
-    in its interval; a set of numbers that could not is left as it was drawn, and `notes` says so.
+    Guarantee: made of published numbers alone, so it costs nothing. Every number stays in its support and on its step;
+    a set of numbers that could not is left as it was drawn, and `notes` says so. An interval is widened to hold its
+    number, and so holds the true one no less.
     Assumes: the custodian knows that the public keys are all there are, and that the shares are those of a partition.
     """
     found = list(cells)
@@ -44,6 +48,9 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
         if all(_allowed(plan, cell) for cell in fitted):
             for at, cell in zip(fit.places, fitted, strict=True):
                 found[at] = cell
+    for family in _families(plan):
+        if not family.reason:
+            _agree(plan, family, cells, found)
     return found
 
 
@@ -56,6 +63,9 @@ def notes(plan: Plan, cells: Sequence[Cell]) -> tuple[str, ...]:
         for fit in _fits(plan, cells)
         if any(abs(cells[at].value - value) > 1e-9 for at, value in zip(fit.places, fit.values, strict=True))
     ]
+    for family in _families(plan):
+        if not family.reason:
+            left += _disagreements(plan, family, cells)
     return (*obstacles(plan), *dict.fromkeys(left))
 
 
@@ -68,10 +78,15 @@ def obstacles(plan: Plan) -> tuple[str, ...]:
     if not plan.consistent:
         return ()
     found = []
-    for index, total in _totals(plan):
-        reason = _different(plan, index)
-        if reason:
-            found.append(f"counts {plan.query[index].name!r} are not fitted to {plan.query[total].name!r}: {reason}")
+    for family in _families(plan):
+        if family.reason:
+            first, *others = (plan.query[index].name for index in family.members)
+            found += [f"counts {name!r} are not fitted to {first!r}: {family.reason}" for name in others]
+    found += [
+        f"histogram {plan.query[index].name!r} is not fitted to {plan.query[other].name!r}: "
+        "rows without a value may be in no bin; `missing` gives them one"
+        for index, other in _unlike(plan)
+    ]
     found += [
         f"shares of partition {name!r} are not fitted: they are about different rows"
         for name, members in _partitions(plan).items()
@@ -80,28 +95,103 @@ def obstacles(plan: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _different(plan: Plan, index: int) -> str:
-    """Why counts by group need not add up to their total; empty if they do."""
-    if plan.private(plan.query[index].by):
-        return "keys that are selected privately are not all there are"
-    if plan.unit.column is not None:
-        rows, groups = plan.unit.rows, plan.unit.groups
-        return f"an owner counts with {rows} rows at most in the total, but with {rows} in each of {groups} groups"
-    return ""
+@dataclass(frozen=True, kw_only=True)
+class _Family:
+    """Counts and histograms of the same rows, those with few groups first; `reason` says why they need not agree."""
+
+    members: list[int]
+    reason: str
 
 
-def _totals(plan: Plan) -> Iterator[tuple[int, int]]:
-    """Counts by group, each with the count without groups of the same rows, where the plan asks for both."""
+def _families(plan: Plan) -> Iterator[_Family]:
+    """The counts and histograms of each set of rows, where a plan asks for two or more; private keys on their own."""
+    found: dict[Any, list[int]] = {}
     for index, each in enumerate(plan.query):
-        if each.kind == "count" and each.by:
-            same = (
-                at
-                for at, other in enumerate(plan.query)
-                if other.kind == "count" and not other.by and other.where == each.where
+        if each.kind == "count" or isinstance(each, Histogram):
+            found.setdefault((each.where, _only(each)), []).append(index)
+    for members in found.values():
+        members.sort(key=lambda index: len(plan.query[index].by) + isinstance(plan.query[index], Histogram))
+        public = [index for index in members if not plan.private(plan.query[index].by)]
+        private = [index for index in members if index not in public]
+        if len(public) > 1:
+            yield _Family(members=public, reason=_different(plan))
+        if private and len(members) > 1:
+            reason = "keys that are selected privately are not all there are"
+            yield _Family(members=[*public[:1], *private], reason=reason)
+
+
+def _only(question: Any) -> str | None:
+    """The column without which a row does not count in a question, if there is one."""
+    return question.column if isinstance(question, Histogram) and question.missing is None else None
+
+
+def _unlike(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Histograms that leave out rows, each with a count of the same rows and of those."""
+    for index, each in enumerate(plan.query):
+        counts = (at for at, other in enumerate(plan.query) if other.kind == "count" and other.where == each.where)
+        other = next(counts, None)
+        if _only(each) is not None and other is not None:
+            yield index, other
+
+
+def _different(plan: Plan) -> str:
+    """Why counts of the same rows need not agree; empty if they do."""
+    if plan.unit.column is None:
+        return ""
+    rows, groups = plan.unit.rows, plan.unit.groups
+    return f"an owner counts with {rows} rows at most in the total, but with {rows} in each of {groups} groups"
+
+
+def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[tuple[Asked, dict[Key, int]]]:
+    """The tables of a family, each with the places of its cells."""
+    found = []
+    for index in family.members:
+        question: Any = plan.query[index]
+        bins = f"\0{question.column} {question.range} {question.bins}" if isinstance(question, Histogram) else None
+        names = [*question.by, *([bins] if bins else [])]
+        order = sorted(range(len(names)), key=lambda at: names[at])
+        places: dict[Key, int] = {}
+        for at, cell in enumerate(cells):
+            if cell.question == index:
+                parts = (*cell.key, *([cell.part] if bins else []))
+                places[tuple(parts[each] for each in order)] = at
+        epsilon = max((cells[at].epsilon for at in places.values()), default=0.0)
+        noise = len(places) / epsilon**2 if epsilon else 0.0
+
+        def allowed(table: Mapping[Key, int], places: Mapping[Key, int] = places) -> bool:
+            return all(_fits_in(plan, cells[places[key]], float(value)) for key, value in table.items())
+
+        drawn = {key: round(cells[at].value) for key, at in places.items()}
+        found.append((Asked(columns=frozenset(names), drawn=drawn, noise=noise, allowed=allowed), places))
+    return found
+
+
+def _agree(plan: Plan, family: _Family, cells: Sequence[Cell], found: list[Cell]) -> None:
+    """Put counts whose margins agree in the place of those that were drawn."""
+    tables = _tables(plan, family, cells)
+    for (_, places), table in zip(tables, fitted([asked for asked, _ in tables]), strict=True):
+        for key, value in (table or {}).items():
+            cell, number = cells[places[key]], float(value)
+            lower, upper = min(cell.lower, number), max(cell.upper, number)
+            found[places[key]] = replace(cell, value=number, lower=lower, upper=upper)
+
+
+def _disagreements(plan: Plan, family: _Family, cells: Sequence[Cell]) -> Iterator[str]:
+    """Which tables of a family do not agree, by adding up what is published."""
+    tables = [asked for asked, _ in _tables(plan, family, cells)]
+    for (one, first), (two, second) in itertools.combinations(zip(family.members, tables, strict=True), 2):
+        shared = first.columns & second.columns
+        if margin(first.drawn, first.columns, shared) != margin(second.drawn, second.columns, shared):
+            yield (
+                f"counts {plan.query[two].name!r} and {plan.query[one].name!r} were left apart: no whole numbers in "
+                "their supports and on their steps were found that add up to each other and to all other counts"
             )
-            total = next(same, None)
-            if total is not None:
-                yield index, total
+
+
+def _fits_in(plan: Plan, cell: Cell, value: float) -> bool:
+    """Whether a count may be this number: in its support and on its step."""
+    question: Any = plan.query[cell.question]
+    return nearest(value, question.allowed, question.step or 1.0) == value
 
 
 def _partitions(plan: Plan) -> dict[str, list[Share]]:
@@ -131,11 +221,6 @@ def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
         if plan.query[index].kind == "quantiles":
             for each in _by_key(cells, places).values():
                 yield fit(f"quantiles {plan.query[index].name!r}", each, fit_order, rising=True)
-    for index, total in _totals(plan):
-        if not _different(plan, index):
-            sum_ = cells[own[total][0]].value
-            what = f"counts {plan.query[index].name!r}"
-            yield fit(what, own[index], lambda values, sum_=sum_: fit_counts(values, sum_))  # type: ignore[misc]
     for name, members in _partitions(plan).items():
         if not _mixed(members):
             places = [at for at, cell in enumerate(cells) if plan.query[cell.question] in members]
@@ -155,8 +240,7 @@ def _allowed(plan: Plan, cell: Cell) -> bool:
     question = plan.query[cell.question]
     if question.kind == "quantiles":  # only their order changes: every number was drawn from the question's own grid
         return cell.lower <= cell.value <= cell.upper
-    step = 1.0 if question.kind == "count" and question.step is None else question.step
-    return cell.lower <= cell.value <= cell.upper and nearest(cell.value, question.allowed, step) == cell.value
+    return cell.lower <= cell.value <= cell.upper and nearest(cell.value, question.allowed, question.step) == cell.value
 
 
 def fit_total(parts: Sequence[float], total: float, *, floor: float = 0.0) -> list[float]:
@@ -176,21 +260,6 @@ def fit_total(parts: Sequence[float], total: float, *, floor: float = 0.0) -> li
         if value - floor >= shift:
             moved = shift
     return [max(each - moved, floor) for each in parts]
-
-
-def fit_counts(parts: Sequence[float], total: float) -> list[float]:
-    """The same in whole numbers: the largest remainders are rounded up, so that the sum is exact.
-
-    >>> fit_counts([2.0, 2.0, 2.0], 8.0)
-    [3.0, 3.0, 2.0]
-    """
-    fitted = fit_total(parts, total)
-    whole = [float(int(each)) for each in fitted]
-    missing = round(total - sum(whole))
-    order = sorted(range(len(parts)), key=lambda at: (whole[at] - fitted[at], at))
-    for at in order[: max(missing, 0)]:
-        whole[at] += 1.0
-    return whole
 
 
 def fit_order(values: Sequence[float]) -> list[float]:
