@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 import math
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import metric, unions
 from rangebound.privacy.laplace_pair import top_loss, top_stick
+from rangebound.privacy.metric import Notion
 from rangebound.privacy.roots import falling_root
 from rangebound.privacy.worst import (
     Violation,
@@ -37,13 +37,6 @@ _LARGEST_EPSILON = 1e6
 _LARGEST = 10**308
 _GLANCE = 1e-3  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
 _RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
-
-
-class Notion(enum.Enum):
-    """What privacy means: DP bounds every pair within the sensitivity, METRIC in proportion to the distance."""
-
-    DP = "dp"
-    METRIC = "metric"
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from rangebound import arguments
-from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
+from rangebound.ball import ball, down, up
+from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, RangeboundError, Undecided
 from rangebound.mechanism import Mechanism
+from rangebound.privacy.metric import Notion, steepest_pair, worst_score
 from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
-from rangebound.privacy.worst import breaks, finite_pair, pair_numbers, worst_delta, worst_epsilon, worst_loss
+from rangebound.privacy.worst import (
+    breaks,
+    finite_pair,
+    pair_delta,
+    pair_numbers,
+    worst_delta,
+    worst_epsilon,
+    worst_loss,
+)
 from rangebound.serial import number, parse_number, read_json, same_data
 
-FORMAT = "rangebound certificate 1"
+FORMAT, METRIC_FORMAT = "rangebound certificate 1", "rangebound certificate 2"
+"""Of an ordinary claim, which has no field for its notion, and of a metric one, which says so."""
 LONGEST = 1_000_000
 """Characters of the longest certificate that is read."""
 
@@ -24,6 +35,7 @@ LONGEST = 1_000_000
 class Certificate:
     """A proved claim: `mechanism` is (`epsilon`, `delta`)-private for all neighbouring databases.
 
+    With the notion METRIC the claim is that any two answers at distance i * sensitivity differ by at most i * epsilon.
     `str` tells it in words, `to_json` writes it down, and `rangebound.verify` proves it again from that text alone.
 
     Guarantee: one that `certify` or `verify` returned is proved; one read by `from_json` is only read.
@@ -43,19 +55,27 @@ class Certificate:
     epsilon: float
     delta: float
     proof: Proof
+    notion: Notion = Notion.DP
 
     def __post_init__(self) -> None:
         arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
         arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
         object.__setattr__(self, "epsilon", arguments.nonnegative("epsilon", self.epsilon))
         object.__setattr__(self, "delta", arguments.probability("delta", self.delta))
+        object.__setattr__(self, "notion", arguments.member("notion", self.notion, Notion))
+        _pure_if_metric(self.notion, self.delta)
 
     def __str__(self) -> str:
-        claim = f"({arguments.upwards(self.epsilon)}, {arguments.upwards(self.delta)})"
+        reach = f"{self.mechanism.query.sensitivity:g}"
+        if self.notion is Notion.METRIC:
+            claim = f"metric privacy with epsilon {arguments.upwards(self.epsilon)}"
+            scope = f"any two true answers, in proportion to their distance: epsilon for each {reach} of it"
+        else:
+            claim = f"({arguments.upwards(self.epsilon)}, {arguments.upwards(self.delta)})-differential privacy"
+            scope = f"every pair of true answers at most {reach} apart, in both directions"
         cells = f", on {len(self.proof.cells)} cells" if self.proof.cells else ""
         return (
-            f"Certificate of {claim}-differential privacy of\n  {self.mechanism}\n"
-            f"for every pair of true answers at most {self.mechanism.query.sensitivity:g} apart, in both directions.\n"
+            f"Certificate of {claim} of\n  {self.mechanism}\nfor {scope}.\n"
             f"It holds because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."
         )
 
@@ -67,8 +87,10 @@ class Certificate:
         return json.dumps(self._to_dict(), indent=1)
 
     def _to_dict(self) -> dict[str, Any]:
+        metric = self.notion is Notion.METRIC
         return {
-            "format": FORMAT,
+            "format": METRIC_FORMAT if metric else FORMAT,
+            **({"notion": self.notion.value} if metric else {}),
             "mechanism": self.mechanism.to_dict(),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -87,7 +109,7 @@ class Certificate:
         """
         try:
             data: Any = read_json(text, longest=LONGEST)
-            if not isinstance(data, dict) or data.get("format") != FORMAT:
+            if not isinstance(data, dict) or data.get("format") not in (FORMAT, METRIC_FORMAT):
                 raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
             _check_spans(data["mechanism"])
             cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
@@ -96,6 +118,7 @@ class Certificate:
                 epsilon=data["epsilon"],
                 delta=data["delta"],
                 proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), cells),
+                notion=data["notion"] if data["format"] == METRIC_FORMAT else Notion.DP,
             )
         except CertificateInvalid:
             raise
@@ -115,8 +138,11 @@ class Certificate:
 
 
 @arguments.guided
-def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certificate:
+def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0, notion: str | Notion = Notion.DP) -> Certificate:
     """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
+
+    With notion="metric" the claim is about any two answers: at distance i * sensitivity they differ by at most
+    i * epsilon, for every real i [croft2022, Thm 2]. That implies the ordinary claim.
 
     Guarantee: a certificate that is returned is a proof in ball arithmetic. A false claim raises `ClaimFalse` with a
     violating pair and what is true; a claim too close to the truth to be decided raises `Undecided`.
@@ -132,9 +158,13 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certifi
     arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
     epsilon = arguments.nonnegative("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
-    proof = prove(mechanism.setting, epsilon, delta)
+    kind = arguments.member("notion", notion, Notion)
+    _pure_if_metric(kind, delta)
+    proof = prove(mechanism.setting, epsilon, delta, kind)
     if proof is not None:
-        return Certificate(mechanism=mechanism, epsilon=epsilon, delta=delta, proof=proof)
+        return Certificate(mechanism=mechanism, epsilon=epsilon, delta=delta, proof=proof, notion=kind)
+    if kind is Notion.METRIC:
+        raise _not_metric(mechanism, epsilon)
     worst = worst_delta(mechanism.setting, epsilon) if delta > 0.0 else worst_loss(mechanism.setting)
     pair = finite_pair(mechanism.setting, worst.pair, epsilon, delta)
     if breaks(mechanism.setting, pair, epsilon, delta):  # a counterexample is checked before it is raised
@@ -156,6 +186,33 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> Certifi
     )
 
 
+def _pure_if_metric(notion: Notion, delta: float) -> None:
+    if notion is Notion.METRIC and delta > 0.0:
+        raise ArgumentError(f"delta={delta}: the metric notion is about pure privacy; leave delta out")
+
+
+def _not_metric(mechanism: Mechanism, epsilon: float) -> ClaimFalse | Undecided:
+    """What to say of a metric claim that was not proved: a pair that refutes it, or between what the truth lies."""
+    setting = mechanism.setting
+    (a, b), needs = steepest_pair(setting)
+    if needs > epsilon:
+        allowed = epsilon * abs(a - b) / setting.sensitivity * (1.0 + 1e-12)
+        return ClaimFalse(
+            f"epsilon={epsilon}, notion='metric': not true of this mechanism. The true answers {a} and {b} need "
+            f"epsilon >= {needs} for each sensitivity of their distance",
+            pair=(a, b),
+            epsilon=needs,
+            delta=max(down(pair_delta(setting, (a, b), allowed)), 0.0),
+        )
+    upper = up(ball(worst_score(setting)) * ball(setting.sensitivity))
+    return Undecided(
+        f"epsilon={epsilon}, notion='metric': neither proved nor refuted; the truth lies between {needs} and {upper}. "
+        f"Claim a little more, such as {_round_up(upper)}",
+        lower=needs,
+        upper=upper,
+    )
+
+
 def verify(text: str) -> Certificate:
     """Prove a certificate again from its JSON text alone, and return it.
 
@@ -172,7 +229,7 @@ def verify(text: str) -> Certificate:
     """
     arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
-    check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof)
+    check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof, certificate.notion)
     return certificate
 
 

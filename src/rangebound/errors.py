@@ -49,6 +49,8 @@ class ClaimFalse(RangeboundError, ArithmeticError):
     `delta` and `epsilon` are what the pair really gives away: its delta at the claimed epsilon, and the
     epsilon it needs at the claimed delta (`inf` where there is none). Both are rounded down, so they are
     themselves true lower bounds on what the mechanism guarantees.
+    Of a metric claim the pair may be at any distance: `epsilon` is its loss for each sensitivity of distance, and
+    `delta` its delta at the epsilon that the claim allows at its distance.
     """
 
     def __init__(self, message: str, *, pair: tuple[float, float], epsilon: float, delta: float) -> None:

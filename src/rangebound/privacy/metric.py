@@ -7,22 +7,86 @@ except for truncated Laplace, where it may be at any point of a grid or the star
 
 from __future__ import annotations
 
+import enum
+import itertools
 import math
+from collections.abc import Iterator
 
-from rangebound.ball import Ball, ball, refine, up
+from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
 from rangebound.noise.exact import INFINITY
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family
 from rangebound.privacy.setting import Setting
+from rangebound.privacy.worst import pair_loss
+
+_STEPS = (0, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40)  # powers of 1/2: distances of a pair in scales
+_PLACES = 8  # that are looked at for a counterexample, the steepest first
+
+
+class Notion(enum.Enum):
+    """What privacy means: DP bounds every pair within the sensitivity, METRIC in proportion to the distance."""
+
+    DP = "dp"
+    METRIC = "metric"
 
 
 def worst_score(setting: Setting) -> float:
     """The supremum of |d/dq log p_q(x)| over all true answers q and outputs x, rounded up; inf where there is none."""
-    return max(up(refine(lambda on=side: _side_score(on))) for side in setting.sides())  # type: ignore[misc]
+    return max(up(refine(lambda on=side: side_score(on))) for side in setting.sides())  # type: ignore[misc]
 
 
-def _side_score(side: Setting) -> Ball:
+def steepest_pair(setting: Setting) -> tuple[tuple[float, float], float]:
+    """The pair of answers found to need the largest epsilon in the metric sense, and what it needs, rounded down.
+
+    A pair at distance t needs its loss times sensitivity/t. The rate is a limit of ever closer pairs, so pairs at
+    shrinking distances from the steepest places are looked at.
+
+    Guarantee: evaluated in balls at the two doubles themselves, both in the range of the answers. A lower bound: no
+    claim is made that no other pair needs more.
+    """
+    start = min(max(0.0, setting.answers.hull.lower), setting.answers.hull.upper)
+    best = (start, start), 0.0
+    for pair in _close_pairs(setting):
+        needed = pair_loss(setting, pair) * ball(setting.sensitivity) / abs(ball(pair[0]) - ball(pair[1]))
+        found = down(needed)
+        if found > best[1]:
+            best = pair, found
+        if math.isinf(best[1]):
+            break
+    return best
+
+
+def _close_pairs(setting: Setting) -> Iterator[tuple[float, float]]:
+    """Pairs next to the places at which the rate may be largest, in both directions."""
+    hull, scale = setting.answers.hull, setting.noise.scale
+    for at, step in itertools.product(_places(setting), _STEPS):
+        near = min(max(at, hull.lower), hull.upper)
+        for other in (near - scale * 2.0**-step, near + scale * 2.0**-step):
+            if other != near and all(any(a <= x <= b for a, b in setting.answers.spans) for x in (near, other)):
+                yield from ((near, other), (other, near))
+
+
+def _places(setting: Setting) -> list[float]:
+    """The ends of the answers, and of the support the steepest places; far out where there is no end."""
+    hull, shape = setting.answers.hull, setting.shape
+    ends = [x for span in shape.spans for x in span] + list(shape.points) + [x for cell in shape.cells for x in cell]
+    finite = [x for x in ends if math.isfinite(x)]
+    if isinstance(setting.noise, TruncatedLaplacian):
+        finite += [x + sign * setting.noise.limit for x in finite for sign in (-1.0, 1.0)]
+    inside = [x for x in finite if hull.lower < x < hull.upper]
+    kind = family(setting.noise, shape)
+    if isinstance(setting.noise, Laplace) and not isinstance(kind, Mapped):
+        with precision(PRECISIONS[0]):
+            shares = {x: float(kind.right_of(ball(x)).mid()) for x in inside}
+        inside.sort(key=lambda x: -abs(shares[x] - 0.5))
+    reach = max([abs(x) for x in finite], default=0.0)
+    far = [sign * (reach + setting.noise.scale * 2.0**k) for k in (0, 4, 10, 20) for sign in (-1.0, 1.0)]
+    tips = [x for x in (hull.lower, hull.upper) if math.isfinite(x)]
+    return [*tips, *inside[:_PLACES], *(x for x in far if hull.lower <= x <= hull.upper)]
+
+
+def side_score(side: Setting) -> Ball:
     """The supremum of -d/dq log p_q(x), at the left end of what can be published; the mirror image does the rest."""
     hull = side.answers.hull
     kind = family(side.noise, side.shape)

@@ -18,6 +18,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian
 from rangebound.privacy.exact import Mapped, family
+from rangebound.privacy.metric import Notion, side_score
 from rangebound.privacy.search import HIGH, LOW, Objective, Task, bound, enclose
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import excess, loss_is_pinned, loss_values, tasks
@@ -31,6 +32,9 @@ class Theorem(enum.Enum):
     LOSS_ON_CELLS = "the loss is bounded on every cell of positions"
     DELTA_AT_PEAK = "delta depends on cut minus position alone and has one peak, so its supremum is next to the peak"
     DELTA_ON_CELLS = "delta is bounded on every cell of positions"
+    RATE_AT_ENDS = (
+        "the log-density of an output changes fastest with the true answer at an end of a span or of the range"
+    )
 
 
 WORK = 600_000
@@ -48,12 +52,12 @@ class Proof:
     cells: tuple[tuple[int, float, float], ...] = ()
 
 
-def prove(setting: Setting, epsilon: float, delta: float) -> Proof | None:
+def prove(setting: Setting, epsilon: float, delta: float, notion: Notion = Notion.DP) -> Proof | None:
     """A proof of the claim, or None where none was found (which says nothing about the claim)."""
     for bits in PRECISIONS:
         if _fixed_steps(setting, bits) > WORK:
             break
-        for theorem in _theorems(setting, delta):
+        for theorem in _theorems(setting, delta, notion):
             cells: tuple[tuple[int, float, float], ...] = ()
             if theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS):
                 if bits not in _CELL_BITS:
@@ -75,12 +79,12 @@ def prove(setting: Setting, epsilon: float, delta: float) -> Proof | None:
     return None
 
 
-def check(setting: Setting, epsilon: float, delta: float, proof: Proof) -> None:
+def check(setting: Setting, epsilon: float, delta: float, proof: Proof, notion: Notion = Notion.DP) -> None:
     """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim.
 
     Guarantee: takes at most `WORK` steps, and what `prove` finds takes no more.
     """
-    if proof.theorem not in _theorems(setting, delta):
+    if proof.theorem not in _theorems(setting, delta, notion):
         raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
     on_cells = proof.theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS)
     allowed = _CELL_BITS if on_cells else PRECISIONS
@@ -94,8 +98,10 @@ def check(setting: Setting, epsilon: float, delta: float, proof: Proof) -> None:
         raise CertificateInvalid(f"epsilon={epsilon}, delta={delta}: not proved by this certificate")
 
 
-def _theorems(setting: Setting, delta: float) -> list[Theorem]:
+def _theorems(setting: Setting, delta: float, notion: Notion) -> list[Theorem]:
     """The theorems that apply; a pure claim also proves a claim with delta."""
+    if notion is Notion.METRIC:
+        return [Theorem.RATE_AT_ENDS] if delta == 0.0 else []
     mapped = not setting.shape.normalised
     pure = [Theorem.POST_PROCESSING] if mapped else []
     pure.append(Theorem.LOSS_AT_ENDS if loss_is_pinned(setting) else Theorem.LOSS_ON_CELLS)
@@ -109,6 +115,9 @@ def _holds(setting: Setting, epsilon: float, delta: float, proof: Proof) -> bool
         if proof.theorem is Theorem.POST_PROCESSING:
             free = Mapped(setting.noise, UNBOUNDED_SHAPE).loss(ball(0.0), ball(setting.sensitivity))
             return bool(free <= ball(epsilon))
+        if proof.theorem is Theorem.RATE_AT_ENDS:
+            rates = (side_score(side) * ball(setting.sensitivity) for side in setting.sides())
+            return all(rate <= ball(epsilon) for rate in rates)
         if proof.theorem is Theorem.LOSS_AT_ENDS:
             return all(value <= ball(epsilon) for value in loss_values(setting))
         if proof.theorem is Theorem.DELTA_AT_PEAK:

@@ -129,6 +129,13 @@ class RestrictedLaplace(Restricted):
             total = total + smallest(*masses)
         return total.lower()
 
+    def right_of(self, p: Ball) -> Ball:
+        """Probability of an output above p at the location p."""
+        if self._sides is None:
+            return super().right_of(p)
+        parts = self.parts(p, _ZERO)
+        return parts.right / (parts.left + parts.right)
+
     def stretch(self, start: Ball, end: Ball) -> bool | None:
         """Whether all positions from start to end lie in one span (True) or in one gap (False); None if in neither."""
         if self._sides is None:
@@ -259,6 +266,12 @@ class LaplaceSums:
         self._right = list(itertools.accumulate(((-y).exp() for y in reversed(steps)), initial=high))[::-1]
         self._known: dict[str, list[Ball]] = {}
 
+    def share_right(self, at: float) -> Ball:
+        """The share of the points at or right of a place, as it sees them."""
+        count, offset = bisect.bisect_left(self.places, at), (ball(at) - self.points[0]) / self.noise.scale
+        left, right = (-offset).exp() * self._left[count], offset.exp() * self._right[count]
+        return right / (left + right)
+
     def parts(self, p: Any, d: Ball, count: int | None = None) -> Parts:
         """The points as the pair (p, p + d) sees them; `count` fixes how many points the best event has."""
         at, b = value_of(p), self.noise.scale
@@ -357,6 +370,10 @@ class RestrictedLaplaceGrid(RestrictedGrid):
     def parts(self, p: Any, d: Ball) -> Parts:
         """The points as the pair (p, p + d) sees them."""
         return self._sums.parts(p, d)
+
+    def right_of(self, p: Ball) -> Ball:
+        """Probability of an output at or above p at the location p."""
+        return self._sums.share_right(down(p)) if p.is_exact() else super().right_of(p)
 
     def loss(self, p: Any, d: Ball) -> Any:
         """Pure epsilon of the pair in this direction."""

@@ -88,8 +88,8 @@ def dp_pair(
     margin and that rounding: evaluate it before you rely on it.
     Assumes, edge cases: as `dp_epsilon`.
 
-    >>> dp_pair([0.0, 1.6], [1.0, 2.6], scale=1.302636, sensitivity=1.0)[1]
-    (1.6, 2.6)
+    >>> dp_pair([0.0, 1.6], [1.0, 3.0], scale=1.3, sensitivity=1.0)[1]
+    (2.0, 3.0)
     """
     pairs = worst_pairs(parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity)))
     losses = _losses(pairs, arguments.positive("scale", scale))
