@@ -6,11 +6,13 @@ replaces) one unit.
 """
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from rangebound.release.aggregate import aggregate, sensitivity
+from rangebound.release.allocation import allocate
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.reading import make_plan
 from tests.release.plans import KINDS, SALT, plan_data
@@ -105,10 +107,10 @@ def check(worlds, unit, seed):
     for index, question in enumerate(plan.query):
         declared = sensitivity(question, plan.unit, groups=len(CLINICS))
         cell, total, touched = found[index]
-        assert cell <= declared.cell, question.kind
+        assert cell <= declared.cell * (2 if declared.twice else 1), question.kind
         assert total <= declared.cell * declared.groups, question.kind
         assert touched <= declared.groups, question.kind
-        attained += cell == declared.cell
+        attained += total == declared.cell * declared.groups if plan.unit.replaced else cell == declared.cell
     return attained, len(plan.query)
 
 
@@ -125,9 +127,78 @@ def test_the_same_holds_where_groups_are_chosen_by_bits(unit):
         check(42, unit, seed)
 
 
+@pytest.mark.parametrize("worlds", [150, pytest.param(3334, marks=pytest.mark.long)])
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_the_same_holds_for_units_that_are_replaced(unit):
-    check(150, {**unit, "neighbours": "replace"}, seed=5)
+def test_the_same_holds_for_units_that_are_replaced(unit, worlds):
+    check(worlds, {**unit, "neighbours": "replace"}, seed=5)
+
+
+def one_owner(rows):
+    """A table of one owner, from the clinic, wait and age of each row."""
+    return table([(1, 0, *each) for each in rows])
+
+
+def moved(plan, before, after):
+    """For every question: the L1 distance of its coordinates, in all groups together."""
+    sides = []
+    for rows in (before, after):
+        with DuckDB(one_owner(rows), threads=1) as engine:
+            sides.append(aggregate(plan, engine, SALT)[0].answers)
+    return {
+        index: sum(abs(x - y) for key in each for x, y in zip(each[key], sides[1][index][key], strict=True))
+        for index, each in sides[0].items()
+    }
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_replaced_unit_moves_all_coordinates_by_twice_its_rows_and_groups_and_no_more(groups):
+    rows, clinics = 2, ["a", "b", "c", "d"]
+    unit = {"column": "person", "rows": rows, "groups": groups, "neighbours": "replace", "size": 10}
+    asked = [each for each in KINDS if each["kind"] not in ("median", "minimum", "maximum")]
+    asked += [{**each, "range": [-100, 100]} for each in KINDS if each["kind"] == "sum"]
+    plan = make_plan(plan_data(["clinic"], asked, unit=unit, keys={"clinic": clinics}))
+    low, high = -500.0, 500.0
+    some = [(clinic, low, 30) for clinic in clinics[:groups] for _ in range(rows + 1)]
+    pairs = [
+        (some, [(clinic, wait, 30) for clinic in chosen for _ in range(rows + 1)])
+        for chosen in (clinics[:groups], clinics[-groups:])
+        for wait in (high, low, None, float("nan"))
+    ]
+    pairs += [([(clinic, high, 30) for clinic, _, _ in before], after) for before, after in pairs]
+    largest = {}
+    for before, after in pairs:
+        for index, each in moved(plan, before, after).items():
+            largest[index] = max(largest.get(index, 0), each)
+    for index, question in enumerate(plan.query):
+        declared = sensitivity(question, plan.unit, groups=len(clinics))
+        assert largest[index] == declared.cell * declared.groups, question.kind
+        if question.kind in ("mean", "share", "variance", "standard deviation", "histogram", "quantiles"):
+            assert declared.cell * declared.groups == 2 * rows * groups
+        if question.kind == "sum":
+            assert declared.cell * declared.groups == 2 * rows * groups * 100
+            assert declared.twice
+
+
+def test_only_pure_noise_is_used_where_a_unit_may_move_a_group_by_two_steps():
+    unit = {"column": "person", "rows": 2, "groups": 2, "neighbours": "replace", "size": 10}
+    across = {"kind": "sum", "column": "wait", "range": [-100, 100]}
+    named = {**across, "mechanism": "truncate Gaussian", "support": [-1000, 1000]}
+    plan = make_plan(plan_data(["clinic"], [across, named, KINDS[0]], unit=unit, keys={"clinic": ["a", "b", "c", "d"]}))
+    allocation = allocate(plan)
+    assert [each.twice for each in allocation.sensitivities.values()] == [True, False, False]
+    assert [each.delta > 0 for each in allocation.questions.values()] == [False, True, True]
+    assert [each.cell for each in allocation.sensitivities.values()] == [200, 400, 2]
+
+
+def test_control_half_the_noise_of_a_replaced_unit_is_too_little(monkeypatch):
+    def halved(question, unit, *, groups):
+        found = exactly(question, unit, groups=groups)
+        return replace(found, groups=found.groups // 2) if found.twice else found
+
+    exactly = sensitivity
+    monkeypatch.setattr("tests.release.test_neighbours.sensitivity", halved)
+    with pytest.raises(AssertionError):
+        test_a_replaced_unit_moves_all_coordinates_by_twice_its_rows_and_groups_and_no_more(2)
 
 
 def test_control_without_bounds_the_sensitivity_is_exceeded(monkeypatch):

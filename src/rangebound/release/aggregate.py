@@ -27,10 +27,15 @@ Coordinates = tuple[Fraction, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """What one unit can change: `cell`, the L1 distance in the coordinates of one group, and in how many `groups`."""
+    """What one unit can change: a neighbour is at most `groups` steps away, each of `cell` in L1 within one group.
+
+    `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
+    (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
+    """
 
     cell: Fraction
     groups: int
+    twice: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,26 +193,46 @@ def width(question: Any, unit: Unit) -> int:
 def sensitivity(question: Any, unit: Unit, *, groups: float) -> Sensitivity:
     """What one unit can change in a question's coordinates, where its grouping has `groups` groups (inf if unknown).
 
-    A unit has `rows` rows in a group and each row adds one to the coordinates in all, or a number of the column's range
-    to a sum. A unit that is replaced takes its rows out of up to `groups` groups and puts as many into as many others,
-    or into the same ones. Where the number of rows is public a replaced row moves no count, and a mean by one end to
-    the other.
+    A unit has at most `rows` rows in each of at most `unit.groups` groups, and each row adds one to the coordinates in
+    all, or a number of the column's range to a sum. A row that does not meet `where`, or has no value, adds nothing:
+    that is decided by the row alone, and `rows` bounds those that do count.
+
+    A unit that comes or goes moves each of its groups by one step of `rows` coordinates. A unit that is replaced goes
+    first, and comes after that: twice as many steps of the same size, 2 rows groups in L1 in all; no group moves by
+    more than 2 rows, and where there is one group alone that is one step. Counts, and sums of one sign, move by at most
+    one step even in a group where the unit goes and comes, so that there are no more steps than groups. A sum across 0
+    goes from one end of the range to the other in one group, or as far as the larger end is from 0 in two: the
+    smaller of the two products is taken. Where the number of rows is public a replaced row moves no count, and a mean
+    by one end to the other.
 
     Guarantee: true for all pairs of neighbouring tables, exactly, since the sums are whole numbers.
 
     >>> from rangebound.release.question import Count
     >>> sensitivity(Count(name="visits"), Unit(column="person", rows=3, groups=2), groups=10)
-    Sensitivity(cell=Fraction(3, 1), groups=2)
+    Sensitivity(cell=Fraction(3, 1), groups=2, twice=False)
     """
     if is_cut(question):
         return Sensitivity(cell=Fraction(looked_at(question, unit, groups) * (2 if unit.replaced else 1)), groups=1)
     rows = 1 if question.kind == "count of units" else unit.rows
-    touched = min(unit.groups * (2 if unit.replaced else 1), groups)
+    own = int(min(unit.groups, groups))
+    touched = int(min(2 * own, groups)) if unit.replaced else own
+    if known_rows(question, unit) is not None and question.kind in _KNOWN:
+        return Sensitivity(cell=_KNOWN[question.kind], groups=1)
     if question.kind == "sum":
-        lower, upper = Fraction(question.bounds.lower), Fraction(question.bounds.upper)
-        cell = max(upper, Fraction(0)) - min(lower, Fraction(0)) if unit.replaced else max(abs(lower), abs(upper))
-    elif known_rows(question, unit) is not None and question.kind in _KNOWN:
-        cell = _KNOWN[question.kind]
-    else:
-        cell = Fraction(2 if unit.replaced and question.kind not in ("count", "count of units") else 1)
-    return Sensitivity(cell=rows * cell, groups=int(touched))
+        return _sum_sensitivity(question, unit, own, touched)
+    if not unit.replaced or question.kind in ("count", "count of units"):
+        return Sensitivity(cell=Fraction(rows), groups=touched)
+    if groups == 1:
+        return Sensitivity(cell=Fraction(2 * rows), groups=1)
+    return Sensitivity(cell=Fraction(rows), groups=2 * own, twice=True)
+
+
+def _sum_sensitivity(question: Any, unit: Unit, own: int, touched: int) -> Sensitivity:
+    lower, upper = Fraction(question.bounds.lower), Fraction(question.bounds.upper)
+    far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
+    if not unit.replaced:
+        return Sensitivity(cell=unit.rows * far, groups=own)
+    pure = question.mechanism is None or question.mechanism.endswith(" Laplace")
+    if pure and far * 2 * own < across * touched:
+        return Sensitivity(cell=unit.rows * far, groups=2 * own, twice=True)
+    return Sensitivity(cell=unit.rows * across, groups=touched)

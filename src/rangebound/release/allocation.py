@@ -21,7 +21,9 @@ _SMALLEST = 1e-30  # an epsilon that promises all there is to promise, and keeps
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit is in.
+    """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit moves.
+
+    A group counts twice where a replaced unit may move it by two steps of the sensitivity.
 
     `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget. Of `epsilon`, a
     quantile spends `end` on each end of its interval, and `drawn` on itself.
@@ -52,8 +54,8 @@ def allocate(plan: Plan) -> Allocation:
     """Split the plan's budget.
 
     Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
-    ones that can use it. The questions of `report_clipping` have the plan's `clipping_share` of epsilon together. A
-    number that is public anyway gets nothing.
+    ones that can use it; not where a unit takes two steps in one group. The questions of `report_clipping` have the
+    plan's `clipping_share` of epsilon together. A number that is public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
     doubles of the plan, and the decimals that they print as, which are charged.
@@ -70,7 +72,11 @@ def allocate(plan: Plan) -> Allocation:
     selection = Fraction(plan.selection)
     _weigh_cuts(plan, weights, selection * len(private))
     total = sum(weights.values(), Fraction(0)) + selection * len(private) or Fraction(1)
-    users = [index for index, each in enumerate(plan.query) if isinstance(each, Count | CountUnits | Sum)]
+    users = [
+        index
+        for index, each in enumerate(plan.query)
+        if isinstance(each, Count | CountUnits | Sum) and not found[index].twice
+    ]
     slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
     epsilon, delta = promised(plan.budget.epsilon), promised(plan.budget.delta)
 
