@@ -31,12 +31,13 @@ def as_number(value, dated=False):
     if isinstance(value, str):
         if dated:
             try:
-                value = (
-                    datetime.date.fromisoformat(value) if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value) else None
-                )
+                day = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?"
+                value = datetime.date.fromisoformat(value[:10]) if re.fullmatch(day, value) else None
             except ValueError:
                 value = None
-        elif not re.fullmatch(r"[+-]?[0-9]{1,15}([.][0-9]{1,15})?([eE][+-]?[0-9]{1,2})?", value):
+        elif value.strip(" ").lower() in ("true", "false"):
+            value = value.strip(" ").lower() == "true"
+        elif not re.fullmatch(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})? *", value):
             value = None
     if value is None:
         return None
@@ -74,11 +75,18 @@ def meets(row, conditions):
     return True
 
 
-def fixed(question, value):
+def value_of(question, row):
+    """The value that a row counts with, within the range; None where it does not count."""
+    number = as_number(row[question.column], question.dated)
+    number = question.missing if number is None else number
+    if isinstance(number, datetime.date):
+        number = days(number)
+    return None if number is None else min(max(number, question.bounds.lower), question.bounds.upper)
+
+
+def fixed(question, number):
     lower, upper = question.bounds.lower, question.bounds.upper
-    number = as_number(value, question.dated)
-    number = question.filler if number is None else number
-    return math.floor((min(max(number, lower), upper) - lower) * (ONE / (upper - lower)) + 0.5)
+    return math.floor((number - lower) * (ONE / (upper - lower)) + 0.5)
 
 
 def unit_number(unit, salt):
@@ -139,6 +147,8 @@ def coordinates(question, plan, cells):
     total = None
     for cell in cells:
         kept = [row for row in cell if meets(row, question.where)]
+        if hasattr(question, "column"):
+            kept = [row for row in kept if value_of(question, row) is not None]
         share = Fraction(min(len(kept), plan.unit.rows), max(len(kept), 1))
         part = [math.floor(each * share) for each in sums(question, kept)]
         if question.kind == "count of units":
@@ -166,16 +176,18 @@ def sums(question, rows):
         return [len(rows)]
     if kind == "share":
         return [len(rows), sum(ONE for row in rows if meets(row, question.of))]
-    values = [fixed(question, row[question.column]) for row in rows]
+    numbers = [value_of(question, row) for row in rows]
+    values = [fixed(question, each) for each in numbers]
     if kind in ("sum", "mean"):
         return [len(rows), sum(values)]
     if kind in ("variance", "standard deviation"):
         return [len(rows), sum(values), sum(t * t // ONE for t in values)]
+    lower, upper = (Fraction(repr(each)) for each in (question.bounds.lower, question.bounds.upper))
     if kind == "histogram":
         bins = question.bins
-        places = [min(t * bins // ONE, bins - 1) for t in values]
+        borders = [float(lower + (upper - lower) * at / bins) for at in range(1, bins)]
     else:
         bins = question.steps + 1
-        step = Fraction(question.grid_step) / Fraction(question.bounds.width) * ONE
-        places = [min(math.floor(t / step + Fraction(1, 2)), bins - 1) for t in values]
+        borders = [float(lower + (at - Fraction(1, 2)) * Fraction(repr(question.grid_step))) for at in range(1, bins)]
+    places = [sum(border <= each for border in borders) for each in numbers]
     return [sum(place == at for place in places) * ONE for at in range(bins)]

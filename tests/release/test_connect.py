@@ -55,7 +55,7 @@ def test_an_address_becomes_a_session_of_its_own_that_is_closed(fake):
     with opened(Source(**REMOTE), spark="sc://host/;token=secret") as engine:
         assert {name: family.value for name, family in engine.schema().items()} == {
             "person": "integer",
-            "wait": "number",
+            "wait": "decimal",
         }
     assert fake.asked == [
         ("remote", "sc://host/;token=secret"),

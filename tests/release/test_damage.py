@@ -71,9 +71,9 @@ GROUPS = {"g": ["x", "y"]}
 ASKED = {
     "keys": {"query": [{"name": "n", "kind": "count", "by": ["c"]}]},
     "public keys": {"query": [{"name": "n", "kind": "count", "by": ["c"]}], "keys": {"c": ["a", "3"]}},
-    "numbers": {
+    "values": {
         "query": [
-            {"name": "m", "kind": "mean", "column": "c", "range": [0, 10], "missing": 0},
+            {"name": "m", "kind": "mean", "column": "c", **SPAN},
             {"name": "n", "kind": "count", "where": [{"column": "c", "is": "missing"}]},
             {"name": "o", "kind": "count", "where": [{"column": "c", "is": "==", "value": "a"}]},
         ]
@@ -107,7 +107,7 @@ def test_spark_finds_such_texts_missing_too(spark):
     data = [(each if each is None else bytearray(each), "xy"[at % 2], 1.0) for at, each in enumerate(TEXTS)]
     frame = spark.createDataFrame(data, "c binary, g string, x double").selectExpr("CAST(c AS STRING) AS c", "g", "x")
     table = [{"c": text, "g": "xy"[at % 2], "x": 1.0} for at, text in enumerate(READ)]
-    for name in ("keys", "numbers"):
+    for name in ("keys", "values"):
         plan = plan_for(ASKED[name])
         assert found(plan, Spark(frame)) == reference.aggregates(plan, table, SALT), name
 

@@ -21,11 +21,14 @@ from tests.release.plans import KINDS, SALT, plan_data
 
 ODD = [None, math.nan, math.inf, -50.0, 0.0, 100.0, 100.0 / 3, 200.0 / 3, 1e9]
 SIZE = 6
+UNIT = {"neighbours": "replace", "size": SIZE}
 
 
 def public(kinds, size=SIZE, **parts):
+    """A plan for a table of public size, where a missing value counts as a number: how many have one is not public."""
     unit = {"neighbours": "replace", "size": size}
-    return make_plan(plan_data([], [each for each in kinds if "units" not in each["kind"]], unit=unit, **parts))
+    asked = [{"missing": 50.0, **each} if "column" in each else each for each in kinds if "units" not in each["kind"]]
+    return make_plan(plan_data([], asked, unit=unit, **parts))
 
 
 def table(rows):
@@ -48,8 +51,13 @@ def largest_moves(plan, pairs):
     return found
 
 
-def test_a_replaced_row_moves_no_coordinate_by_more_than_its_sensitivity():
-    plan = public(KINDS)
+@pytest.mark.parametrize("missing", [True, False], ids=["counted", "left out"])
+def test_a_replaced_row_moves_no_coordinate_by_more_than_its_sensitivity(missing):
+    plan = (
+        public(KINDS)
+        if missing
+        else make_plan(plan_data([], [k for k in KINDS if "units" not in k["kind"]], unit=UNIT))
+    )
     found = largest_moves(plan, 30)
     for index, question in enumerate(plan.query):
         declared = sensitivity(question, plan.unit, groups=1)
@@ -73,7 +81,12 @@ def test_control_without_a_filter_the_size_is_public_and_with_one_it_is_not():
     plan = public([everyone, adults])
     assert [width(each, plan.unit) for each in plan.query] == [1, 2]
     assert [sensitivity(each, plan.unit, groups=1).cell for each in plan.query] == [1, 2]
-    owners = make_plan(plan_data([], [everyone], unit={"column": "age", "neighbours": "replace", "size": 3}))
+    partial = make_plan(plan_data([], [everyone], unit={"neighbours": "replace", "size": 6}))  # of rows with a value
+    assert width(partial.query[0], partial.unit) == 2
+    assert sensitivity(partial.query[0], partial.unit, groups=1).cell == 2
+    owners = make_plan(
+        plan_data([], [{**everyone, "missing": 0}], unit={"column": "age", "neighbours": "replace", "size": 3})
+    )
     assert width(owners.query[0], owners.unit) == 2
 
 

@@ -295,7 +295,7 @@ def test_no_number_is_lost_where_names_are_alike():
         {
             "kind": "histogram",
             "column": "day",
-            "range": [datetime.date(2025, 1, 1), datetime.date(2025, 1, 3)],
+            "range": [datetime.date(2025, 1, 1), datetime.date(2025, 1, 9)],
             "bins": 8,
         },
     ]
@@ -333,10 +333,10 @@ def test_a_plan_with_dates_survives_its_bytes():
         {
             "person_id": ["x"],
             "clinic": ["hill"],
-            "age": ["4"],
-            "waiting": ["1"],
-            "satisfaction": ["3"],
-            "day": ["2025-01-07"],
+            "age": [4],
+            "waiting": [1.0],
+            "satisfaction": [3],
+            "day": [datetime.date(2025, 1, 7)],
         }
     )
     found = release(plan, data, ledger=None)

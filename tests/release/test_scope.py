@@ -133,7 +133,7 @@ def hazards():
     absent.loc[absent.index % 4 == 0, "wait"] = math.nan
     nobody = plain_table()
     nobody.loc[nobody.index % 4 == 0, "who"] = pd.NA
-    words = "missing values counted|rows without 'wait' counted"
+    words = "missing values left out|rows without 'wait' counted"
     return {"rows per 'who'": many, "clipped": far, words: absent, "rows without 'who'": nobody}
 
 

@@ -76,6 +76,7 @@ def check(plan: File, json: Json = False) -> None:
         if found.source is not None:
             with opened(found.source, folder=plan.parent) as engine:
                 check_schema(found, engine.schema())
+                show.cautions(found, engine.schema())
     count = len(found.query)
     said = f"ok: {count} {'query' if count == 1 else 'queries'}"
     show.fact({"ok": True, "queries": count}, said, as_json=json)

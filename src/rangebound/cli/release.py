@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -85,6 +86,7 @@ def release(
     with pointing(plan), open_source(found.source, folder=folder, **settings) as engine:
         if dry_run:
             check_schema(found, engine.schema())
+            show.cautions(found, engine.schema())
             text = explain(found)
             return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
         book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
@@ -183,8 +185,10 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
     to the custodian alone."""
     from rich.console import Console
 
+    from rangebound.cli import show
     from rangebound.release import release as run
 
+    show.cautions(plan, engine.schema())
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 
@@ -198,7 +202,9 @@ def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool)
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # they were shown
+                return run(plan, engine, ledger=ledger, request=request, progress=status.update)
         finally:
             ended.set()
             watcher.join()

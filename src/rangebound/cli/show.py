@@ -16,7 +16,9 @@ from rangebound.accounting.verify import Report
 from rangebound.errors import plain
 
 if TYPE_CHECKING:
+    from rangebound.release.plan import Plan
     from rangebound.release.result import Release
+    from rangebound.release.schema import Schema
 
 _PIPE = 200  # columns, where there is no screen to fit
 
@@ -55,6 +57,14 @@ def report(found: Report, *, as_json: bool) -> None:
         *([f"the clock was set back before entry {back}"] if back else []),
         f"head {found.head}",
     )
+
+
+def cautions(plan: Plan, schema: Schema) -> None:
+    """What to think of before a charge, on the standard error."""
+    from rangebound.release.schema import cautions as found
+
+    for each in found(plan, schema):
+        sys.stderr.write(f"warning: {plain(each)}\n")
 
 
 def fact(data: dict[str, Any], words: str, *, as_json: bool) -> None:

@@ -184,12 +184,12 @@ def _points(question: Any) -> frozenset[float]:
 
 
 def bin_names(question: Histogram) -> list[str]:
-    """The bins of a histogram in words, with as many digits as tell them apart."""
-    edges = [question.bounds.lower + question.bounds.width * at / question.bins for at in range(question.bins + 1)]
-    ways = [[f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18)]
-    if question.dated:
-        ways.insert(0, [date(edge).isoformat() for edge in edges])
-    texts = next((each for each in ways if len(set(each)) == len(each)), ways[-1])
+    """The bins of a histogram by their edges: all digits of them, so that the name says which values a bin has.
+
+    >>> bin_names(Histogram(name="hours", column="hour", range=(0, 1), bins=3))[0]
+    '0 to 0.3333333333333333'
+    """
+    texts = [date(edge).isoformat() if question.dated else repr(edge).removesuffix(".0") for edge in question.edges]
     return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 

@@ -85,13 +85,13 @@ def _drawn(counts: Sequence[Fraction], level: Fraction, shift: Fraction, speed: 
 def ends(question: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What to publish as the lower end for every place that may be drawn, from the lowest, and mirrored as the upper.
 
-    A value counts at the nearest point of the grid, so it lies within half a step of it; days are whole, and the last
-    point takes all that is above it.
+    A value counts at the nearest point of the grid, so it lies between the borders around it; days are whole, and the
+    end points take all that is beyond them.
     """
-    support, points, places = question.allowed, rank.grid(question), rank.candidates(question)
-    half = question.grid_step / 2
-    lowest = [points[at] - half for at in places]
-    highest = [points[at] + half if at < question.steps else question.bounds.upper for at in reversed(places)]
+    support, places = question.allowed, rank.candidates(question)
+    borders = (question.bounds.lower, *question.borders, question.bounds.upper)
+    lowest = [borders[at] for at in places]
+    highest = [borders[at + 1] for at in reversed(places)]
     if question.dated:
         lowest, highest = [math.ceil(each) for each in lowest], [math.floor(each) for each in highest]
     return (

@@ -14,6 +14,7 @@ _ENDS = "[LOWER, UPPER]"
 _STUBS = {
     Family.INTEGER: ("mean", _ENDS, "the least and the largest that a value can be; not the table's own"),
     Family.NUMBER: ("mean", _ENDS, "the least and the largest that a value can be; not the table's own"),
+    Family.DECIMAL: ("mean", _ENDS, "the least and the largest that a value can be; not the table's own"),
     Family.DATE: ("median", _ENDS, "the first and the last day, such as [2025-01-01, 2025-12-31]"),
     Family.TIMESTAMP: ("median", _ENDS, "the first and the last day, such as [2025-01-01, 2025-12-31]"),
 }
@@ -84,7 +85,7 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
         account=quoted(stem),
         ledger=quoted(f"{stem}.ledger"),
     )
-    texts = [name for name, family in schema.items() if family is Family.TEXT and name != unit]
+    texts = [name for name, family in schema.items() if family in (Family.TEXT, Family.UNTYPED) and name != unit]
     if texts:
         text += f"""
 # [keys]              # the public keys of grouping columns; those of others are selected privately, for a delta

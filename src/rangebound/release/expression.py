@@ -6,7 +6,9 @@ User's names become quoted identifiers and their values literals of the tree; no
 from __future__ import annotations
 
 import datetime
+import math
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from rangebound.release.condition import Comparison, Condition, kind_of
-from rangebound.release.part import number
+from rangebound.release.part import WHOLE, number, written
 from rangebound.release.schema import Family, Schema
 
 SOURCE = "source"
@@ -22,9 +24,11 @@ ONE = 2**30
 """The fixed point: a value at the upper end of its column's range counts this many units, one at the lower end none."""
 
 # Engines read odd texts as numbers each in its own way; these forms mean the same to all. The end is \z and not $,
-# because $ would let a line break pass in one engine and not in the other.
-_NUMERAL = r"^[+-]?[0-9]{1,15}([.][0-9]{1,15})?([eE][+-]?[0-9]{1,2})?\z"
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+# because $ would let a line break pass in one engine and not in the other. Any number of digits is read to the nearest
+# double; a power of ten beyond the doubles is 0 or infinite.
+_NUMERAL = r"^ *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *\z"
+_TRUE, _FALSE = r"^ *[Tt][Rr][Uu][Ee] *\z", r"^ *[Ff][Aa][Ll][Ss][Ee] *\z"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
 Tree = exp.Expr
@@ -95,10 +99,25 @@ def _matches(this: Tree, pattern: str) -> Tree:
     return exp.RegexpLike(this=this, expression=text(pattern))
 
 
+def _from_text(this: Tree) -> Tree:
+    """The number that a text is, or a truth value in words as 1 or 0."""
+    return choice(
+        (_matches(_text(this), _NUMERAL), _parsed(this, "DOUBLE")),
+        (_matches(_text(this), _TRUE), double(1.0)),
+        (_matches(_text(this), _FALSE), double(0.0)),
+    )
+
+
+def _from_decimal(this: Tree) -> Tree:
+    """The nearest double, by way of the digits: a direct cast is a rounding off in one of the engines."""
+    return exp.cast(_text(this), "DOUBLE")
+
+
 _AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
     Family.INTEGER: lambda this: exp.cast(this, "DOUBLE"),
     Family.NUMBER: lambda this: exp.cast(this, "DOUBLE"),
-    Family.TEXT: lambda this: choice((_matches(_text(this), _NUMERAL), _parsed(this, "DOUBLE"))),
+    Family.DECIMAL: _from_decimal,
+    Family.UNTYPED: _from_text,
     Family.BOOLEAN: _from_boolean,
 }
 
@@ -111,24 +130,30 @@ def _days(this: Tree) -> Tree:
 
 
 def _written_day(this: Tree) -> Tree:
-    return choice((_matches(_text(this), _DAY), _days(_parsed(this, "DATE"))))
+    """The day of a date in a text; a time of day behind it is left out, as that of a timestamp is."""
+    first = exp.Left(this=_text(this), expression=integer(10))
+    return choice((_matches(_text(this), _DAY), _days(_parsed(first, "DATE"))))
 
 
 _AS_DAYS: dict[Family, Callable[[Tree], Tree]] = {
     Family.DATE: _days,
     Family.TIMESTAMP: lambda this: _days(exp.cast(this, "DATE")),
     Family.TEXT: _written_day,
+    Family.UNTYPED: _written_day,
 }
 
 
-def as_key(name: str, schema: Schema) -> Tree:
-    """A column as the text of a key; NULL where there is none."""
+def as_key(name: str, schema: Schema, *, truth: bool = False) -> Tree:
+    """A column as the text of a key; NULL where there is none. As `truth`, a text is true or false in any spelling."""
     family, this = schema[name], column(name)
     if family is Family.BOOLEAN:
         return choice((this, text("true")), (exp.Not(this=this.copy()), text("false")))
     if family is Family.DATE:
         inside = exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY))
         return choice((inside, exp.cast(this.copy(), "TEXT")))
+    if truth and family in (Family.TEXT, Family.UNTYPED):
+        spelled = (_matches(_text(this), _TRUE), text("true")), (_matches(_text(this), _FALSE), text("false"))
+        return choice(*spelled, otherwise=_text(this))
     return exp.cast(this, "TEXT")
 
 
@@ -149,9 +174,9 @@ def meets(conditions: Iterable[Condition], schema: Schema) -> Tree:
 
 def _meets(condition: Condition, schema: Schema) -> Tree:
     test: Tree
-    this, literal = _compared(condition, schema)
+    this, literal, numeric = _compared(condition, schema)
     values = [literal(each) for each in condition.values]
-    there = _present(this, numeric=literal is _number_literal)
+    there = _present(this, numeric=numeric)
     match condition.comparison:
         case Comparison.PRESENT:
             return there
@@ -170,18 +195,32 @@ def _number_literal(value: Any) -> Tree:
     return double(number(value))
 
 
+def _integer_literal(value: Any) -> Tree:
+    return integer(int(value))
+
+
 def _text_literal(value: Any) -> Tree:
     return text(("true" if value else "false") if isinstance(value, bool) else value)
 
 
-def _compared(condition: Condition, schema: Schema) -> tuple[Tree, Callable[[Any], Tree]]:
-    """What a condition compares, and how its values are written."""
+def _compared(condition: Condition, schema: Schema) -> tuple[Tree, Callable[[Any], Tree], bool]:
+    """What a condition compares, how its values are written, and whether these are doubles.
+
+    A whole number of 2^53 or more is compared with whole numbers as one: as doubles, neighbours of it would be it.
+    """
     name, family = condition.column, schema[condition.column]
     kind = kind_of(condition.values[0]) if condition.values else None
-    numeric = family is not Family.TEXT if kind is None else kind not in (str, bool)
-    if numeric:
-        return as_number(name, schema, dated=kind is datetime.date), _number_literal
-    return as_key(name, schema), _text_literal
+    numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in (str, bool)
+    if not numeric:
+        return as_key(name, schema, truth=kind is bool), _text_literal, False
+    if family is Family.INTEGER and kind is float:
+        sizes = [abs(each) for each in condition.values]
+        if max(sizes) >= WHOLE and max(sizes) < _HUGE and all(each % 1.0 == 0.0 for each in condition.values):
+            return column(name), _integer_literal, False
+    return as_number(name, schema, dated=kind is datetime.date), _number_literal, True
+
+
+_HUGE = 2.0**126  # the engines have whole numbers up to here, and a little more
 
 
 def _present(this: Tree, *, numeric: bool) -> Tree:
@@ -192,39 +231,92 @@ def _present(this: Tree, *, numeric: bool) -> Tree:
     return exp.Between(this=this.copy(), low=double(-largest), high=double(largest))
 
 
-def fixed_point(question: Any, schema: Schema) -> Tree:
-    """A column's value as a whole number from 0 (lower end of its range) to `ONE` (upper end).
+def value(question: Any, schema: Schema) -> Tree:
+    """A row's value in the column of a question, as a finite double; NULL where it is missing."""
+    this = as_number(question.column, schema, dated=question.dated)
+    return choice((_present(this, numeric=True), this))
+
+
+def _clipped(question: Any, x: Tree) -> Tree:
+    """A value within its range; a missing one is the plan's constant, or else the lower end."""
+    lower, upper = question.bounds.lower, question.bounds.upper
+    there = exp.Coalesce(this=x, expressions=[double(lower if question.filler is None else question.filler)])
+    return exp.Least(this=exp.Greatest(this=there, expressions=[double(lower)]), expressions=[double(upper)])
+
+
+def fixed_point(question: Any, x: Tree) -> Tree:
+    """A value as a whole number from 0 (lower end of its range) to `ONE` (upper end): what sums are made of.
 
     T = floor((clip(x) - lower) * (ONE / (upper - lower)) + 1/2), where a missing x is the plan's constant.
 
     Guarantee: 0 <= T <= ONE whatever the row holds: the product is within 2^-20 of the exact one, and rounding to the
     nearest whole number takes that away at both ends. Sums of fewer than 2^63 such numbers stay below 2^93.
+    Edge cases: it moves a value by up to 2^-31 of the range, so nothing is decided by it; see `cell`.
     """
-    bounds, largest = question.bounds, sys.float_info.max
-    this = as_number(question.column, schema, dated=question.dated)
-    lower, upper = double(bounds.lower), double(bounds.upper)
-    filler = min(max(question.filler, bounds.lower), bounds.upper)
-    clipped = choice(
-        (every_pair(exp.GTE(this=this, expression=lower), exp.LTE(this=this.copy(), expression=upper)), this.copy()),
-        (
-            every_pair(
-                exp.GT(this=this.copy(), expression=upper.copy()),
-                exp.LTE(this=this.copy(), expression=double(largest)),
-            ),
-            upper.copy(),
-        ),
-        (
-            every_pair(
-                exp.LT(this=this.copy(), expression=lower.copy()),
-                exp.GTE(this=this.copy(), expression=double(-largest)),
-            ),
-            lower.copy(),
-        ),
-        otherwise=double(filler),
+    return exp.cast(exp.Floor(this=_scaled(question, x, ONE / question.bounds.width, 0.5)), "BIGINT")
+
+
+def _scaled(question: Any, x: Tree, factor: float, more: float) -> Tree:
+    """(clip(x) - lower) * factor + more."""
+    above = exp.Paren(this=exp.Sub(this=_clipped(question, x), expression=double(question.bounds.lower)))
+    return exp.Add(this=exp.Mul(this=above, expression=double(factor)), expression=double(more))
+
+
+def beyond_doubles(question: Any, schema: Schema) -> bool:
+    """Whether a question's borders are compared with whole numbers: as doubles, some of the column's would be one."""
+    return schema[question.column] is Family.INTEGER and max(map(abs, question.borders)) > WHOLE
+
+
+def cell(question: Any, x: Tree, number: Tree | None, dialect: str) -> Tree:
+    """The bin of a histogram, or the point of a grid, that a value belongs to, counted from 0.
+
+    The number of the question's borders that are not above the value. A first guess by arithmetic is at most one off,
+    since borders are several doubles apart; then the value itself is compared with the borders around it: the double x
+    with doubles, or the whole `number`, where one is given, with whole numbers.
+
+    Guarantee: the same in every engine, from 0 to the number of borders, and it cannot fail, whatever the row holds. A
+    missing value is where the plan's constant is, if it has one, else at one end.
+    """
+    borders, last = question.borders, len(question.borders)
+    padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
+    texts = [repr(each) for each in padded]
+    if number is not None:
+        most = _MOST[dialect]
+        texts = [str(min(max(math.ceil(written(each)), -most), most)) for each in padded]
+    split = exp.Anonymous(this=_SPLIT[dialect], expressions=[text(" ".join(texts)), text(" ")])
+    listed = exp.cast(split, _LISTS[dialect][number is not None])
+    guess = _guess(question, x, last)
+
+    def border(after: int) -> Tree:
+        place = exp.Add(this=guess.copy(), expression=integer(after))
+        return exp.Anonymous(this=_ITEM[dialect], expressions=[listed.copy(), place])
+
+    this = x if number is None else number
+    below = exp.GT(this=guess.copy(), expression=integer(0)), exp.LT(this=this.copy(), expression=border(1))
+    above = exp.LT(this=guess.copy(), expression=integer(last)), exp.GTE(this=this.copy(), expression=border(2))
+    filler = 0 if question.filler is None else bisect_right(borders, question.filler)
+    return choice(
+        (exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)),
+        (every_pair(*below), exp.Sub(this=guess.copy(), expression=integer(1))),
+        (every_pair(*above), exp.Add(this=guess.copy(), expression=integer(1))),
+        otherwise=guess,
     )
-    above = exp.Paren(this=exp.Sub(this=clipped, expression=lower.copy()))
-    scaled = exp.Add(this=exp.Mul(this=above, expression=double(ONE / bounds.width)), expression=double(0.5))
-    return exp.cast(exp.Floor(this=scaled), "BIGINT")
+
+
+def _guess(question: Any, x: Tree, last: int) -> Tree:
+    """The cell of a value by arithmetic, or one next to it: the borders are off by an eighth of a cell at most."""
+    if question.kind == "histogram":
+        lower, upper = question.ends
+        scaled = _scaled(question, x, float((last + 1) / (upper - lower)), 0.0)
+    else:  # a point is in the middle of what belongs to it
+        scaled = _scaled(question, x, float(1 / question.exact_step), 0.5)
+    return exp.Least(this=exp.cast(exp.Floor(this=scaled), "INT"), expressions=[integer(last)])
+
+
+_MOST = {"duckdb": 2**127 - 1, "spark": 10**38 - 1}
+_SPLIT = {"duckdb": "STR_SPLIT", "spark": "SPLIT"}
+_ITEM = {"duckdb": "LIST_EXTRACT", "spark": "ELEMENT_AT"}
+_LISTS = {"duckdb": ("DOUBLE[]", "INT128[]"), "spark": ("ARRAY<DOUBLE>", "ARRAY<DECIMAL(38, 0)>")}
 
 
 def present(value: Tree) -> Tree:
@@ -249,16 +341,15 @@ def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
     return between(0, 2 * len(edges))
 
 
-def outside(question: Any, schema: Schema) -> Tree:
-    """`ONE` for a row whose value lies outside the question's range, else 0; a missing value does not.
+def outside(question: Any, x: Tree) -> Tree:
+    """`ONE` for a value outside the question's range, else 0; a missing value does not lie outside.
 
     Decided on the value itself, as `cell` does: no rounding moves a value across an end.
     """
-    this, largest = as_number(question.column, schema, dated=question.dated), sys.float_info.max
     ends = question.bounds
-    inside = exp.Between(this=this, low=double(ends.lower), high=double(ends.upper))
-    there = exp.Between(this=this.copy(), low=double(-largest), high=double(largest))
-    return choice((inside, integer(0)), (there, integer(ONE)), otherwise=integer(0))
+    inside = exp.Between(this=x.copy(), low=double(ends.lower), high=double(ends.upper))
+    missing = exp.Is(this=x.copy(), expression=exp.Null())
+    return choice((inside, integer(0)), (missing, integer(0)), otherwise=integer(ONE))
 
 
 def every_pair(first: Tree, second: Tree) -> Tree:

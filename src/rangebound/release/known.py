@@ -15,11 +15,15 @@ from rangebound.support import Interval
 def known_rows(question: Any, unit: Unit) -> int | None:
     """How many rows a question is about, if that is public: all rows of a table whose size is.
 
+    How many of them have a value is not public. So a question about a column is about known rows only where the plan
+    says what a missing value counts as.
+
     >>> from rangebound.release.question import Count
     >>> known_rows(Count(name="visits"), Unit(neighbours="replace", size=50))
     50
     """
-    return unit.size if unit.column is None and not question.where and not question.by else None
+    partial = hasattr(question, "column") and question.missing is None
+    return unit.size if unit.column is None and not question.where and not question.by and not partial else None
 
 
 @dataclass(frozen=True, kw_only=True)

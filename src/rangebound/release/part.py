@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -17,6 +18,8 @@ else:
     ModelMetaclass = type(BaseModel)
 
 _EPOCH = datetime.date(1970, 1, 1)
+WHOLE = 2.0**53
+"""From here on not every whole number is a double."""
 _NARROWEST, _WIDEST = 1e-150, 1e150  # beyond these the fixed-point scale of a column would leave the doubles
 
 
@@ -41,7 +44,16 @@ class Part(BaseModel, metaclass=_Ours):
 def _no_time_of_day(value: object) -> object:
     if isinstance(value, datetime.datetime):  # a datetime passes as a date, and its hours would be lost in silence
         raise ValueError("must be a number or a date without a time of day")
+    if isinstance(value, int) and abs(value) > WHOLE and not _exact(value):  # it would be rounded in silence
+        raise ValueError("must be a number that a double holds exactly; an id can be compared as text")
     return value
+
+
+def _exact(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _as_tuple(value: object) -> object:
@@ -65,6 +77,17 @@ Names = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)]
 def number(value: float | datetime.date) -> float:
     """A bound as a number: a date counts the days since 1970-01-01."""
     return float((value - _EPOCH).days) if isinstance(value, datetime.date) else float(value)
+
+
+def written(value: float) -> Fraction:
+    """A number exactly as it is written, by its shortest decimal: the double 0.1 is a tenth.
+
+    From 2^53 on the double itself: there its shortest decimal may be another whole number.
+
+    >>> written(0.1), written(2.0**60) == 2**60
+    (Fraction(1, 10), True)
+    """
+    return Fraction(repr(value)) if abs(value) < WHOLE else Fraction(value)
 
 
 def date(value: float) -> datetime.date:

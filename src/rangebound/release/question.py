@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -22,6 +23,7 @@ from rangebound.release.part import (
     inside,
     number,
     support,
+    written,
 )
 from rangebound.support import Interval, Union
 
@@ -35,6 +37,7 @@ Mechanisms = Literal[
     "rectify TruncatedLaplacian",
 ]
 _MOST_POINTS = 10_000
+_FINEST = 2.0**-50  # of the larger end of a range: so far apart at least, cells differ by several doubles
 
 
 class _Question(Part):
@@ -82,7 +85,10 @@ class _WholeQuestion(_Question):
 
 
 class _ColumnQuestion(_Question):
-    """A question about the numbers (or dates) of a column whose range is public."""
+    """A question about the numbers (or dates) of a column whose range is public.
+
+    Rows that have no value there do not count, unless `missing` is the number that they count as.
+    """
 
     column: Name
     range: Range
@@ -99,10 +105,15 @@ class _ColumnQuestion(_Question):
         return not isinstance(self.range[0], float)
 
     @property
-    def filler(self) -> float:
-        """What stands for a missing value: the plan's constant, or the middle of the range."""
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The ends of the range as the plan writes them, exactly."""
+        return written(self.bounds.lower), written(self.bounds.upper)
+
+    @property
+    def filler(self) -> float | None:
+        """What stands for a missing value, within the range; None where rows without a value do not count."""
         bounds = self.bounds
-        return bounds.lower + bounds.width / 2 if self.missing is None else number(self.missing)
+        return None if self.missing is None else min(max(number(self.missing), bounds.lower), bounds.upper)
 
 
 class Count(_WholeQuestion):
@@ -200,6 +211,8 @@ class _RankQuestion(_ColumnQuestion):
     def _grid_fits(self) -> _RankQuestion:
         if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
             raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
+        if self.step is not None and self.step < _FINEST * max(abs(self.bounds.lower), abs(self.bounds.upper)):
+            raise ValueError("step: is too fine for numbers of this size; shift the column nearer to 0")
         return self
 
     @property
@@ -208,15 +221,38 @@ class _RankQuestion(_ColumnQuestion):
         return self.bounds
 
     @property
-    def grid_step(self) -> float:
+    def exact_step(self) -> Fraction:
         """The distance of two points of the grid: the plan's, else a day for dates, else a thousandth of the range."""
-        width = self.bounds.width
-        return self.step or (max(1.0, math.ceil(width / _MOST_POINTS)) if self.dated else width / 1000)
+        lower, upper = self.ends
+        if self.step is not None:
+            return written(self.step)
+        return Fraction(max(1, math.ceil((upper - lower) / _MOST_POINTS))) if self.dated else (upper - lower) / 1000
+
+    @property
+    def grid_step(self) -> float:
+        """The distance of two points of the grid, as a double."""
+        return float(self.exact_step)
 
     @property
     def steps(self) -> int:
         """How many steps the grid has."""
-        return max(1, math.floor(self.bounds.width / self.grid_step + 1e-9))
+        lower, upper = self.ends
+        return max(1, math.floor((upper - lower) / self.exact_step + Fraction(1, 10**9)))
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The grid: from the lower end of the range by steps, each point the double nearest to its exact place."""
+        (lower, upper), step = self.ends, self.exact_step
+        return tuple(float(min(lower + at * step, upper)) for at in range(self.steps + 1))
+
+    @property
+    def borders(self) -> tuple[float, ...]:
+        """What parts the values that count at one point from those at the next: halfway, where the higher one has them.
+
+        Border number i is the double nearest to lower + (i + 1/2) step.
+        """
+        (lower, _), step = self.ends, self.exact_step
+        return tuple(float(lower + (2 * at + 1) * step / 2) for at in range(self.steps))
 
     @property
     def asked(self) -> tuple[float, ...]:
@@ -281,10 +317,38 @@ class Maximum(_RankQuestion):
 
 
 class Histogram(_ColumnQuestion, _WholeQuestion):
-    """The number of rows in each of some bins of equal width over the column's range."""
+    """The number of rows in each of some bins of equal width over the column's range.
+
+    A bin has its lower edge and not its upper one, but the last has both; what is beyond the range is in the end bins.
+    """
 
     kind: Literal["histogram"] = "histogram"
     bins: Annotated[int, Field(ge=2, le=1000)] = 10
+
+    @model_validator(mode="after")
+    def _bins_fit(self) -> Histogram:
+        if self.dated and self.bins > self.bounds.width:
+            raise ValueError(f"bins: must be at most {self.bounds.width:.0f}, so that each has a day")
+        return self
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The edges of the bins, by which values are counted and bins are named.
+
+        Edge i is the double nearest to lower + (upper - lower) i / bins, where the ends are as the plan writes them; of
+        dates, the first day that is not before that.
+
+        >>> Histogram(name="ages", column="age", range=(0.1, 0.7), bins=6).edges
+        (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+        """
+        lower, upper = self.ends
+        exact = [lower + (upper - lower) * at / self.bins for at in range(self.bins + 1)]
+        return tuple(float(math.ceil(each)) if self.dated else float(each) for each in exact)
+
+    @property
+    def borders(self) -> tuple[float, ...]:
+        """The edges between two bins."""
+        return self.edges[1:-1]
 
 
 CAP = 10

@@ -24,8 +24,8 @@ _MARGIN = Fraction(2**20 - 1, 2**20)  # what the rounding of weights and of the 
 @lru_cache(maxsize=64)
 def grid(question: Any) -> tuple[float, ...]:
     """The points of a question's grid, those outside its support included."""
-    bounds = question.bounds
-    return tuple(min(bounds.lower + at * question.grid_step, bounds.upper) for at in range(question.steps + 1))
+    points: tuple[float, ...] = question.points
+    return points
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from rangebound.release.mechanisms import noise_for
 from rangebound.release.plan import Plan, check_plan
 from rangebound.release.rehearsal import rehearse
 from rangebound.release.result import Release
-from rangebound.release.schema import check_schema
+from rangebound.release.schema import cautions, check_schema
 from rangebound.release.size import check_size, fitting
 from rangebound.release.words import mechanism_name
 
@@ -48,7 +49,8 @@ def release(
     keys.
     Edge cases: a release that is interrupted stays charged; run it again with the same request. There is no default
     ledger: that nothing is charged must be said. A plan whose table might be too large for the ledger is refused; of
-    privately selected keys, those that come first in order are published as far as there is room.
+    privately selected keys, those that come first in order are published as far as there is room. A column that may be
+    text, by its name or type alone, is named in a warning before the charge.
 
     >>> import pyarrow
     >>> from rangebound.release import parse_plan
@@ -66,7 +68,10 @@ def release(
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
     tell = progress or _quiet
     tell("checking the plan")
-    check_schema(plan, engine.schema())
+    schema = engine.schema()
+    check_schema(plan, schema)
+    for each in cautions(plan, schema):
+        warnings.warn(each, stacklevel=3)  # past the decorator
     allocation = allocate(plan)
     noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
     rehearse(plan, allocation, noises)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -12,13 +13,22 @@ from rangebound.release.condition import Comparison, Condition, kind_of
 from rangebound.release.plan import Plan
 from rangebound.release.question import ColumnQuestion
 
+_WORDY = re.compile(
+    "address|category|city|colou?r|comments?|country|county|description|diagnosis|e?mail|firstname|forename|gender|job|"
+    "keyword|label|language|lastname|message|name|nationality|notes?|occupation|profession|province|reason|region|remarks?|"
+    "sex|species|state|status|street|surname|text|title|town|url|village"
+)
+"""Words in the name of a column that is rarely one of numbers."""
+
 
 class Family(Enum):
     """The families of column types that a plan can use."""
 
     INTEGER = "integer"
     NUMBER = "number"
+    DECIMAL = "decimal"
     TEXT = "text"
+    UNTYPED = "untyped"  # a field of a CSV file: a text that may stand for anything
     DATE = "date"
     TIMESTAMP = "timestamp"
     BOOLEAN = "boolean"
@@ -28,14 +38,14 @@ class Family(Enum):
 Schema = Mapping[str, Family]
 
 _F = Family
-_NUMBERS = (_F.INTEGER, _F.NUMBER, _F.TEXT, _F.BOOLEAN)
-_DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT)
-_KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN)
-_UNITS = (_F.INTEGER, _F.TEXT, _F.DATE)
+_NUMBERS = (_F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.BOOLEAN, _F.UNTYPED)
+_DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT, _F.UNTYPED)
+_KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
+_UNITS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.UNTYPED)
 _COMPARED: dict[type, tuple[Family, ...]] = {
     float: _NUMBERS,
-    str: (_F.TEXT, _F.INTEGER, _F.DATE),
-    bool: (_F.BOOLEAN, _F.TEXT),
+    str: (_F.TEXT, _F.INTEGER, _F.DATE, _F.UNTYPED),
+    bool: (_F.BOOLEAN, _F.TEXT, _F.UNTYPED),
 }
 
 
@@ -50,12 +60,43 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         place = f"query[{index}]"
         for column in question.by:
             _need(schema, column, _KEYS, f"{place}.by", "a grouping key")
-        conditions: tuple[Condition, ...] = (*question.where, *getattr(question, "of", ()))
-        for each in conditions:
+        for each in _conditions(question):
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
         if isinstance(question, ColumnQuestion):
             families = _DATES if question.dated else _NUMBERS
             _need(schema, question.column, families, f"{place}.column", "dates" if question.dated else "numbers")
+
+
+def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
+    """What to say before the charge: columns that are read as numbers or dates, and may be texts for all that is known.
+
+    A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
+    the names of its columns are looked at, and nothing else.
+
+    Guarantee: made of the plan and the names and types of the columns.
+    """
+    for index, question in enumerate(plan.query):
+        place = f"query[{index}]"
+        if isinstance(question, ColumnQuestion):
+            yield from _caution(schema, question.column, f"{place}.column", dated=question.dated)
+        for each in _conditions(question):
+            kind = kind_of(each.values[0]) if each.values else str
+            if kind not in (str, bool):
+                yield from _caution(schema, each.column, f"{place}.where", dated=kind is not float)
+
+
+def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterator[str]:
+    words = re.findall("[A-Z]*[a-z]+|[A-Z]+", column)
+    wanted = "a date such as 2025-01-31" if dated else "a number"
+    if schema.get(column) is Family.TEXT:
+        yield f"{field}={column!r}: is of type text; where it is not {wanted}, it is missing"
+    elif schema.get(column) is Family.UNTYPED and any(_WORDY.fullmatch(each.lower()) for each in words):
+        rule = f"sounds like text, and a CSV file has no types; where it is not {wanted}, it is missing"
+        yield f"{field}={column!r}: {rule}"
+
+
+def _conditions(question: Any) -> tuple[Condition, ...]:
+    return (*question.where, *getattr(question, "of", ()))
 
 
 def check_unit_column(schema: Schema, column: str, field: str) -> None:
@@ -76,7 +117,7 @@ def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str,
         hint = f"; {found}" if found else ""
         raise PlanError(f"{field}={column!r}: the table has no such column{hint}", field=field)
     if family not in families:
-        wanted = ", ".join(each.value for each in families)
+        wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
         raise PlanError(
             f"{field}={column!r}: is of type {family.value}, which does not serve for {use}; it takes {wanted}",
             field=field,

@@ -114,7 +114,9 @@ def _absent(plan: Plan, question: Any) -> list[str]:
     """What happens to rows without a value or an owner."""
     said = []
     if isinstance(question, ColumnQuestion):
-        said.append(f"missing values counted as {_end(question.filler, dated=question.dated)}")
+        filler = question.filler
+        counted = None if filler is None else f"counted as {_end(filler, dated=question.dated)}"
+        said.append(f"missing values {counted or 'left out'}")
     if isinstance(question, Share):
         columns = dict.fromkeys(repr(each.column) for each in question.of if each.values)
         said += [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -21,10 +22,13 @@ from rangebound.release.expression import (
     Tree,
     as_key,
     as_number,
+    beyond_doubles,
+    cell,
     choice,
     column,
     double,
     every,
+    every_pair,
     fixed_point,
     integer,
     local,
@@ -32,6 +36,7 @@ from rangebound.release.expression import (
     outside,
     place_among,
     present,
+    value,
 )
 from rangebound.release.expression import text as literal
 from rangebound.release.plan import Plan, canonical
@@ -41,7 +46,6 @@ from rangebound.release.schema import Family, Schema
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 _BINNED = (Histogram, Quantiles, Median, Minimum, Maximum)
-_FINE = 2**16  # a grid of 10,000 points drifts by less than a millionth of its step
 UNITS = "units"
 
 
@@ -117,9 +121,12 @@ def owners_by_value(
     """
     once = plan.model_copy(update={"unit": plan.unit.model_copy(update={"rows": 1, "groups": 1})})
     block = Block(by=(), keys=((),), questions=())
-    value = as_number(column, schema, dated=dated)
-    found = choice((present(value), place_among(value, list(map(double, edges)))), otherwise=integer(-1))
-    return _Scan(once, schema, salt, engine.source, engine.dialect, block).placed({"j": found})
+    scan = _Scan(once, schema, salt, engine.source, engine.dialect, block)
+    this = as_number(column, schema, dated=dated)
+    x = local(scan.read.name(choice((present(this), this))))
+    missing = exp.Is(this=x.copy(), expression=exp.Null())
+    found = choice((missing, integer(-1)), otherwise=place_among(x, list(map(double, edges))))
+    return scan.placed({"j": found})
 
 
 def owners_by_size(
@@ -164,6 +171,7 @@ class _Scan:
         self.texts = [f"k{index}" for index in range(len(block.by))]
         self.public = block.keys is not None and bool(block.by)
         self.keys = ["i"] if self.public else self.texts
+        self.read = _Sheet("v")  # what is read of a row: values and whether conditions are met, each once
         self.limit = plan.unit.groups
         few = block.keys is not None and len(block.keys) <= self.limit
         self.choosing = self.unit is not None and bool(block.by) and not few
@@ -171,7 +179,7 @@ class _Scan:
     def summed(self, questions: Iterable[int]) -> Statement:
         """The statement for counts, sums and their like."""
         measures, finals = _Sheet("m"), _Sheet("f")
-        columns = {}
+        self.read, columns = _Sheet("v"), {}
         for index in questions:
             question = self.plan.query[index]
             parts = {role: local(measures.name(tree)) for role, tree in self._measures(question).items()}
@@ -197,10 +205,13 @@ class _Scan:
 
     def binned(self, index: int) -> Statement:
         """The statement for counts by bin, in units of 1 / ONE row."""
-        question = self.plan.query[index]
+        question: Any = self.plan.query[index]
         bins = bin_count(question)
-        where, value = meets(question.where, self.schema), fixed_point(question, self.schema)
-        measures = {"j": choice((where, _bin(question, value, bins)), otherwise=integer(-1))}
+        self.read = _Sheet("v")
+        x = self._value(question)
+        number = local(self.read.name(column(question.column))) if beyond_doubles(question, self.schema) else None
+        place, counted = cell(question, x, number, self.dialect), self._counted(question)
+        measures = {"j": place if counted is None else choice((counted, place), otherwise=integer(-1))}
         tree = self.placed(measures)
         return Statement(
             block=self.block,
@@ -226,8 +237,8 @@ class _Scan:
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = _from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
             scaled = exp.Mul(this=_wide(local("c"), self.dialect), expression=integer(ONE))
-            counts = _added(self._at_most(scaled, local("n")), self.dialect)
-            tree = self._grouped(shares, [*self.keys, "j"], {"f0": counts})
+            added = _added(self._at_most(scaled, local("n")), self.dialect)
+            tree = self._grouped(shares, [*self.keys, "j"], {"f0": added})
         return tree
 
     def cut(self, index: int, block: Block) -> list[Statement]:
@@ -237,11 +248,11 @@ class _Scan:
         are, of each unit up to a limit, whether they count or not.
         """
         question: Any = self.plan.query[index]
+        self.read = _Sheet("v")
         rows = self._measures(question.sample)["n"]
         if isinstance(question, Clipped):
-            clipped = exp.Mul(
-                this=exp.Paren(this=outside(question.sample, self.schema)), expression=exp.Paren(this=rows)
-            )
+            beyond = outside(question.sample, self._value(question.sample))
+            clipped = exp.Mul(this=exp.Paren(this=beyond), expression=exp.Paren(this=rows))
             return [self._cut(index, block, {"n": rows.copy(), "t": clipped}, question.sample)]
         return [self._cut(index, block, {"n": rows}, question.sample), self._there(index, block, rows.copy())]
 
@@ -271,22 +282,38 @@ class _Scan:
 
     def _measures(self, question: Any) -> dict[str, Tree]:
         """What is added up over rows: n for their number, t for values in fixed point, q for the squares of these."""
-        met = meets(question.where, self.schema)
+        met = self._counted(question)
 
         def counted(tree: Tree) -> Tree:
-            return tree if not question.where else choice((met.copy(), tree), otherwise=integer(0))
+            return tree if met is None else choice((met.copy(), tree), otherwise=integer(0))
 
         found = {"n": counted(integer(1))}
         if isinstance(question, Share):
             both = meets((*question.where, *question.of), self.schema)
-            found["t"] = choice((both, integer(ONE)), otherwise=integer(0))
+            found["t"] = choice((local(self.read.name(both)), integer(ONE)), otherwise=integer(0))
         if hasattr(question, "column"):
-            value = fixed_point(question, self.schema)
-            found["t"] = counted(value)
+            fixed = fixed_point(question, self._value(question))
+            found["t"] = counted(fixed)
             if question.kind in ("variance", "standard deviation"):
-                square = exp.Paren(this=exp.Mul(this=value.copy(), expression=value.copy()))
+                square = exp.Paren(this=exp.Mul(this=fixed.copy(), expression=fixed.copy()))
                 found["q"] = counted(exp.IntDiv(this=square, expression=integer(ONE)))
         return found
+
+    def _value(self, question: Any) -> Tree:
+        return local(self.read.name(value(question, self.schema)))
+
+    def _counted(self, question: Any) -> Tree | None:
+        """Whether a row counts, None if all do: it meets `where`, and has a value or the plan's constant for one.
+
+        Guarantee: true or false by the row alone, never NULL. So a missing value is one more condition that a row meets
+        or not, and a unit can change what it can change with a condition.
+        """
+        needed: list[Tree] = []
+        if question.where:
+            needed.append(local(self.read.name(meets(question.where, self.schema))))
+        if hasattr(question, "column") and question.filler is None:
+            needed.append(exp.Not(this=exp.Is(this=self._value(question), expression=exp.Null())))
+        return reduce(every_pair, needed) if needed else None
 
     def _bounded(self, question: Any, parts: Mapping[str, Tree]) -> dict[str, Tree]:
         """What a unit's sums in one group count for: all of it up to so many rows, else that part of each sum."""
@@ -316,17 +343,28 @@ class _Scan:
         return local(measures.name(integer(1))) if self.unit is None else integer(1)
 
     def _base(self, measures: Mapping[str, Tree]) -> exp.Select:
-        """Rows that have an owner and a key, with what is measured of each."""
-        selected = [
-            exp.alias_(as_key(name, self.schema), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)
-        ]
+        """Rows that have an owner and a key, with what is measured of each, which is made of what is read of it."""
+        selected = [exp.alias_(self._key(name), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)]
         if self.unit is not None:
             selected.insert(0, exp.alias_(self._owner(), "u", quoted=True))
-        selected += [exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items()]
+        kept = [local(each.alias) for each in selected]
+        read = self.read.trees if measures else {}
+        selected += [exp.alias_(tree.copy(), name, quoted=True) for name, tree in read.items()]
+        if not selected:  # a count of all rows reads nothing of them
+            selected = [exp.alias_(integer(1), "v", quoted=True)]
         rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
-        needed = [as_key(name, self.schema) for name in self.block.by]
+        needed = [self._key(name) for name in self.block.by]
         needed += [self._owner()] if self.unit is not None else []
-        return _where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed))
+        rows = _where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed))
+        if not measures:
+            return rows
+        return _from(
+            rows, "read", *kept, *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items())
+        )
+
+    def _key(self, name: str) -> Tree:
+        truth = all(isinstance(each, bool) for each in self.plan.keys.get(name, ("",)))
+        return as_key(name, self.schema, truth=truth)
 
     def _owner(self) -> Tree:
         assert self.unit is not None
@@ -461,15 +499,3 @@ def _total(name: str, measure: Tree, dialect: str) -> Tree:
 def _added(tree: Tree, dialect: str) -> Tree:
     """The sum of whole numbers of 64 bits, in more than these."""
     return exp.Sum(this=_wide(tree, dialect) if dialect == "spark" else tree)
-
-
-def _bin(question: Any, value: Tree, bins: int) -> Tree:
-    """The bin of a fixed-point value: the one it falls into, or the nearest point of the grid."""
-    last = integer(bins - 1)
-    if isinstance(question, Histogram):
-        at = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=value, expression=integer(bins))), expression=integer(ONE))
-    else:
-        step = round(ONE * _FINE * question.grid_step / question.bounds.width)
-        doubled = exp.Add(this=exp.Mul(this=value, expression=integer(2 * _FINE)), expression=integer(step))
-        at = exp.IntDiv(this=exp.Paren(this=doubled), expression=integer(2 * step))
-    return choice((exp.LT(this=at, expression=last), at.copy()), otherwise=last.copy())

@@ -49,7 +49,8 @@ _FAMILIES = {
         ),
         Family.INTEGER,
     ),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), Family.NUMBER),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), Family.NUMBER),
+    "DECIMAL": Family.DECIMAL,
     **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Family.TEXT),
     "DATE": Family.DATE,
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Family.TIMESTAMP),
@@ -98,6 +99,7 @@ class DuckDB:
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self._alone: frozenset[str] = frozenset()  # columns that only that one reads
         self._hidden: list[str] = []
+        self._typed = True
         try:
             self._show_all(data)
         except (duckdb.Error, TypeError):
@@ -204,6 +206,7 @@ class DuckDB:
         options |= {"quotechar": '"', "escapechar": '"', "null_padding": True, "ignore_errors": True}
         # Strict or in parallel, the reader fails at mixed line ends or quoted line breaks, and so tells of the data.
         options |= {"strict_mode": False, "parallel": False, "hive_partitioning": False}
+        self._typed = False
         self._connection.read_csv(glob.escape(str(path.absolute())), **options).create_view(_RAW)
 
     def schema(self) -> Schema:
@@ -212,6 +215,8 @@ class DuckDB:
             found = self._types(self.source)
         except duckdb.Error:
             raise EngineError(f"source={self.source.name!r}: DuckDB has no such table") from None
+        if not self._typed:
+            return dict.fromkeys(found, Family.UNTYPED)
         families = {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
         return {**families, **dict.fromkeys(self._hidden, Family.OTHER)}
 

@@ -21,7 +21,8 @@ from rangebound.release.schema import Family, Schema
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),
-    **dict.fromkeys(("float", "double", "decimal"), Family.NUMBER),
+    **dict.fromkeys(("float", "double"), Family.NUMBER),
+    "decimal": Family.DECIMAL,
     **dict.fromkeys(("string", "char", "varchar"), Family.TEXT),
     "date": Family.DATE,
     "timestamp": Family.TIMESTAMP,

@@ -1,0 +1,570 @@
+"""Every answer against an oracle that somebody else wrote: NumPy, pandas and SQLite, with the noise gone.
+
+For every kind, engine and source: random tables whose values lie on the edges of bins, are tied, missing, not a number,
+infinite or beyond 2^53; with and without owners, contribution bounds, filters and groups. The oracles know nothing of
+our fixed point, our SQL or our coordinates. An epsilon so large that the noise is gone leaves the rounding: of values
+to 2^-30 of their range, and of true answers to 2^-20 of what one unit can change.
+"""
+
+import bisect
+import csv
+import datetime
+import decimal
+import math
+import random
+import sqlite3
+
+import duckdb
+import numpy as np
+import pandas
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from sqlglot import exp
+
+from rangebound.errors import PlanError
+from rangebound.release import expression
+from rangebound.release.aggregate import aggregate, sensitivity
+from rangebound.release.allocation import Allocation, Share
+from rangebound.release.answer import answers, bin_names
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.spark import Spark
+from rangebound.release.mechanisms import noise_for
+from rangebound.release.plan import Source
+from rangebound.release.reading import make_plan
+from rangebound.release.schema import check_schema
+from tests.release.plans import SALT
+
+BIG = 2**60
+TYPES = {
+    "who": (pa.int64(), "bigint"),
+    "place": (pa.string(), "string"),
+    "age": (pa.int32(), "int"),
+    "hour": (pa.float64(), "double"),
+    "part": (pa.float64(), "double"),
+    "single": (pa.float32(), "float"),
+    "big": (pa.int64(), "bigint"),
+    "money": (pa.decimal128(12, 2), "decimal(12,2)"),
+    "fine": (pa.decimal128(38, 18), "decimal(38,18)"),
+    "ok": (pa.bool_(), "boolean"),
+    "day": (pa.date32(), "date"),
+    "seen": (pa.timestamp("us"), "timestamp"),
+}
+PLACES = ["a", "b", "c", "nobody is here"]
+FIRST, LAST = datetime.date(2024, 2, 1), datetime.date(2024, 3, 31)
+
+
+def make_rows(seed, count):
+    """A random table: whole values, values on edges and one double off them, ties, and all that counts as missing."""
+    chance = random.Random(seed)
+    pick = chance.choice
+    odd = [None, math.nan, math.inf, -math.inf, -1e300, 1e300, -0.0]
+
+    def near(value):
+        return pick([value, value, value, math.nextafter(value, -math.inf), math.nextafter(value, math.inf)])
+
+    def row():
+        day = FIRST + datetime.timedelta(days=chance.randint(-9, 70))
+        return {
+            "who": pick([None, *range(1, 9), -3, 2**62]),
+            "place": pick(["a", "a", "b", "c", "elsewhere", None]),
+            "age": pick([None, -40, 200, *range(0, 101, 5), chance.randint(0, 100)]),
+            "hour": pick([*odd, near(float(chance.randint(0, 24))), near(float(chance.randint(0, 24))), 24.5]),
+            "part": pick(
+                [*odd, near(chance.randint(-10, 10) / 10), near(chance.randint(-10, 10) / 10), chance.random()]
+            ),
+            "single": pick([None, math.nan, float(np.float32(chance.randint(0, 10) / 10))]),
+            "big": pick([None, BIG + chance.randint(-300, 300), BIG + 2**22 * chance.randint(-1, 9), 0, 2**63 - 1]),
+            "money": pick([None, decimal.Decimal(chance.randint(-50, 1050)) / 10, decimal.Decimal("99999999.99")]),
+            "fine": pick([None, decimal.Decimal(chance.randint(0, 10)) / 10, decimal.Decimal("0.123456789012345678")]),
+            "ok": pick([None, True, False]),
+            "day": pick([None, day, FIRST, LAST]),
+            "seen": pick([None, datetime.datetime.combine(day, datetime.time(23, 59, 59, 999999))]),
+        }
+
+    return [row() for _ in range(count)]
+
+
+# One engine for each way to bring a table along.
+def arrow(rows, _folder=None, _session=None):
+    return DuckDB(table(rows), threads=1)
+
+
+def table(rows):
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, (kind, _) in TYPES.items()})
+
+
+def in_parquet(rows, folder, _session):
+    parquet.write_table(table(rows), folder / "t.parquet")
+    return DuckDB(Source(path=str(folder / "t.parquet")), threads=1)
+
+
+def in_pandas(rows, _folder, _session):
+    return DuckDB(table(rows).to_pandas(types_mapper=pandas.ArrowDtype), threads=1)
+
+
+def in_csv(rows, folder, _session):
+    with (folder / "t.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(TYPES))
+        writer.writeheader()
+        writer.writerows(rows)
+    return DuckDB(Source(path=str(folder / "t.csv")), threads=1)
+
+
+def in_duckdb(rows, folder, _session):
+    path = folder / "t.duckdb"
+    path.unlink(missing_ok=True)
+    with duckdb.connect(str(path)) as base:
+        base.register("given", table(rows))
+        base.execute("CREATE TABLE t AS FROM given")
+    return DuckDB(Source(path=str(path), table="t"), threads=1)
+
+
+def on_spark(rows, _folder, session):
+    schema = ", ".join(f"{name} {kind}" for name, (_, kind) in TYPES.items())
+    return Spark(session.createDataFrame([tuple(row.values()) for row in rows], schema))
+
+
+SOURCES = {"arrow": arrow, "parquet": in_parquet, "pandas": in_pandas, "csv": in_csv, "duckdb": in_duckdb}
+
+# Every column with its range, the edges of its bins in plain sight, and the step of its grid.
+TENTHS = [-1.0, -0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0.0]
+COLUMNS = {
+    "age": {"range": [0, 100], "edges": list(range(0, 101, 5)), "step": 2.0},
+    "hour": {"range": [0, 24], "edges": list(range(25)), "step": 0.5},
+    "part": {"range": [-1.0, 0.0], "edges": TENTHS, "step": 0.1},
+    "single": {"range": [0, 1], "edges": [0.0, 0.25, 0.5, 0.75, 1.0], "step": 0.01},
+    "big": {"range": [BIG, BIG + 2**25], "edges": [BIG + 2**22 * at for at in range(9)], "step": 2.0**15},
+    "money": {"range": [0, 100], "edges": [each / 10 for each in range(0, 1001, 125)], "step": 0.1},
+    "fine": {"range": [0, 1], "edges": [each / 10 for each in range(11)], "step": 0.05},
+    "ok": {"range": [0, 1], "edges": [0.0, 0.5, 1.0], "step": 1.0},
+    "day": {"range": [FIRST, LAST], "edges": [19754, 19764, 19774, 19784, 19794, 19804, 19813], "step": 1.0},
+    "seen": {"range": [FIRST, LAST], "edges": [19754, 19764, 19774, 19784, 19794, 19804, 19813], "step": 7.0},
+}
+WHERES = [
+    ("age >= 20", {"column": "age", "is": ">=", "value": 20}),
+    ("part < 0.3", {"column": "part", "is": "<", "value": 0.3}),
+    ("part <= -0.7", {"column": "part", "is": "<=", "value": -0.7}),
+    (f"big >= {BIG + 256}", {"column": "big", "is": ">=", "value": BIG + 256}),
+    (f"big <> {BIG}", {"column": "big", "is": "!=", "value": BIG}),
+    (f"big in ({BIG}, {BIG + 2**23})", {"column": "big", "is": "in", "value": [BIG, BIG + 2**23]}),
+    ("money > 12.5", {"column": "money", "is": ">", "value": 12.5}),
+    ("fine <= 0.3", {"column": "fine", "is": "<=", "value": 0.3}),
+    ("ok = 1", {"column": "ok", "is": "==", "value": True}),
+    ("ok <> 1", {"column": "ok", "is": "!=", "value": True}),
+    ("day < '2024-02-29'", {"column": "day", "is": "<", "value": datetime.date(2024, 2, 29)}),
+    ("date(seen) = '2024-02-29'", {"column": "seen", "is": "==", "value": datetime.date(2024, 2, 29)}),
+    ("place in ('a', 'c')", {"column": "place", "is": "in", "value": ["a", "c"]}),
+    ("place is not null", {"column": "place", "is": "present"}),
+]
+LEVELS = (0.1, 0.25, 0.5, 0.9)
+
+
+def questions(column, missing):
+    """All kinds that ask about a column."""
+    facts = COLUMNS[column]
+    about = {"column": column, "range": facts["range"], **({} if missing is None else {"missing": missing})}
+    rank = {**about, "step": facts["step"], "interval_share": 0.0}
+    return [
+        {"kind": "sum", **about},
+        {"kind": "mean", **about},
+        {"kind": "variance", **about},
+        {"kind": "standard deviation", **about},
+        {"kind": "quantiles", **rank, "levels": list(LEVELS)},
+        {"kind": "median", **rank},
+        {"kind": "minimum", **rank},
+        {"kind": "maximum", **rank},
+        {"kind": "histogram", **about, "bins": len(facts["edges"]) - 1},
+    ]
+
+
+UNITS = {
+    "rows": {},
+    "people": {"column": "who", "rows": 200, "groups": 4},
+    "people of two rows": {"column": "who", "rows": 2, "groups": 4},
+    "replaced": {"column": "who", "rows": 3, "groups": 4, "neighbours": "replace", "size": 10},
+    "public size": {"neighbours": "replace", "size": 0},
+}
+
+
+def make(unit, by, where, count, columns, missing, chance, part):
+    """A plan with every kind that asks about rows, and a part of those about columns; some with a filter too."""
+    unit = {**UNITS[unit], **({"size": max(count, 1)} if "size" in UNITS[unit] else {})}
+    kinds = [{"kind": "count"}, *([{"kind": "count of units"}] if "column" in unit else [])]
+    kinds += [{"kind": "share", "of": [condition]} for _, condition in WHERES[::3]]
+    kinds += [each for column in columns for each in questions(column, missing) if chance.random() < part]
+    if where is not None:
+        kinds = [{**each, "where": [where]} if at % 2 else each for at, each in enumerate(kinds)]
+    queries = [{**each, "name": str(at), "by": by} for at, each in enumerate(kinds)]
+    keys = {"keys": {"place": PLACES}} if by else {}
+    return make_plan({"unit": unit, "budget": {"epsilon": 1.0}, "query": queries, **keys})
+
+
+def published(plan, engine):
+    """What is published for every question and key, with so large an epsilon that the noise is gone."""
+    check_schema(plan, engine.schema())
+    found = {index: sensitivity(each, plan.unit, groups=4 if each.by else 1) for index, each in enumerate(plan.query)}
+    # The e^epsilon of a count and a sum must be a double.
+    epsilons = [500.0 if each.kind in ("count", "count of units", "sum") else 1e9 for each in plan.query]
+    shares = {at: Share(epsilon=each, delta=0.0, groups=1, parts=1) for at, each in enumerate(epsilons)}
+    allocation = Allocation(questions=shares, selections={}, sensitivities=found)
+    noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    result, exact = {}, {}
+    for block in aggregate(plan, engine, SALT):
+        for cell in answers(plan, block, allocation, noises):
+            result.setdefault((cell.question, cell.key), []).append(cell.value)
+        for index, each in block.answers.items():
+            exact.update({(index, key): each[key] for key in block.keys})
+    return result, exact
+
+
+class Oracle:
+    """The true answers, by NumPy, pandas and SQLite."""
+
+    def __init__(self, rows, unit):
+        self.unit = unit
+        frame = pandas.DataFrame(rows, columns=list(TYPES), dtype=object)
+        self.frame = pandas.DataFrame(
+            {
+                "who": frame["who"],
+                "place": frame["place"],
+                "age": pandas.to_numeric(frame["age"]),
+                "hour": pandas.to_numeric(frame["hour"]),
+                "part": pandas.to_numeric(frame["part"]),
+                "single": pandas.to_numeric(frame["single"]),
+                "big": frame["big"],
+                "money": pandas.to_numeric(frame["money"].map(lambda each: None if each is None else float(each))),
+                "fine": pandas.to_numeric(frame["fine"].map(lambda each: None if each is None else float(each))),
+                "ok": pandas.to_numeric(frame["ok"].map({True: 1.0, False: 0.0})),
+                "day": (pandas.to_datetime(frame["day"]) - pandas.Timestamp(0)).dt.days,
+                "seen": (pandas.to_datetime(frame["seen"]).dt.floor("D") - pandas.Timestamp(0)).dt.days,
+            }
+        )
+        for name in ("hour", "part", "single"):
+            self.frame[name] = self.frame[name].replace([math.inf, -math.inf], math.nan)
+        self.base = sqlite3.connect(":memory:")
+        self.base.execute(f"CREATE TABLE t (at INTEGER, {', '.join(TYPES)})")
+        holes = ", ".join("?" * (len(TYPES) + 1))
+        self.base.executemany(
+            f"INSERT INTO t VALUES ({holes})", [(at, *map(plain, row.values())) for at, row in enumerate(rows)]
+        )
+
+    def met(self, words):
+        """Whether each row meets a condition, asked of SQLite."""
+        chosen = {at for (at,) in self.base.execute(f"SELECT at FROM t WHERE {words}")}
+        return np.array([at in chosen for at in range(len(self.frame))], dtype=bool)
+
+    def rows(self, key, words, column=None, missing=None):
+        """The rows that count, each with its weight: those of an owner of too many are averaged."""
+        frame = self.frame
+        kept = np.ones(len(frame), dtype=bool)
+        if self.unit.column is not None:
+            kept &= frame["who"].notna().to_numpy()
+        if key:
+            kept &= (frame["place"] == key[0]).to_numpy()
+        if words:
+            kept &= self.met(words)
+        if column is not None:
+            values = frame[column] if missing is None else frame[column].fillna(missing)
+            kept &= values.notna().to_numpy()
+            frame = frame.assign(value=values)
+        frame = frame[kept]
+        if self.unit.column is None:
+            return frame.assign(weight=1.0)
+        sizes = frame.groupby("who")["who"].transform("size").astype(float)
+        return frame.assign(weight=np.minimum(sizes, self.unit.rows) / sizes if len(frame) else 1.0)
+
+
+def plain(value):
+    """A value for SQLite; infinities are missing."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    return (
+        value.isoformat(" ")
+        if isinstance(value, datetime.datetime)
+        else str(value)
+        if isinstance(value, datetime.date)
+        else value
+    )
+
+
+def in_sql(conditions):
+    """Conditions of a plan as the SQL that stands beside them above."""
+
+    def same(data, each):
+        value = data.get("value")
+        value = tuple(value) if isinstance(value, list) else value
+        return (data["column"], data["is"], value) == (each.column, each.comparison.value, each.value)
+
+    return " AND ".join(next(words for words, data in WHERES if same(data, each)) for each in conditions)
+
+
+def check(plan, engine, rows):
+    """Compare every number with the oracle; the number of comparisons."""
+    found, exact = published(plan, engine)
+    oracle, compared = Oracle(rows, plan.unit), 0
+    for (index, key), numbers in found.items():
+        question = plan.query[index]
+        words = in_sql(question.where)
+        place = (question.kind, getattr(question, "column", ""), key, words)
+        column, missing = getattr(question, "column", None), getattr(question, "missing", None)
+        frame = oracle.rows(key, words, column, missing)
+        weight = frame["weight"].to_numpy(dtype=float)
+        total = weight.sum()
+        if question.kind == "count":
+            assert float(exact[index, key][0]) == pytest.approx(total, abs=1e-9), place
+            assert numbers == [pytest.approx(total, abs=60 * plan.unit.rows / 500.0)], place
+        elif question.kind == "count of units":
+            assert numbers == [frame["who"].nunique()], place
+        elif question.kind == "share":
+            if total:
+                true = np.average(oracle.met(in_sql(question.of))[frame.index], weights=weight)
+                assert numbers == [pytest.approx(true, abs=1e-5)], place
+        else:
+            values = frame["value"].tolist()
+            check_column(question, plan.unit, numbers, exact[index, key], values, weight, place)
+        compared += len(numbers)
+    return compared
+
+
+def check_column(question, unit, numbers, coordinates, values, weight, place):
+    lower, upper = question.bounds.lower, question.bounds.upper
+    width, total = upper - lower, weight.sum()
+    inside = [
+        min(max(each, int(lower) if isinstance(each, int) else lower), int(upper) if isinstance(each, int) else upper)
+        for each in values
+    ]
+    clipped = np.array([float(each) - lower for each in inside])  # from the lower end, so that large ones lose nothing
+    small = width * (2.0**-28 + unit.rows * 2.0**-16 / max(total, 1.0)) + abs(lower) * 2.0**-52
+    kind = question.kind
+    if kind == "sum":
+        true = float((clipped * weight).sum()) + lower * total
+        assert float(coordinates[0]) == pytest.approx(true, abs=width * 2.0**-28 * (total + 1) + abs(true) * 1e-12), (
+            place
+        )
+        scale = unit.rows * max(abs(lower), abs(upper), width) / 500.0
+        assert numbers == [pytest.approx(true, abs=60 * scale)], place  # 60 scales of Laplace noise: a chance of e^-60
+    elif kind == "histogram":
+        edges = COLUMNS[question.column]["edges"]
+        if isinstance(edges[0], int):  # Python compares whole numbers of any size exactly, NumPy only doubles
+            true = np.zeros(len(edges) - 1)
+            for each, part in zip(inside, weight, strict=True):
+                true[min(bisect.bisect_right(edges, each), len(edges) - 1) - 1] += part
+        if not isinstance(edges[0], int) or abs(edges[0]) < 2**53:
+            counted, _ = np.histogram(np.array(inside, dtype=float), bins=np.array(edges, dtype=float), weights=weight)
+            if isinstance(edges[0], int):
+                assert counted == pytest.approx(true)
+            true = counted
+        assert np.abs(np.array(numbers) - true).max() <= 0.5 + 1e-6, place
+        if unit.rows >= 200 or unit.column is None:
+            assert numbers == true.tolist(), place
+    elif not total:
+        assert all(lower <= each <= upper for each in numbers) or kind in ("variance", "standard deviation"), place
+    elif kind == "mean":
+        assert numbers == [pytest.approx(np.average(clipped, weights=weight) + lower, abs=small)], place
+    elif kind in ("variance", "standard deviation"):
+        mean = np.average(clipped, weights=weight)
+        true = max(
+            np.average((clipped - mean) ** 2, weights=weight),
+            question.natural.lower ** (1 if kind == "variance" else 2),
+        )
+        assert [each ** (1 if kind == "variance" else 2) for each in numbers] == [
+            pytest.approx(true, abs=4 * small * width, rel=1e-9)
+        ], place
+    else:
+        half = float(question.exact_step) / 2 * (1 + 1e-9) + abs(lower) * 2.0**-52
+        order = np.argsort(clipped, kind="stable")
+        sums = np.cumsum(weight[order])
+        for level, number in zip(question.asked, numbers, strict=True):
+            least = np.quantile(clipped, level, method="inverted_cdf", weights=weight) + lower
+            beyond = np.searchsorted(sums, level * total * (1 + 1e-9) + 1e-9, side="right")
+            most = clipped[order][min(beyond, len(order) - 1)] + lower
+            least = min(least, clipped[order][np.searchsorted(sums, level * total * (1 - 1e-9) - 1e-9)] + lower)
+            last = question.points[-1]
+            assert min(least, last) - half <= number <= min(most, last) + half, (place, level, least, most)
+
+
+def sweep(engine_of, seeds, counts, folder, session=None, *, columns=2, part=0.4):
+    """Random tables with all units, with and without groups and filters; the number of numbers compared.
+
+    Of the kinds that ask about a column a random `part` is asked, and of those that ask about rows all.
+    """
+    compared, names = 0, list(COLUMNS)
+    for at, seed in enumerate(seeds):
+        for place, unit in enumerate(UNITS):
+            chance = random.Random(f"{seed} {unit}")
+            count = counts[(at + place) % len(counts)]
+            rows = make_rows(f"{seed} {unit}", count)
+            asked = [names[(columns * (len(UNITS) * at + place) + each) % len(names)] for each in range(columns)]
+            missing = None if {"day", "seen"} & set(asked) else chance.choice([None, None, 0.5])
+            _, where = chance.choice([("", None), *WHERES])
+            plan = make(unit, chance.choice([[], ["place"]]), where, count, asked, missing, chance, part)
+            with engine_of(rows, folder, session) as engine:
+                compared += check(plan, engine, nearest(rows) if engine_of is in_csv else rows)
+    return compared
+
+
+def nearest(rows):
+    """The rows as a CSV file holds them: every number is the nearest double."""
+    return [{**row, "big": None if row["big"] is None else float(row["big"])} for row in rows]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_answer_is_that_of_the_oracle(source, tmp_path):
+    first = 2 * list(SOURCES).index(source)  # other tables for every source
+    assert sweep(SOURCES[source], range(first, first + 1), [120, 1, 40, 0, 80], tmp_path) > 100
+
+
+def test_every_answer_of_spark_is_that_of_the_oracle(spark, tmp_path):
+    rows = make_rows("spark", 100)
+    for unit, by, asked in (("people of two rows", ["place"], ["hour", "big"]), ("rows", [], ["part", "fine", "seen"])):
+        plan = make(unit, by, WHERES[3][1], 100, asked, None, random.Random(1), 0.4)
+        with on_spark(rows, tmp_path, spark) as engine:
+            assert check(plan, engine, rows) > 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_thousand_plans_on_every_source_are_answered_as_by_the_oracle(source, tmp_path):
+    compared = sweep(SOURCES[source], range(100, 140), [300, 1, 40, 0, 90], tmp_path, columns=3, part=0.7)
+    print(f"{source}: {compared} numbers compared")
+    assert compared > 20_000
+
+
+@pytest.mark.long
+def test_a_long_sweep_on_spark_is_answered_as_by_the_oracle(spark, tmp_path):
+    compared = sweep(on_spark, range(100, 105), [200, 1, 40, 0, 90], tmp_path, spark, columns=2, part=0.5)
+    print(f"spark: {compared} numbers compared")
+    assert compared > 1000
+
+
+@pytest.mark.parametrize(("words", "condition"), WHERES, ids=[words for words, _ in WHERES])
+def test_conditions_choose_the_rows_that_sqlite_chooses(words, condition, tmp_path):
+    rows = make_rows(words, 300)
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count", "where": [condition]}]})
+    true = int(Oracle(rows, plan.unit).met(words).sum())
+    assert 0 < true < 300
+    for source in ("arrow", "csv"):
+        if source == "csv":
+            true = int(Oracle(nearest(rows), plan.unit).met(words).sum())
+        with SOURCES[source](rows, tmp_path, None) as engine:
+            check_schema(plan, engine.schema())
+            (found,) = aggregate(plan, engine, SALT)
+            assert found.answers[0][()] == (true,), source
+
+
+def counted_in_bins(data, question):
+    """The exact counts of a histogram."""
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "histogram", **question}]})
+    with data if hasattr(data, "dialect") else DuckDB(data, threads=1) as engine:
+        (found,) = aggregate(plan, engine, SALT)
+        return [int(each) for each in found.answers[0][()]]
+
+
+HOURS = {"column": "hour", "range": [0, 24], "bins": 24}
+
+
+def test_whole_hours_fall_into_their_own_bins(spark):
+    hours = [hour for hour in range(24) for _ in range(hour + 1)]
+    true = np.histogram(hours, bins=24, range=(0, 24))[0].tolist()
+    for kind in (pa.int64(), pa.float64(), pa.decimal128(22, 3)):
+        assert counted_in_bins(pa.table({"hour": pa.array(hours).cast(kind)}), HOURS) == true
+    frame = spark.createDataFrame([(float(hour), hour) for hour in hours], "hour double, whole int")
+    assert counted_in_bins(Spark(frame), HOURS) == true
+    assert counted_in_bins(Spark(frame), {**HOURS, "column": "whole"}) == true
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "bins"), [(0.0, 0.7, 7), (-0.3, 0.3, 6), (0.1, 1.3, 12), (-1e-3, 1e-3, 1000)]
+)
+def test_an_edge_and_the_doubles_beside_it_are_told_apart(lower, upper, bins):
+    edges = [
+        float(decimal.Decimal(repr(lower)) + (decimal.Decimal(repr(upper)) - decimal.Decimal(repr(lower))) * at / bins)
+        for at in range(bins + 1)
+    ]
+    values = [near for edge in edges for near in (math.nextafter(edge, -9), edge, math.nextafter(edge, 9))]
+    true = [3] * bins
+    true[0] += 1  # below the range
+    true[-1] += 2  # the upper end and what is above
+    found = counted_in_bins(pa.table({"x": values}), {"column": "x", "range": [lower, upper], "bins": bins})
+    assert found == true == np.histogram(np.clip(values, lower, upper), bins=edges)[0].tolist()
+
+
+def test_bins_of_days_are_named_by_the_days_that_they_have():
+    days = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(31)]
+    question = {"column": "day", "range": [days[0], days[-1]], "bins": 7}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "histogram", **question}]})
+    found = counted_in_bins(pa.table({"day": days}), question)
+    for at, (name, count) in enumerate(zip(bin_names(plan.query[0]), found, strict=True)):
+        first, last = map(datetime.date.fromisoformat, name.split(" to "))
+        assert count == sum(first <= day < last or (at == 6 and day == last) for day in days)
+    with pytest.raises(PlanError, match="bins: must be at most 30, so that each has a day"):
+        make_plan(
+            plan.model_dump(by_alias=True, exclude_none=True)
+            | {"query": [{**question, "name": "n", "kind": "histogram", "bins": 31}]}
+        )
+
+
+def test_whole_numbers_beyond_the_doubles_are_counted_as_whole_numbers(spark):
+    values = [BIG + 2**22 * at + off for at in range(9) for off in (-1, 0, 1)]
+    question = {"column": "x", "range": [BIG, BIG + 2**25], "bins": 8}
+    assert float(values[0]) == float(values[2])  # control: as doubles they are all the same
+    frame = spark.createDataFrame([(each,) for each in values], "x bigint")
+    for data in (pa.table({"x": values}), pa.table({"x": pa.array(values, pa.uint64())}), Spark(frame)):
+        assert counted_in_bins(data, question) == [4, 3, 3, 3, 3, 3, 3, 5]
+    with pytest.raises(PlanError, match="a double holds exactly"):
+        counted_in_bins(pa.table({"x": values}), {**question, "range": [0, BIG + 1]})
+
+
+def test_floats_of_a_csv_file_keep_all_their_digits(tmp_path):
+    chance = random.Random(3)
+    values = [chance.random() for _ in range(500)]
+    assert sum(len(repr(each)) > 17 for each in values) > 300
+    (tmp_path / "t.csv").write_text("x\n" + "".join(f"{each!r}\n" for each in values))
+    found = counted_in_bins(DuckDB(Source(path=str(tmp_path / "t.csv"))), {"column": "x", "range": [0, 1], "bins": 10})
+    assert found == np.histogram(values, bins=10, range=(0, 1))[0].tolist()
+
+
+def test_a_grid_has_tidy_points_and_every_value_its_nearest_one():
+    question = {"name": "q", "kind": "quantiles", "column": "x", "range": [0, 0.7], "step": 0.1, "levels": [0.5]}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [question]})
+    assert plan.query[0].points == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    values = [-1.0, 0.04, 0.05, 0.15, math.nextafter(0.25, 0), 0.25, 0.65, 0.7, 9.0]
+    with DuckDB(pa.table({"x": values}), threads=1) as engine:
+        (found,) = aggregate(plan, engine, SALT)
+    assert [int(each) for each in found.answers[0][()]] == [2, 1, 2, 1, 0, 0, 0, 3]
+
+
+# Controls: rules that are wrong, which the oracle must catch.
+def _by_fixed_point(question, x, number, dialect):
+    """The rule of version 0.1: by a value rounded to 2^-30 of its range."""
+    bins = len(question.borders) + 1
+    at = exp.Mul(this=expression.fixed_point(question, x), expression=expression.integer(bins))
+    at = exp.IntDiv(this=exp.Paren(this=at), expression=expression.integer(expression.ONE))
+    return exp.Least(this=at, expressions=[expression.integer(bins - 1)])
+
+
+def test_control_bins_by_rounded_values_are_caught(monkeypatch, tmp_path):
+    hours = pa.table({"hour": [hour for hour in range(24) for _ in range(10)]})
+    assert counted_in_bins(hours, HOURS) == [10] * 24
+    monkeypatch.setattr("rangebound.release.sql.cell", _by_fixed_point)
+    wrong = counted_in_bins(hours, HOURS)
+    assert sum(each != 10 for each in wrong) == 16
+    assert wrong[8] == 0
+    rows = make_rows("control", 150)
+    plan = make("rows", [], None, 150, ["hour"], None, random.Random(1), 1.0)
+    with pytest.raises(AssertionError, match="histogram"), arrow(rows) as engine:
+        check(plan, engine, rows)
+
+
+def test_control_missing_values_in_the_middle_are_caught(monkeypatch):
+    rows = make_rows("control", 150)
+    plan = make("people of two rows", [], None, 150, ["age"], None, random.Random(1), 1.0)
+    with arrow(rows) as engine:
+        check(plan, engine, rows)
+    middle = property(lambda self: self.bounds.lower + self.bounds.width / 2)
+    monkeypatch.setattr("rangebound.release.question._ColumnQuestion.filler", middle)
+    with pytest.raises(AssertionError, match="age"), arrow(rows) as engine:
+        check(plan, engine, rows)
