@@ -2,18 +2,22 @@
 
 import fcntl
 import os
+import shutil
 import sqlite3
 import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 
 import pytest
 
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import LedgerUnavailable
-from tests.accounting.processes import play, script
+from rangebound.errors import LedgerUnavailable, RequestFailed
+from tests.accounting.processes import PREAMBLE, play, script
 
 TENTH = Cost(epsilon=0.1)
 FAULTS = [
@@ -250,3 +254,45 @@ def test_the_patience_by_default_is_well_below_a_minute():
     from rangebound.accounting.sqlite import PATIENCE
 
     assert 2 * PATIENCE < 60
+
+
+CALLS = "pwrite64,write,fdatasync,fsync,unlink,ftruncate,flock"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("fault", ["signal=SIGKILL", "error=EIO", "error=ENOSPC"])
+def test_a_fault_at_every_single_call_of_the_system(memory, fault):
+    """The first call fails or kills, then the second, and so on to the end of a release: whatever was revealed is
+    charged and stored, and the ledger goes on."""
+    code = """
+    ledger = Ledger.open(path)
+    answer = ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: os.urandom(8).hex().encode())
+    os.write(1, b"revealed " + answer)
+    """
+    steps = 0
+    for turn in range(1, 200):
+        path, trace = memory / f"{turn}.ledger", memory / "trace"
+        with Ledger.create(path) as ledger:
+            ledger.open_account("people", epsilon=1)
+        inject = ["-e", f"trace={CALLS}", "-e", f"inject={CALLS}:{fault}:when={turn}", "-P", path]
+        beside = [each for ending in ("-journal", ".head") for each in ("-P", f"{path}{ending}")]
+        command = ["strace", "-f", "-o", trace, *inject, *beside, "-P", memory, sys.executable, "-c"]
+        result = subprocess.run([*command, PREAMBLE + textwrap.dedent(code), path], capture_output=True, check=False)
+        if b"PTRACE" in result.stderr or b"ptrace" in result.stderr:
+            pytest.skip("strace may not trace here")
+        told = result.stdout.removeprefix(b"revealed ")
+        with Ledger.open(path) as ledger:
+            charged, stored = ledger.account("people").spends, ledger.published("1")
+            assert not told or (charged, stored) == (1, told), turn
+            with suppress(RequestFailed):
+                again = ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"later")
+                assert not told or again == told, turn
+            ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: b"x")
+            assert ledger.account("people").spends == 2
+            ledger.verify()
+        if "INJECTED" not in trace.read_text() and "SIGKILL" not in trace.read_text():
+            assert told  # the control: without a fault it reveals
+            break
+        steps += 1
+    assert steps > 20

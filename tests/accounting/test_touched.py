@@ -59,6 +59,27 @@ def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewh
             assert passed, (touch, order)
 
 
+def random_walks(memory: Path, *arguments: object) -> tuple[list[int], list[int]]:
+    revealed, refused = zip(*play("touched.py", memory, "random", *arguments), strict=True)
+    return list(revealed), list(refused)
+
+
+def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory):
+    revealed, refused = random_walks(memory, 30, 1)
+    assert max(revealed) <= TOTAL
+    assert sum(revealed) > 100
+    assert sum(refused) > 100
+
+
+def test_control_random_walks_that_put_back_the_head_too_do_not(memory):
+    assert max(random_walks(memory, 20, 1, "heads")[0]) > TOTAL
+
+
+@pytest.mark.long
+def test_many_random_walks_stay_within_the_total(memory):
+    assert max(random_walks(memory, 1000, 2)[0]) <= TOTAL
+
+
 def mounted(source: Path, target: Path) -> None:
     if os.name != "posix" or os.geteuid() != 0 or not shutil.which("mount"):
         pytest.skip("only root may mount")

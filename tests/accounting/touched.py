@@ -1,18 +1,25 @@
 """Processes that spend while somebody without the key touches the files; then what was revealed is added up.
 
     python tests/accounting/touched.py FOLDER [ELSEWHERE]
+    python tests/accounting/touched.py FOLDER random WALKS SEED [heads]
 
 An account has a total of ten spends. Each touch is tried in each order; with ELSEWHERE, a folder for the heads, they
 are kept there. Prints a list of [touch, order, spends revealed in each step, whether verify passed at the end] as JSON.
+
+The second form is for what nobody thought of: three processes spend, are killed and begin anew while the file is put
+back as it was at any earlier moment, and touched in every way that leaves the head alone. Prints a list of what each
+walk revealed, and how often somebody was refused. With `heads` the head is put back with the file.
 """
 
 import json
 import os
+import random
 import shutil
 import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rangebound.accounting.ledger import Ledger, verify
@@ -395,5 +402,51 @@ def main(folder: Path, elsewhere: Path | None) -> None:
     print(json.dumps(found))
 
 
+HEADS = {head_removed, old_head, old_file_without_head, head_from_its_parts, everything_and_the_head, old_folder}
+KEYS = {key_removed, key_replaced}
+
+
+def walk(folder: Path, chance: random.Random, *heads: str) -> tuple[int, int]:
+    """What a random walk of thirty steps reveals, and how often somebody who asked for a spend got none."""
+    place = Place(folder)
+    once_only = {journal_of_an_old_state, linked_over}  # they use up the copy
+    touches = [each for group in TOUCHES.values() for each in group if each not in HEADS | KEYS | once_only]
+    processes = [Process(place.path, f"{i}-") for i in range(3)]
+    revealed = refused = 0
+    place.copy(place.late)
+    copies = [place.early]
+    for step in range(30):
+        chosen = chance.randrange(len(processes))
+        match chance.choice(["spend", "spend", "spend", "end", "close", "copy", "back", "touch"]):
+            case "spend":
+                got = processes[chosen].spend(chance.randint(1, 2))
+                revealed, refused = revealed + got, refused + (not got)
+            case "end":
+                processes[chosen].end(signal.SIGKILL)
+                processes[chosen] = Process(place.path, f"new {step}-")
+            case "close":
+                processes[chosen].close()
+            case "copy" if place.path.exists():
+                copies.append(folder / f"copy {step}")
+                place.copy(copies[-1])
+            case "back":
+                place.back(chance.choice(copies), *chance.choice([SQLITE, ("",), ("-journal",)]), *heads)
+            case "touch" if place.path.exists() and place.path.stat().st_size > 8192:
+                with suppress(sqlite3.Error, OSError):  # not all can be done in every state
+                    chance.choice(touches)(place)
+                (place.early / "second").unlink(missing_ok=True)
+    for process in processes:
+        process.end()
+    return revealed, refused
+
+
+def main_random(folder: Path, walks: int, seed: int, *heads: str) -> None:
+    chance = random.Random(seed)
+    print(json.dumps([walk(folder / str(number), chance, *heads) for number in range(walks)]))
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if sys.argv[2:3] == ["random"]:
+        main_random(Path(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4]), *([".head"] if sys.argv[5:] else []))
+    else:
+        main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
