@@ -14,7 +14,6 @@ from rangebound.accounting import best, renyi
 from rangebound.errors import RangeboundError, Undecided
 
 NAMES = {"rb": rb, "inf": math.inf, "accounting": accounting, "best": best, "renyi": renyi}
-TIGHT = 1e-6
 ENDS = (1, 5, 10, 24, 50, 100, 120, 250, 365, 500, 1000)
 STEPS = (0.1, 0.25, 0.5, 1, 1, 1, 2, 5, 10)
 MOST_POINTS = 1001
@@ -25,7 +24,7 @@ DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a call went: its processor time, whether it closed to `TIGHT`, and the refusal, if it was refused."""
+    """How a call went: its processor time, whether its enclosure is closed, and the refusal, if it was refused."""
 
     call: str
     seconds: float
@@ -46,7 +45,7 @@ def outcome(call: str) -> Outcome:
         if asked := _METHOD.fullmatch(call):
             worst, argument = _WORST[asked["name"]], asked["argument"]
             found = worst(eval(asked["mechanism"], NAMES).setting, *([float(argument)] if argument else []))
-            closed = found.upper <= found.lower * (1.0 + TIGHT) or found.upper == found.lower
+            closed = found.closed
         else:
             eval(call, NAMES)
     except Undecided as error:

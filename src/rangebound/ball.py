@@ -19,6 +19,7 @@ from flint import arb, arb_series, ctx
 Ball = Any
 
 PRECISIONS = (128, 256, 512, 1024, 4096)
+_ENOUGH = 24  # bits of a result that are enough where more precision does not give more
 
 
 @contextmanager
@@ -154,11 +155,17 @@ def power(base: Any, exponent: Ball) -> Any:
 
 
 def refine(function: Callable[[], Ball], bits: int = 54) -> Ball:
-    """Evaluate at growing precision until the relative error is below 2^-bits or the precision limit is reached."""
-    value = None
+    """Evaluate at growing precision until the relative error is below 2^-bits or the precision limit is reached.
+
+    It also ends where more precision does not help, because an input is known to so many digits only.
+    """
+    value, before = None, -math.inf
     for prec in PRECISIONS:
         with precision(prec):
             value = function()
-        if value.rel_accuracy_bits() >= bits or value.is_exact() or (not value.is_finite() and not value.is_nan()):
+        found = value.rel_accuracy_bits()
+        stuck = _ENOUGH <= found <= before + 1
+        if found >= bits or stuck or value.is_exact() or (not value.is_finite() and not value.is_nan()):
             break
+        before = found
     return value

@@ -15,6 +15,8 @@ import scipy.special
 from flint import arb
 
 import rangebound as rb
+from rangebound.accounting import renyi
+from rangebound.accounting.event import Release
 from rangebound.ball import ball, down, precision, span, taylor, up
 from rangebound.privacy.endless import Threshold, renyi_ceiling, stick_ceiling
 from rangebound.privacy.theta import Theta
@@ -219,6 +221,36 @@ def test_no_order_is_above_the_pure_epsilon():
     curve = m.rdp([1.5, 8.0, 64.0, 1000.0])
     assert (np.diff(curve) > 0.0).all()
     assert (curve <= [min(pure, 0.5 * order * pure**2) * (1.0 + 1e-12) for order in (1.5, 8.0, 64.0, 1000.0)]).all()
+
+
+def test_a_curve_of_a_hundred_releases_comes_in_time():
+    m = mechanism(rb.Gaussian(scale=10.0), (0, 100), 1.0, rb.Interval(0, 100))
+    with deadline("renyi", 5.0):
+        found = renyi.epsilon(Release(mechanism=m, times=100), 1e-6)
+    orders = np.linspace(2.0, 40.0, 400)
+    worth = 100 * orders / 200.0 + np.log1p(-1.0 / orders) - (math.log(1e-6) + np.log(orders)) / (orders - 1.0)
+    assert (
+        0.999 * worth.min() < found <= worth.min() * (1.0 + 1e-3)
+    )  # truncation to an interval lowers the curve a little
+
+
+@pytest.mark.parametrize("step", [1.0, 0.1])
+def test_calibration_on_a_long_grid_comes_in_time(step):
+    query = rb.Query(range=rb.Interval(0, 200), sensitivity=1.0)
+    with deadline("calibrate", 8.0):
+        m = rb.calibrate(noise=rb.Gaussian, query=query, support=grid(0, 200, step), epsilon=1.0, delta=1e-6)
+    assert m.delta(1.0) <= 1e-6
+    less = rb.Mechanism(noise=rb.Gaussian(scale=m.noise.scale * (1.0 - 1e-6)), query=query, support=m.support)
+    assert less.delta(1.0) > 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1.5])
+def test_a_delta_far_below_the_smallest_that_anyone_states_is_exact(epsilon):
+    m = mechanism(rb.Gaussian(scale=2.0), (0, 100), 0.1, grid(0, 100))
+    worst = worst_delta(m.setting, epsilon)
+    truth = brute(m, stick(epsilon), 0.0, 100.0)
+    assert truth < 1e-60
+    assert truth * (1.0 - 1e-9) <= worst.upper <= min(truth * (1.0 + 1e-5), worst.lower * (1.0 + 1e-6))
 
 
 def test_the_scan_notices_a_number_that_is_too_small():

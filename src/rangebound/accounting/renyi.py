@@ -45,6 +45,7 @@ _INTEGERS = (*range(2, 65), *(round(64 * 1.05**k) for k in range(1, 57)))  # up 
 _ORDERS = tuple(1.0 + 1.05**k for k in range(-190, 350))
 _COARSE, _NEAR = 32, 6
 _EDGED = 40.0
+_HIGHEST = 1e5
 _NODES = (*range(2, 13), *(round(12 * 1.2**k) for k in range(1, 26)))
 _LARGEST_SAMPLED = _NODES[-1]
 
@@ -142,6 +143,8 @@ def _lowest(counts: dict[Release | Sampled, int], worth: Callable[[float, float]
     grid = list(map(float, _INTEGERS)) if any(isinstance(step, Sampled) for step in counts) else list(_ORDERS)
     if any(isinstance(step.mechanism.noise, TruncatedLaplacian) for step in counts):
         grid = [order for order in grid if order <= _EDGED]  # its curve costs seconds at high orders
+    if any(step.mechanism.shape.points or step.mechanism.shape.normalised for step in counts):
+        grid = [order for order in grid if order <= _HIGHEST]  # beyond, a curve is as good as the pure epsilon
     free: dict[Release | Sampled, int] = {}
     for step, times in counts.items():
         unmapped = replace(step, mechanism=_unmapped(step.mechanism))

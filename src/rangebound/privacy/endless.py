@@ -21,7 +21,7 @@ from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Found, Task, enclose
 from rangebound.privacy.theta import Theta
 
-_CALM = 6.0  # scales to either side of the best position that are searched in one piece
+_CALM, _CLOSER = 6.0, 7  # scales to either side of the best position that are searched, and in how many pieces
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,14 @@ class Threshold(_Lattice):
         return largest(left - self._epsilon.exp() * right, ball(0.0))
 
     def seeds(self, line: Line) -> list[float]:
-        """Where the threshold of the continuous noise would be at half a step, and where little is left to find."""
+        """Where the threshold of the continuous noise would be at half a step."""
         d = line.d
-        best = float((self._epsilon * self._variance / d - d / 2 + self._step / 2).mid())
-        reach = _CALM * float(self._scale)
-        return [best, best - reach, best + reach]
+        return [float((self._epsilon * self._variance / d - d / 2 + self._step / 2).mid())]
+
+    def cuts(self, line: Line) -> list[float]:
+        """Ever closer to the best position: a cell may be as wide as it is far from there."""
+        best, reach = self.seeds(line)[0], _CALM * float(self._scale)
+        return [best, *(best + side * reach * 2.0**-k for k in range(_CLOSER) for side in (-1.0, 1.0))]
 
 
 class Order(_Lattice):

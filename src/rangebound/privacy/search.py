@@ -28,7 +28,7 @@ TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
 PEAK = 0.125  # steps: as much to either side of the best place is a cell of its own
-FLOOR = 1e-30  # a supremum that is proved to be below this is as good as zero
+FLOOR = 1e-300  # a supremum that is proved to be below this is as good as zero
 # Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
 # order can see.
 LOW, HIGH, EASY = 5, 16, 150

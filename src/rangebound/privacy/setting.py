@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from rangebound.law import Shape
 from rangebound.noise import Laplace, Noise, TruncatedLaplacian
@@ -58,6 +59,7 @@ def mirrored(answers: Interval | Union) -> Interval | Union:
     return Interval(*spans[0]) if isinstance(answers, Interval) else Union(*spans)
 
 
+@lru_cache(maxsize=256)
 def _symmetric(setting: Setting) -> bool:
     """Whether mirroring changes nothing but the place: every span and point has the same centre as its mirror image."""
     hull, shape, mirror = setting.answers.hull, setting.shape, setting.shape.mirrored()

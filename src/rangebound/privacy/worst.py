@@ -32,6 +32,7 @@ from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
+_HIGH_ORDER = 1e5  # from which on a divergence may be as good as its limit
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
 
@@ -117,9 +118,22 @@ def worst_renyi(setting: Setting, order: float) -> Worst:
             # The divergence rises with the order, to the loss.
             return Worst(min(worst_renyi(setting, _LARGEST_ORDER).lower, pure.upper), pure.upper, pure.pair)
     if setting.shape.normalised or setting.shape.points:
-        found = _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
+        found = _at_limit(setting, order) if order > _HIGH_ORDER and loss_is_pinned(setting) else None
+        found = found or _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
         return found if found.closed else _capped(setting, found, order)
     return _pinned(setting, lambda side, line: _renyi_on(side, line, order))
+
+
+def _at_limit(setting: Setting, order: float) -> Worst | None:
+    """The enclosure of a high order between a likely pair and the loss, where that is narrow enough."""
+    pure, pairs = worst_loss(setting), setting.pairs()
+    if math.isinf(pure.upper) or not pairs:
+        return None
+    with precision(PRECISIONS[0]):
+        best = look(tasks(setting, lambda noise, shape: Renyi(noise, shape, order)))
+    side, line = pairs[best.task]
+    found = Worst(max(best.value, 0.0), pure.upper, _pair(side, setting, line, best.position))
+    return found if found.closed else None
 
 
 def _capped(setting: Setting, found: Worst, order: float) -> Worst:
