@@ -56,6 +56,8 @@ class _Common:
         self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
         self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
         self._lattice = _long_lattice(self.family, noise, shape)
+        if self._gaussian and isinstance(self.family, RestrictedGrid) and self.family.lattice is not None:
+            self._size = min(self._size, _LONG)  # the points of a lattice are summed as a polynomial
         self._places = shape.points if laplace_grid and kind is None else ()
         self._middle_tops = dict[str, tuple[tuple[float, float], Ball]]()
         self._tops = dict[str, Ceiling]()
