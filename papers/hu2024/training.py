@@ -4,7 +4,8 @@ The pictures of the paper are not included, so the linear probe runs on 1,797 sc
 and on 569 biopsies (30 numbers each), four fifths of them for training. Full-batch gradient descent of 10 steps, over a
 grid of clip, noise, support and learning rate, 6 runs of each: three choose the settings of a front, the other three
 say how good these are, so that being the best of many by chance does not count. Epsilon is the corrected per-instance
-one at delta 1e-5, the Fisher loss the largest over 30 examples of the first run, by six power iterations (within 2 %).
+one at delta 1e-5, an odometer reading of each run and no guarantee of it; the Fisher loss is the largest over 30
+examples of the first run, by six power iterations (within 2 %).
 Between the points of a front the cost is interpolated. Mean accuracies have a standard error of about one per cent.
 """
 
