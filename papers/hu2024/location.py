@@ -24,6 +24,7 @@ FIGURES = {
 PLACES = np.linspace(-5.0, 5.0, 401)
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 UNIT = rb.Interval(-1.0, 1.0)
+_CLIP = 1.0 / 200.0  # in scales: the largest clip in the paper's own trainings (appendix G: sigma/C from 200 to 50,000)
 
 
 def mechanisms(scale: float = 1.0) -> dict[str, rb.Mechanism]:
@@ -44,6 +45,12 @@ def divergence(m: rb.Mechanism, at: np.ndarray, *shifts: float, both: bool = Tru
     if both:
         ways += [renyi_formula(m.noise, m.shape, at + s, at, 2.0) for s in shifts]
     return np.max(ways, axis=0)
+
+
+def _missed(m: rb.Mechanism, clip: float) -> float:
+    """The largest share of the divergence that the printed account misses, over all locations."""
+    printed, right = divergence(m, PLACES, clip, both=False), divergence(m, PLACES, clip, -clip)
+    return float((1.0 - printed / right).max())
 
 
 def run(progress: Progress) -> list[Row]:
@@ -72,7 +79,7 @@ def run(progress: Progress) -> list[Row]:
         for s in (1.0, 0.25)
         for m in [mechanisms(s)["truncated"]]
     )
-    short = float((printed["rectified"] / ways["rectified"]).min())
+    missed = [_missed(mechanisms()["rectified"], clip) for clip in (1.0, _CLIP)]
     return [
         claims.holds("fisher", f"largest ratio to Gaussian noise {low:.4f}", low <= 1.0 + 1e-9),
         claims.holds("renyi", f"largest ratio to Gaussian noise {high:.4f}, both shifts and directions", high <= 1.0),
@@ -80,5 +87,10 @@ def run(progress: Progress) -> list[Row]:
         claims.holds(
             "wide", f"eta^2 sigma^2 of the truncated: {narrow:.3f} at scale 1, {wide:.3f} at 1/4", narrow < wide
         ),
-        claims.row("shift", f"misses up to {100 * (1 - short):.0f} % of the divergence (rectified)", Verdict.FALSE),
+        claims.row(
+            "shift",
+            f"misses up to {100 * missed[0]:.0f} % of the divergence at clip = scale (rectified), "
+            f"up to {100 * missed[1]:.1f} % at clip = scale/200, the largest ratio of the paper's trainings",
+            Verdict.FALSE,
+        ),
     ]

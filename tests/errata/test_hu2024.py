@@ -137,6 +137,26 @@ def test_per_instance_accounting_undercounts() -> None:
     assert reached == pytest.approx(right(location), rel=TIGHT)
 
 
+@pytest.mark.parametrize(
+    ("clip", "farthest", "missed"),
+    [(1.0, 5.0, 0.978), (0.005, 5.0, 0.0210), (0.005, 3.0, 0.0120), (0.005, 1.0, 0.0032), (0.001, 5.0, 0.0042)],
+)
+def test_how_much_the_printed_account_misses_depends_on_the_clip(clip: float, farthest: float, missed: float) -> None:
+    """hu2024-proposition-5-1: 98 % at clip = scale, little at the ratios of the paper's own trainings."""
+    m = mechanism(rb.RECTIFY)
+    worst = 0.0
+    for at in (x * farthest / 20.0 for x in range(-20, 21)):
+        printed = rb.renyi(m.law(at), m.law(at + clip), 2.0)
+        ways = [(at, at + s) for s in (clip, -clip)] + [(at + s, at) for s in (clip, -clip)]
+        worst = max(worst, 1.0 - printed / max(rb.renyi(m.law(a), m.law(b), 2.0) for a, b in ways))
+    assert worst == pytest.approx(missed, rel=0.02)
+    # the end of the locations is the worst of them, and there by quadrature
+    low = -farthest
+    short = divergence(rb.RECTIFY, low, low + clip)
+    ways = [divergence(rb.RECTIFY, low + s, low) for s in (clip, -clip)] + [divergence(rb.RECTIFY, low, low - clip)]
+    assert 1.0 - short / max(short, *ways) == pytest.approx(worst, rel=1e-3)
+
+
 def test_the_fisher_line_lets_coordinates_cancel() -> None:
     """hu2024-algorithm-1-fisher: the norm of eta^T J may be 0 where that of diag(eta) J is not."""
     at, jacobian = 0.3, (1.0, -1.0)
