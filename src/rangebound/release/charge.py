@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rangebound.accounting.chain import Kind
-from rangebound.accounting.record import Record
-from rangebound.errors import PlanError
+from rangebound.accounting.record import Account, Record
+from rangebound.accounting.rule import Cost
+from rangebound.errors import BudgetExceeded, PlanError
 from rangebound.release.plan import Plan, Unit
 from rangebound.release.result import plan_json, sha256
 
@@ -48,6 +49,20 @@ def check_unit(plan: Plan, history: Iterable[Record]) -> None:
                 "up; take the same unit, or an account of its own",
                 field="unit",
             )
+
+
+def without_delta(reason: BudgetExceeded, account: Account) -> BudgetExceeded:
+    """The error about a budget, in plainer words where the account has no delta at all and the plan needs one."""
+    cost = reason.requested
+    if account.delta.units or not isinstance(cost, Cost) or not cost.delta.units:
+        return reason
+    return BudgetExceeded(
+        f"budget.delta={cost.delta}: account {account.name!r} was opened without a delta and cannot pay for one; open "
+        "an account that has one, or list the keys of all groupings and leave delta out; nothing was spent",
+        account=reason.account,
+        remaining=reason.remaining,
+        requested=cost,
+    )
 
 
 def _words(unit: Unit) -> str:

@@ -121,6 +121,7 @@ class Plan(Part):
             if len({canonical(each) for each in keys}) < len(keys):
                 raise ValueError(f"keys.{column}: a key is listed twice")
             if not any(column in each.by for each in self.query):
+                self._name_misspelt()
                 raise ValueError(f"keys.{column}: no query is grouped by this column")
         for index, each in enumerate(self.query):
             if self.private(each.by) and self.budget.delta == 0.0:
@@ -134,6 +135,14 @@ class Plan(Part):
                 raise ValueError(f"query.{index}: the unit is the row; ask for a count")
         self._add_cuts()
         return self
+
+    def _name_misspelt(self) -> None:
+        """Name a grouping column that has no keys and looks like one that has."""
+        for index, each in enumerate(self.query):
+            for column in each.by:
+                guess = "" if column in self.keys else arguments.similar(column, self.keys)
+                if guess:
+                    raise ValueError(f"query.{index}.by: {column!r} has no keys; {guess}")
 
     def _add_cuts(self) -> None:
         """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""

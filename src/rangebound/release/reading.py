@@ -199,7 +199,7 @@ def plan_error(error: ValidationError, name: str, where: dict[Place, int], made:
     place = _place(fault["loc"])
     message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     rule = _rule(fault, place, made) or message
-    inner = re.match(r"([a-z]+(?:\.\w+)?): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
+    inner = re.match(r"([a-z]+(?:\.\w+){0,2}): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
     tagged = fault["type"] == "union_tag_invalid"

@@ -9,12 +9,12 @@ from typing import Any
 from rangebound import arguments
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
-from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
+from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
 from rangebound.release.aggregate import aggregate
 from rangebound.release.allocation import allocate
 from rangebound.release.answer import answers, bits
 from rangebound.release.certificate import Entry, write_certificate
-from rangebound.release.charge import charge_text, check_unit
+from rangebound.release.charge import charge_text, check_unit, without_delta
 from rangebound.release.consistency import consistent
 from rangebound.release.contribution import Salt
 from rangebound.release.engine import Engine
@@ -104,14 +104,17 @@ def release(
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
         cost = Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
-        published = ledger.release(
-            account=account,
-            request=name,
-            cost=cost,
-            compute=paid,
-            what=charge_text(plan),
-            check=lambda history: check_unit(plan, history),
-        )
+        try:
+            published = ledger.release(
+                account=account,
+                request=name,
+                cost=cost,
+                compute=paid,
+                what=charge_text(plan),
+                check=lambda history: check_unit(plan, history),
+            )
+        except BudgetExceeded as reason:
+            raise without_delta(reason, ledger.account(account)) from None
         entry = Entry(account=account, request=name, head=ledger.head)
     made = Release.from_bytes(published)
     certificate = write_certificate(made, allocation, noises, entry)
