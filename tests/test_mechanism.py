@@ -147,7 +147,7 @@ def test_a_curve_is_its_points():
 )
 def test_a_search_that_ended_open_is_never_published_as_closed(search, ask, monkeypatch):
     mechanism, pair = MECHANISMS["interval"], (0.0, 1.0)
-    for lower, upper in ((0.25, 0.25), (0.25, 0.25 * (1.0 + 9e-7)), (INF, INF), (0.0, 0.0), (0.0, 1e-31)):
+    for lower, upper in ((0.25, 0.25), (0.25, 0.25 * (1.0 + 9e-7)), (INF, INF), (0.0, 0.0), (0.0, 1e-301)):
         found = Worst(lower, upper, pair)
         assert found.closed
         monkeypatch.setattr(privacy, search, lambda *_, found=found: found)
