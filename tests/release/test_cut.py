@@ -48,6 +48,7 @@ UNITS = [
     {"column": "who", "rows": 3, "groups": 1},
     {"column": "who", "rows": 1, "groups": 5},
     {"column": "who", "rows": 2, "groups": 2, "neighbours": "replace", "size": 50},
+    {"neighbours": "replace", "size": 200},
     {},
 ]
 
@@ -251,6 +252,16 @@ def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path)
     data = json.dumps(forged, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     with pytest.raises(CertificateInvalid):
         check_certificate(made.certificate, data)
+
+
+@pytest.mark.parametrize("unit", [{}, {"neighbours": "replace", "size": 1000}], ids=str)
+def test_the_share_of_clipped_values_is_right_where_the_unit_is_the_row(unit):
+    rows = [{"who": at, "clinic": "a", "wait": 150.0 if at % 5 == 0 else 50.0, "age": 30} for at in range(1000)]
+    plan = plan_for(unit, [{"name": "waits", "kind": "mean", **WAIT}], public=False, budget={"epsilon": 100.0})
+    made = release(plan, arrow(rows), ledger=None)
+    (row,) = (each for each in made.rows() if each["kind"] == "share clipped")
+    assert row["value"] == pytest.approx(0.2, abs=0.02)
+    assert row["lower"] <= 0.2 <= row["upper"]
 
 
 def test_a_plan_is_the_same_after_it_was_written():

@@ -117,7 +117,7 @@ CASES = (
     Case(
         name="breast cancer, public size",
         table=cancer,
-        value={"column": "mean area", "range": [0, 2000]},
+        value={"column": "mean area", "range": [0, 2000], "missing": 0},
         of={"column": "target", "is": "==", "value": 1},
         unit={"neighbours": "replace", "size": 569},
         step=25.0,

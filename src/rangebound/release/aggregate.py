@@ -116,7 +116,7 @@ def coordinates(question: Any, sums: Mapping[Any, int], unit: Unit) -> Coordinat
     Those of a mean or a variance add up to the rows. Where these are public the first is what the others leave.
     """
     found = _COORDINATES[question.kind](question, sums)
-    left_out = question.kind in _KNOWN and question.kind in _ADD_UP and known_rows(question, unit) is not None
+    left_out = question.kind in _ADD_UP and known_rows(question, unit) is not None
     return found[1:] if left_out else found
 
 
@@ -186,7 +186,7 @@ _KNOWN = {
 def width(question: Any, unit: Unit) -> int:
     """How many coordinates a question has."""
     if question.kind in _ADD_UP:
-        return _ADD_UP[question.kind] - (question.kind in _KNOWN and known_rows(question, unit) is not None)
+        return _ADD_UP[question.kind] - (known_rows(question, unit) is not None)
     return int(question.bins) if question.kind == "histogram" else 1
 
 

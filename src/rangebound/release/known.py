@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rangebound.release.cut import is_cut
 from rangebound.release.geometric import Bits, Floats
 from rangebound.release.plan import Unit
 from rangebound.support import Interval
@@ -22,6 +23,8 @@ def known_rows(question: Any, unit: Unit) -> int | None:
     >>> known_rows(Count(name="visits"), Unit(neighbours="replace", size=50))
     50
     """
+    if is_cut(question):  # it is about rows that count, or values of them
+        return None
     partial = hasattr(question, "column") and question.missing is None
     return unit.size if unit.column is None and not question.where and not question.by and not partial else None
 
