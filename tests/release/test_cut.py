@@ -25,14 +25,14 @@ CLINICS = ["a", "b", "c"]
 COLUMNS = [("who", pa.int64(), "bigint"), ("clinic", pa.string(), "string"), ("wait", pa.float64(), "double")]
 COLUMNS = [*COLUMNS, ("age", pa.int64(), "bigint")]
 ADULT = [{"column": "age", "is": ">=", "value": 18}]
-WAIT = {"column": "wait", "range": [0, 100], "missing": 50}
+WAIT = {"column": "wait", "range": [0, 100]}
 QUERIES = [
     {"name": "n", "kind": "count", "by": ["clinic"]},
     {"name": "u", "kind": "count of units", "by": ["clinic"]},
     {"name": "mean", "kind": "mean", **WAIT, "by": ["clinic"], "where": ADULT},
     {"name": "sum", "kind": "sum", **WAIT, "by": ["clinic"], "where": ADULT},
     {"name": "all", "kind": "median", **WAIT, "missing": 5, "step": 10},
-    {"name": "bins", "kind": "histogram", "column": "wait", "range": [-20, 30], "missing": 0},
+    {"name": "bins", "kind": "histogram", "column": "wait", "range": [-20, 30]},
 ]
 
 

@@ -204,6 +204,7 @@ MEAN = {"name": "x", "kind": "mean", "column": "x"}
         ({"query": [{**MEAN, "step": 0.1}]}, "support, step and missing depend on it"),
         ({"query": [{**MEAN, "column": "y"}]}, "the table has no such column"),
         ({"query": [{**MEAN, "rnage": [0, 1]}]}, "is not known here"),
+        ({"query": [{**MEAN, "column": "place"}]}, "which does not serve for numbers"),
         ({}, "query: is missing"),
     ],
 )

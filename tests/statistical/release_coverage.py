@@ -86,13 +86,12 @@ def cancer() -> pd.DataFrame:
 
 
 def fertility() -> pd.DataFrame:
-    """210 countries with up to 52 years each: statsmodels, World Bank fertility."""
+    """219 countries with 54 years each, many without a value: statsmodels, World Bank fertility."""
     import statsmodels.api as sm
 
     wide = sm.datasets.fertility.load_pandas().data
     years = [name for name in wide.columns if str(name).isdigit()]
     long = wide.melt(id_vars=["Country Name"], value_vars=years, var_name="year", value_name="births")
-    long = long[long["births"].notna()]
     return long.rename(columns={"Country Name": "country"}).assign(year=lambda table: table["year"].astype(int))
 
 
