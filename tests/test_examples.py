@@ -1,9 +1,17 @@
 """The examples run."""
 
+import json
+import math
 import runpy
+import subprocess
+import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+
+import rangebound as rb
+from rangebound.privacy.proof import Theorem
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -13,3 +21,75 @@ def test_a_bounded_count(tmp_path, capsys):
     runpy.run_path(str(EXAMPLES / "bounded_count.py"))["main"](tmp_path)
     assert (tmp_path / "bounded_count.png").stat().st_size > 1000
     assert "rectify Laplace" in capsys.readouterr().out
+
+
+CERTIFICATES = {path.stem: path for path in sorted((EXAMPLES.parent / "tests" / "certificates").glob("*.json"))}
+every_certificate = pytest.mark.parametrize("name", CERTIFICATES)
+
+
+@pytest.fixture(scope="module")
+def checker():
+    """The second checker, which shares nothing with the first."""
+    return runpy.run_path(str(EXAMPLES / "check_certificate.py"))
+
+
+def changed(name, **fields):
+    return json.dumps({**json.loads(CERTIFICATES[name].read_text(encoding="utf-8")), **fields})
+
+
+@every_certificate
+def test_a_certificate_is_proved_again_by_another_program_in_another_arithmetic(checker, name):
+    text = CERTIFICATES[name].read_text(encoding="utf-8")
+    assert checker["check"](text) > 0
+    assert rb.verify(text)
+
+
+@every_certificate
+def test_the_other_program_refuses_a_claim_a_little_too_strong(checker, name):
+    data = json.loads(CERTIFICATES[name].read_text(encoding="utf-8"))  # two to five percent above what is true
+    field = "delta" if data["delta"] else "epsilon"
+    with pytest.raises(checker["Refused"], match="not proved"):
+        checker["check"](changed(name, **{field: data[field] * 0.94}))
+    noise = data["mechanism"]["noise"]
+    louder = {**data["mechanism"], "noise": {**noise, "scale": noise["scale"] * 0.9}}
+    if noise["family"] != "truncated_laplacian":  # whose delta is that of its limit
+        with pytest.raises(checker["Refused"], match="not proved"):
+            checker["check"](changed(name, mechanism=louder))
+
+
+@pytest.mark.parametrize("name", [name for name, path in CERTIFICATES.items() if "CELLS" in path.read_text()])
+def test_the_other_program_refuses_a_missing_cell_and_a_missing_direction(checker, name):
+    cells = json.loads(CERTIFICATES[name].read_text(encoding="utf-8"))["cells"]
+    alone = [cell for cell in cells if cell[1] != cell[2]]
+    for left_out in alone[:2] + alone[-1:]:
+        with pytest.raises(checker["Refused"], match="leave a position out"):
+            checker["check"](changed(name, cells=[cell for cell in cells if cell != left_out]))
+    tasks = 1 + max(task for task, _, _ in cells)
+    first = [cell for cell in cells if cell[0] < tasks / 2] if tasks > 1 else cells[1:]
+    with pytest.raises(checker["Refused"], match="leave a position out"):
+        checker["check"](changed(name, cells=first))
+
+
+def test_the_other_program_is_small_and_imports_nothing_of_ours():
+    text = (EXAMPLES / "check_certificate.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 300
+    assert "import rangebound" not in text
+    assert "from rangebound" not in text
+    ask = "import sys, runpy; runpy.run_path(sys.argv[1]); sys.exit(any('rangebound' in name for name in sys.modules))"
+    subprocess.run([sys.executable, "-c", ask, str(EXAMPLES / "check_certificate.py")], check=True)
+
+
+def test_the_certificates_that_are_shipped_show_every_theorem_noise_bounding_and_support():
+    data = [json.loads(path.read_text(encoding="utf-8")) for path in CERTIFICATES.values()]
+    assert {each["theorem"] for each in data} == {each.name for each in Theorem if each is not Theorem.RATE_AT_ENDS}
+    mechanisms = [each["mechanism"] for each in data]
+    assert {each["noise"]["family"] for each in mechanisms} == {"laplace", "gaussian", "truncated_laplacian"}
+    assert {each["bounding"] for each in mechanisms} == {"truncate", "rectify", "quantize", "unbounded"}
+    assert {name for each in mechanisms for name in each["support"]} == {"interval", "union", "grid"}
+
+
+@pytest.mark.parametrize("z", [0.0, 0.1, 1.0, 3.7, 8.9, 9.1, 20.0, 38.0])
+def test_the_other_program_encloses_the_normal_tail(checker, z):
+    tail, truth = checker["upper_tail"](Fraction(z)), 0.5 * math.erfc(z / math.sqrt(2))
+    assert float(tail.a) * (1 - 1e-12) <= truth <= float(tail.b) * (1 + 1e-12)
+    assert float(tail.delta) <= max(0.1 * truth, 1e-30) if z > 9 else float(tail.delta) < 1e-30
