@@ -198,14 +198,19 @@ EPSILONS = (1.0, 10.0)
 
 
 def table(draws: int) -> str:
-    """The coverage of every kind on every table, in Markdown."""
-    columns = [(case, epsilon) for case in CASES for epsilon in EPSILONS]
-    found = [coverage(case, epsilon, draws) for case, epsilon in columns]
-    lines = ["| kind | " + " | ".join(f"{case.name}, epsilon {epsilon:g}" for case, epsilon in columns) + " |"]
-    lines.append("| --- |" + " ---: |" * len(columns))
+    """The coverage of every kind on every table, in Markdown: in percent, at each epsilon."""
+    found = {case.name: [coverage(case, epsilon, draws) for epsilon in EPSILONS] for case in CASES}
+    return markdown(found)
+
+
+def markdown(found: dict[str, list[dict[str, tuple[int, int]]]]) -> str:
+    """Counts by table and epsilon as a table of percentages."""
+    lines = [f"| kind | {' | '.join(found)} |", "| --- |" + " ---: |" * len(found)]
     for kind in COVERED:
-        shares = [f"{100 * each[kind][0] / each[kind][1]:.1f} %" if kind in each else "" for each in found]
-        lines.append(f"| {kind} | {' | '.join(shares)} |")
+        cells = [
+            ", ".join(f"{100 * e[kind][0] / e[kind][1]:.1f}" for e in each if kind in e) for each in found.values()
+        ]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
