@@ -12,7 +12,9 @@ from flint import arb
 
 import rangebound as rb
 from rangebound.ball import ball, precision, span, taylor, value_of
+from rangebound.law import Shape
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
+from rangebound.privacy.sight import Sight
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
 from tests.matrix.cells import ALLOWED, Cell
@@ -133,3 +135,37 @@ def test_a_ball_that_is_too_narrow_would_be_noticed() -> None:
         assert all(wide.overlaps(x) for x in near)
         narrow = arb(near[0].mid(), 1e-12)
         assert not all(narrow.overlaps(x) for x in near)
+
+
+def many_spans(generator, scale):
+    ends = np.cumsum(generator.uniform(0.05, 3.0, size=60))
+    spans = tuple((float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True))
+    near, whole = (Restricted(rb.Gaussian(scale=scale), Shape(spans=spans, normalised=True)) for _ in range(2))
+    whole._plain._spans = ()
+    return near, whole, float(generator.uniform(ends[0] - 1.0, ends[-1] + 1.0))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_spans_out_of_reach_are_covered_by_a_ball(seed):
+    """Masses and slopes on many spans, coefficient by coefficient, with and without the spans that do not count."""
+    generator = np.random.default_rng(seed)
+    with precision(128):
+        near, whole, place = many_spans(generator, float(generator.uniform(0.05, 1.0)))
+        assert near._plain.reach(ball(place)) is not None
+        for width in (0.0, 0.01, 0.2):
+            p = taylor(span(place, place + width) if width else ball(place), 9)
+            for ask in (Sight.mass, Sight.slope):
+                some, all_of_them = ask(Sight(near._plain, p), near.spans), ask(Sight(whole._plain, p), whole.spans)
+                assert all(some[k].overlaps(all_of_them[k]) for k in range(9) if all_of_them[k].is_finite())
+
+
+def test_spans_left_out_with_nothing_in_their_place_are_noticed(monkeypatch):
+    """The control: nearer spans left out, and no ball for them."""
+    monkeypatch.setattr("rangebound.privacy.sight._FADED", 1.0)
+    with precision(128):
+        near, whole, place = many_spans(np.random.default_rng(0), 1.0)
+        p = taylor(ball(place), 5)
+        exact, covered = Sight(whole._plain, p).mass(whole.spans), Sight(near._plain, p).mass(near.spans)
+        assert all(covered[k].overlaps(exact[k]) for k in range(5))
+        monkeypatch.setattr(near._plain, "rest", lambda *_, **__: ball(0.0))
+        assert not Sight(near._plain, p).mass(near.spans)[0].overlaps(exact[0])

@@ -29,7 +29,7 @@ class Restricted:
         self.noise = exact(noise)
         self.spans: list[Span] = [(finite_end(a), finite_end(b)) for a, b in shape.spans]
         self._masses: dict[float, list[Ball]] = {}
-        self._plain = Plain(self.noise, gaussian=self.gaussian)
+        self._plain = Plain(self.noise, gaussian=self.gaussian, spans=shape.spans)
         low, high = self.edges()
         self._tilted = [
             None if end is None else Tilted(self.noise.scale, end, from_below=below)

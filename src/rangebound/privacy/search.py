@@ -23,6 +23,7 @@ from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, 
 from rangebound.privacy.positions import Line
 
 CELLS, DECIDING = 8_000, 1_000
+CLIMBS = 16  # lines up to which a maximum is looked for on each of them
 KINKS, SEEDS = 32, 2  # that are looked at before the search, and climbed from on an endless line
 TOLERANCE = 2e-10
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
@@ -264,7 +265,8 @@ def look(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Best:
         elif math.isinf(line.start) or math.isinf(line.end):
             inner += [climb(task, x) for x in task.objective.seeds(line)[:SEEDS] if line.start < x < line.end]
         elif line.start < line.end:
-            inner.append(climb(task, _middle(line.start, line.end)))
+            middle = _middle(line.start, line.end)
+            inner.append(climb(task, middle) if len(tasks) <= CLIMBS else middle)
         for position in sorted({x for x in (line.start, line.end, *inner) if math.isfinite(x)}):
             best.see(number, position, task.objective.value(ball(position), line.d))
     if tasks and math.isfinite(best.value) and not tasks[best.task].objective.peaked:

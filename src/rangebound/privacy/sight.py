@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 from typing import Any, Protocol
 
-from flint import arb
+from flint import arb, arb_series, ctx
 
-from rangebound.ball import Ball, ball, value_of
+from rangebound.ball import Ball, ball, is_taylor, value_of
 from rangebound.privacy.pieces import score_moments, shifted
 
 Span = tuple[Any, Any]  # ends as balls or series, None where infinite
+
+_FEW = 6  # spans that are all looked at
+_FADED = 20.0  # scales beyond the nearest span: what Gaussian noise has there is less than the precision
 
 
 class View(Protocol):
@@ -21,6 +26,12 @@ class View(Protocol):
     def pull(self, span: Span, p: Any) -> Any:
         """The derivative of that in p with the ends held."""
 
+    def reach(self, p: Any) -> Ball | None:
+        """The distance from which on a span does not count; None where all do."""
+
+    def rest(self, count: int, reach: Ball, p: Any, *, slope: bool) -> Any:
+        """What `count` spans beyond the reach have, or their pull."""
+
     def threshold(self, p: Any, d: Ball, level: Any) -> Any:
         """Where the log-ratio of this form of the density about p and p + d is `level`."""
 
@@ -28,8 +39,32 @@ class View(Protocol):
 class Plain:
     """The density of the noise itself, by the offsets of the ends from the location."""
 
-    def __init__(self, noise: Any, *, gaussian: bool) -> None:
+    def __init__(self, noise: Any, *, gaussian: bool, spans: tuple[tuple[float, float], ...] = ()) -> None:
         self._noise, self._gaussian = noise, gaussian
+        self._spans = spans if gaussian and len(spans) > _FEW else ()
+
+    def reach(self, p: Any) -> Ball | None:
+        """The distance from which on a span does not count, for Gaussian noise on many spans; None where all do."""
+        if not self._spans:
+            return None
+        at = float(value_of(p).mid())
+        i = bisect.bisect_left(self._spans, (at, at))
+        near = min(max(low - at, at - high, 0.0) for low, high in self._spans[max(i - 1, 0) : i + 1])
+        return ball(near) + _FADED * self._noise.scale
+
+    def rest(self, count: int, reach: Ball, p: Any, *, slope: bool) -> Any:
+        """A ball, or a series of balls, around the mass of `count` spans beyond the reach (or around their pull).
+
+        A derivative of order k of the mass is that of order k - 1 of the density at the ends, and those are Hermite
+        polynomials times the density: at most 1.0865 sqrt((k-1)!) e^{-z^2/4}/sqrt(2 pi) s^-k at z scales (Cramer).
+        """
+        z, s = reach / self._noise.scale, self._noise.scale
+        height = 2 * count * arb("1.0865") * (-z * z / 4).exp()
+        found = [
+            arb(0, (height * arb(math.factorial(max(k - 1, 0))).sqrt() / math.factorial(k - slope) / s**k).upper())
+            for k in range(slope, slope + (min(p.prec, ctx.cap) if is_taylor(p) else 1))
+        ]
+        return arb_series(found, prec=len(found)) if is_taylor(p) else found[0]
 
     def mass(self, span: Span, p: Any) -> Any:
         """The probability of a span."""
@@ -58,23 +93,35 @@ class Sight:
 
     def __init__(self, view: View, p: Any) -> None:
         self._view, self._p = view, p
+        self._reach = view.reach(p)
+        at = value_of(p)
+        self._ends = (at.lower(), at.upper()) if self._reach is not None else (at, at)
         self._seen: dict[tuple[int, bool], tuple[Span, Any]] = {}  # holds the spans, so that no other has their id
 
     def mass(self, spans: list[Span]) -> Any:
         """The integral over spans."""
-        total: Any = ball(0.0)
-        for span in spans:
-            total = total + self._of(span, slope=False)
-        return total
+        return self._total(spans, slope=False)
 
     def slope(self, spans: list[Span]) -> Any:
         """d/dp of its logarithm with all ends held; unknown where it may be 0."""
-        total, pull = self.mass(spans), ball(0.0)
-        if not value_of(total) > 0:
-            return arb.nan()
+        total = self.mass(spans)
+        return self._total(spans, slope=True) / total if value_of(total) > 0 else arb.nan()
+
+    def _total(self, spans: list[Span], *, slope: bool) -> Any:
+        total: Any = ball(0.0)
+        far = 0
         for span in spans:
-            pull = pull + self._of(span, slope=True)
-        return pull / total
+            if self._reach is not None and self._is_far(span):
+                far += 1
+            else:
+                total = total + self._of(span, slope=slope)
+        return total if not far else total + self._view.rest(far, self._reach, self._p, slope=slope)
+
+    def _is_far(self, span: Span) -> bool:
+        lower, upper = span
+        if lower is not None and lower - self._ends[1] > self._reach:
+            return not is_taylor(upper)
+        return upper is not None and not is_taylor(upper) and bool(self._ends[0] - upper > self._reach)
 
     def _of(self, span: Span, *, slope: bool) -> Any:
         key = id(span), slope

@@ -52,6 +52,14 @@ class Tilted:
         """The derivative of the mass in p with the ends held."""
         return self.mass(span, p, 1) / self.scale
 
+    def reach(self, p: Any) -> Ball | None:
+        """Every span counts."""
+        return None
+
+    def rest(self, count: int, reach: Ball, p: Any, *, slope: bool) -> Any:
+        """Every span counts."""
+        raise TypeError("no span is left out of a tilted view")
+
     def threshold(self, p: Any, d: Ball, level: Any) -> Any:
         """Where the log-ratio of the weights of p and p + d is `level`."""
         return self.centre - level * (self.scale * self.scale / d)
