@@ -21,6 +21,7 @@ from rangebound.privacy.positions import Line
 from rangebound.privacy.restricted_grid import ROUNDED, spacing
 from rangebound.privacy.restricted_laplace import RestrictedLaplaceGrid
 from rangebound.privacy.roots import falling_root
+from rangebound.privacy.rounded_lattice import rounded_top
 from rangebound.privacy.search import LOW, Task, bound, enclose
 
 _GAPS = 64  # that are looked into first
@@ -397,8 +398,14 @@ class Renyi(_Common):
 
     def _endless(self, noise: Noise, d: Ball) -> Ball:
         """The supremum on the endless grid; `inf` where it is not worth its cost."""
+        if len(self._cells) < _LONG:
+            return INFINITY
+        if isinstance(noise, Gaussian):
+            top, sharp = rounded_top(noise, self._cells, self.order, d)
+            if sharp:
+                return top
         step = _regular_step(self._cells)
-        if step is None or len(self._cells) < _LONG:
+        if step is None:
             return INFINITY
         if isinstance(noise, Gaussian):  # all that counts is around where the two densities blend
             centre = down((1 - self.order) * d)

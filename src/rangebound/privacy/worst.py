@@ -26,12 +26,14 @@ from rangebound.privacy.laplace_pair import top_loss
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line
 from rangebound.privacy.roots import bracket, falling_root
-from rangebound.privacy.search import DECIDING, FLOOR, Found, Task, climb, enclose, look
+from rangebound.privacy.rounded_lattice import rounded_top
+from rangebound.privacy.search import DECIDING, FLOOR, LOOSE, Found, Task, climb, enclose, look
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
+_LONG, _FEW = 12, 8  # cells of a grid that may hide its ends, and lines that are compared one by one
 _HIGH_ORDER = 1e5  # from which on a divergence may be as good as its limit
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
@@ -119,9 +121,38 @@ def worst_renyi(setting: Setting, order: float) -> Worst:
             return Worst(min(worst_renyi(setting, _LARGEST_ORDER).lower, pure.upper), pure.upper, pure.pair)
     if setting.shape.normalised or setting.shape.points:
         found = _at_limit(setting, order) if order > _HIGH_ORDER and loss_is_pinned(setting) else None
+        found = found or _rounded_inside(setting, order)
         found = found or _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
         return found if found.closed else _capped(setting, found, order)
     return _pinned(setting, lambda side, line: _renyi_on(side, line, order))
+
+
+def _rounded_inside(setting: Setting, order: float) -> Worst | None:
+    """Gaussian noise rounded to a grid that is wide enough to hide its ends: the ceiling of the endless lattice.
+
+    The lower end is a pair in the middle of the grid. None where the two do not meet, or there are many lines.
+    """
+    pairs, noise, cells = setting.pairs(), setting.noise, setting.shape.cells
+    if not isinstance(noise, Gaussian) or setting.shape.spans or len(cells) < _LONG or not 0 < len(pairs) <= _FEW:
+        return None
+    centre = 0.5 * cells[0][1] + 0.5 * cells[-1][0]
+    worst = Worst(0.0, 0.0, _somewhere(setting))
+    for side, line in pairs:
+        upper = max(worst.upper, up(rounded_top(noise, side.shape.cells, ball(order), line.d)[0]))
+        middle, gap = centre if side == setting else -centre, line.far - line.near
+        for share in (order / 2.0 - 1.0, -0.5):  # the place where the laws blend as far inside as they, or they alone
+            at = min(max(middle + share * gap, line.start), line.end)
+            value = down(_rounded_at(side, at, line.d, order))
+            if value > worst.lower:
+                worst = Worst(value, upper, _pair(side, setting, line, at))
+        worst = Worst(worst.lower, upper, worst.pair)
+        if not upper <= worst.lower * (1.0 + LOOSE):
+            return None
+    return worst
+
+
+def _rounded_at(side: Setting, position: float, d: Ball, order: float) -> Ball:
+    return refine(lambda: Mapped(side.noise, side.shape).renyi(ball(position), d, ball(order)))
 
 
 def _at_limit(setting: Setting, order: float) -> Worst | None:
