@@ -1,5 +1,6 @@
 """A certificate is checked against all that follows from the plan: nothing else verifies, however it is hashed."""
 
+import itertools
 import json
 import math
 import random
@@ -345,4 +346,14 @@ def test_plans_of_many_different_mechanisms_are_refused(within, found):
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": counts})
     data = Release(plan=plan, cells=(), mechanisms=("x",) * 1000).to_bytes()
     with within(20.0), pytest.raises(CertificateInvalid, match="steps"):
+        check_certificate(forged(found, data), data)
+
+
+def test_a_plan_of_many_groups_without_numbers_is_refused_before_they_are_listed(within, found):
+    orders = itertools.islice(itertools.permutations("abcdefgh"), 1000)
+    counts = [{"name": f"q{at}", "kind": "count", "by": list(by)} for at, by in enumerate(orders)]
+    keys = {column: ["1", "2", "3", "4"] for column in "abcdefgh"}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": counts})
+    data = Release(plan=plan, cells=(), mechanisms=("x",) * 1000).to_bytes()
+    with within(10.0), pytest.raises(CertificateInvalid, match="steps"):
         check_certificate(forged(found, data), data)

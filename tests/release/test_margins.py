@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.answer import Cell, parts
 from rangebound.release.consistency import consistent, notes
-from rangebound.release.margins import fit_margins
+from rangebound.release.margins import fit_margins, fit_whole
 
 KEYS = {"a": ["x", "y", "z"], "b": ["p", "q"], "c": ["1", "2", "3", "4"]}
 HISTOGRAM = {"kind": "histogram", "column": "v", "range": [0, 10], "bins": 3, "missing": 0}
@@ -191,3 +191,23 @@ def test_a_matrix_has_the_sums_that_it_is_given(rows, sides, seed):
     assert (found >= 0).all()
     assert found.sum(1).tolist() == rows
     assert found.sum(0).tolist() == sides
+
+
+def test_tables_that_share_very_many_sums_stay_as_drawn_and_it_is_said(within):
+    columns = [f"c{at}" for at in range(14)]  # without one each, they share the sums by any set of columns
+    counts = [{"name": f"q{at}", "kind": "count", "by": columns[:at] + columns[at + 1 :]} for at in range(14)]
+    keys = {column: ["1"] for column in columns}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "consistent": True, "keys": keys, "query": counts})
+    with within(10.0):
+        made = release(plan, pa.table({column: ["1", "1"] for column in columns}), ledger=None)
+        check_certificate(made.certificate, made.to_bytes())
+    assert all(cell.value == cell.draws[0] for cell in made.cells)
+    assert len(made.notes) == 13
+    assert all("more than 64 sums" in each for each in made.notes)
+
+
+@given(st.lists(st.floats(0.0, 1e30), min_size=1, max_size=5), st.floats(0.0, 1e30))
+def test_numbers_beyond_what_doubles_tell_apart_add_up_at_once(parts, total):
+    found = fit_whole([int(each) for each in parts], int(total))
+    assert sum(found) == int(total)
+    assert min(found) >= 0

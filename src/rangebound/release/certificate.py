@@ -21,6 +21,7 @@ from rangebound.release.allocation import Allocation, allocate, spent
 from rangebound.release.answer import Cell, cells_of, parts, possible
 from rangebound.release.consistency import consistent
 from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.plan import Plan
 from rangebound.release.question import Count, CountUnits, RankQuestion, Sum
 from rangebound.release.result import Release, plan_json, sha256
 from rangebound.release.sql import Block, blocks
@@ -116,7 +117,9 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     try:
         release = Release.from_bytes(published)
         same = release.to_bytes() == published
-        plan, allocation = release.plan, allocate(release.plan)
+        plan = release.plan
+        _demand_work(_groups(plan) / _NUMBERS, work)  # before they are listed
+        allocation = allocate(plan)
         _demand_work(_steps(release, allocation) + (len(certificate) + len(published)) / _BYTES, work)
         noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
     except CertificateInvalid:
@@ -135,6 +138,11 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         _check_noise(index, noise, allocation)
     _check_table(release, allocation, noises)
     return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=entry)
+
+
+def _groups(plan: Plan) -> float:
+    """How many groups all questions by public keys have together: there is a number for each of them, or more."""
+    return sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
 
 
 _BYTES, _NUMBERS, _POINTS, _MECHANISM = 100_000, 50, 1000, 50

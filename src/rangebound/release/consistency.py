@@ -9,7 +9,7 @@ from typing import Any
 
 from rangebound.release.answer import Cell
 from rangebound.release.estimate import nearest
-from rangebound.release.margins import Asked, Key, fitted, margin
+from rangebound.release.margins import MOST, Asked, Key, closure, fitted, margin
 from rangebound.release.plan import Plan
 from rangebound.release.question import Histogram, Share
 
@@ -114,7 +114,7 @@ def _families(plan: Plan) -> Iterator[_Family]:
         public = [index for index in members if not plan.private(plan.query[index].by)]
         private = [index for index in members if index not in public]
         if len(public) > 1:
-            yield _Family(members=public, reason=_different(plan))
+            yield _Family(members=public, reason=_different(plan) or _many(plan, public))
         if private and len(members) > 1:
             reason = "keys that are selected privately are not all there are"
             yield _Family(members=[*public[:1], *private], reason=reason)
@@ -142,13 +142,24 @@ def _different(plan: Plan) -> str:
     return f"an owner counts with {rows} rows at most in the total, but with {rows} in each of {groups} groups"
 
 
+def _many(plan: Plan, members: Sequence[int]) -> str:
+    """Why counts of the same rows are not made to agree though they do; empty if they are."""
+    few = closure(frozenset(_names(plan.query[index])) for index in members) is not None
+    return "" if few else f"together they have more than {MOST} sums by different columns to agree in"
+
+
+def _names(question: Any) -> list[str]:
+    """What the numbers of a count or a histogram are told apart by."""
+    bins = f"\0{question.column} {question.range} {question.bins}" if isinstance(question, Histogram) else None
+    return [*question.by, *([bins] if bins else [])]
+
+
 def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[tuple[Asked, dict[Key, int]]]:
     """The tables of a family, each with the places of its cells."""
     found = []
     for index in family.members:
         question: Any = plan.query[index]
-        bins = f"\0{question.column} {question.range} {question.bins}" if isinstance(question, Histogram) else None
-        names = [*question.by, *([bins] if bins else [])]
+        names, bins = _names(question), isinstance(question, Histogram)
         order = sorted(range(len(names)), key=lambda at: names[at])
         places: dict[Key, int] = {}
         for at, cell in enumerate(cells):

@@ -7,9 +7,8 @@ columns to the largest; each table then moves to the margins inside it.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 Columns = frozenset[str]
@@ -17,6 +16,8 @@ Key = tuple[str, ...]
 """The values of the columns of a grouping, in the order of their names."""
 Table = dict[Key, int]
 
+MOST = 64
+"""Groupings that are settled at most, those that only two tables share included: as many as six columns have."""
 _ROUNDS = 20
 _HALVINGS = 64
 
@@ -50,6 +51,7 @@ def fitted(tables: Sequence[Asked]) -> list[Table | None]:
 
     A margin that two tables share and nobody asked for is taken from the least noisy table that has it.
 
+    Assumes: the tables share few groupings, as `closure` counts them; otherwise all stay.
     Guarantee: whole numbers that are not negative. Tables agree in every margin that they share, and always in their
     total, but for those that stay as they were drawn, and for circles.
     Edge cases: there may be no whole numbers with three margins that form a circle (by a and b, b and c, a and c). A
@@ -57,7 +59,7 @@ def fitted(tables: Sequence[Asked]) -> list[Table | None]:
     """
     settled: dict[Columns, Table] = {}
     found: dict[int, Table | None] = {}
-    for columns in _closure([each.columns for each in tables]):
+    for columns in closure([each.columns for each in tables]) or ():
         own = [at for at, each in enumerate(tables) if each.columns == columns]
         above = [at for at, each in enumerate(tables) if columns <= each.columns]
         best = tables[min(own or above, key=lambda at: (tables[at].noise, at))]
@@ -66,17 +68,21 @@ def fitted(tables: Sequence[Asked]) -> list[Table | None]:
             settled[columns] = table
         for at in own:
             found[at] = settled.get(columns)
-    return [found[at] for at in range(len(tables))]
+    return [found.get(at) for at in range(len(tables))]
 
 
-def _closure(sets: Sequence[Columns]) -> list[Columns]:
-    """The sets and all their intersections, small ones first."""
-    found = set(sets)
-    while True:
-        more = {a & b for a, b in itertools.combinations(found, 2)} - found
-        if not more:
-            return sorted(found, key=lambda each: (len(each), sorted(each)))
-        found |= more
+def closure(sets: Iterable[Columns]) -> list[Columns] | None:
+    """The sets and all their intersections, small ones first; None for more than `MOST`, of which n sets may have 2^n.
+
+    >>> [sorted(each) for each in closure([frozenset("ab"), frozenset("bc")]) or ()]
+    [['b'], ['a', 'b'], ['b', 'c']]
+    """
+    found: set[Columns] = set()
+    for each in sets:
+        found |= {each, *(each & other for other in found)}
+        if len(found) > MOST:
+            return None
+    return sorted(found, key=lambda each: (len(each), sorted(each)))
 
 
 def _settle(table: Table, columns: Columns, settled: Mapping[Columns, Table]) -> Table:
@@ -154,13 +160,13 @@ def fit_whole(parts: Sequence[float], total: int, most: Sequence[int] | None = N
     whole = [math.floor(each + 1e-9) for each in near]
     order = sorted(range(len(parts)), key=lambda at: (whole[at] - near[at], at))
     missing = total - sum(whole)
-    for at in itertools.chain(order, itertools.cycle(order)):
-        if not missing:
-            return whole
-        step = 1 if missing > 0 else -1
-        if 0 <= whole[at] + step <= caps[at]:
-            whole[at] += step
-            missing -= step
+    while missing:  # by more than one each only where the numbers are beyond what doubles tell apart
+        share = max(abs(missing) // len(parts), 1)
+        for at in order:
+            most_here = min(share, abs(missing))
+            step = min(most_here, caps[at] - whole[at]) if missing > 0 else -min(most_here, whole[at])
+            whole[at] += int(step)
+            missing -= int(step)
     return whole
 
 
