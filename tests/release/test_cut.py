@@ -26,6 +26,7 @@ COLUMNS = [("who", pa.int64(), "bigint"), ("clinic", pa.string(), "string"), ("w
 COLUMNS = [*COLUMNS, ("age", pa.int64(), "bigint")]
 ADULT = [{"column": "age", "is": ">=", "value": 18}]
 WAIT = {"column": "wait", "range": [0, 100]}
+SURE = {"budget": {"epsilon": 100.0}, "level": 1 - 1e-9}  # so that an interval misses once in a thousand million tables
 QUERIES = [
     {"name": "n", "kind": "count", "by": ["clinic"]},
     {"name": "u", "kind": "count of units", "by": ["clinic"]},
@@ -230,7 +231,8 @@ def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path)
     rows = [{"who": at % 50, "clinic": "a", "wait": 150.0 if at % 4 == 0 else 50.0, "age": 30} for at in range(1000)]
     queries = [{"name": "waits", "kind": "mean", **WAIT}]
     unit = {"column": "who", "rows": 5}
-    plan = plan_for(unit, queries, public=False, budget={"epsilon": 100.0, "account": "people"}, clipping_share=0.5)
+    budget = {"epsilon": 100.0, "account": "people"}
+    plan = plan_for(unit, queries, public=False, clipping_share=0.5, **{**SURE, "budget": budget})
     with Ledger.create(tmp_path / "book") as ledger:
         ledger.open_account("people", epsilon=100)
         made = release(plan, arrow(rows), ledger=ledger, request="r")
@@ -254,10 +256,20 @@ def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path)
         check_certificate(made.certificate, data)
 
 
+@pytest.mark.parametrize(("filler", "said"), [({}, True), ({"missing": 0}, False)])
+def test_the_words_say_that_rows_without_a_value_are_among_those_that_are_dropped(filler, said):
+    rows = [{"who": at // 5, "clinic": "a", "wait": None if at % 5 else 50.0, "age": 30} for at in range(1000)]
+    queries = [{"name": "waits", "kind": "mean", **WAIT, **filler}]
+    plan = plan_for({"column": "who"}, queries, public=False, **SURE)
+    dropped = next(row for row in release(plan, arrow(rows), ledger=None).rows() if row["kind"] == "share dropped")
+    assert dropped["lower"] <= 0.8 <= dropped["upper"]
+    assert dropped["scope"].endswith("rows without a value looked at too") is said
+
+
 @pytest.mark.parametrize("unit", [{}, {"neighbours": "replace", "size": 1000}], ids=str)
 def test_the_share_of_clipped_values_is_right_where_the_unit_is_the_row(unit):
     rows = [{"who": at, "clinic": "a", "wait": 150.0 if at % 5 == 0 else 50.0, "age": 30} for at in range(1000)]
-    plan = plan_for(unit, [{"name": "waits", "kind": "mean", **WAIT}], public=False, budget={"epsilon": 100.0})
+    plan = plan_for(unit, [{"name": "waits", "kind": "mean", **WAIT}], public=False, **SURE)
     made = release(plan, arrow(rows), ledger=None)
     (row,) = (each for each in made.rows() if each["kind"] == "share clipped")
     assert row["value"] == pytest.approx(0.2, abs=0.02)
