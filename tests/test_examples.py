@@ -70,6 +70,18 @@ def test_the_other_program_refuses_a_missing_cell_and_a_missing_direction(checke
         checker["check"](changed(name, cells=first))
 
 
+def test_the_other_program_says_in_one_line_what_it_leaves_to_the_first(tmp_path):
+    query = rb.Query(range=rb.Interval(0, 18), sensitivity=2.5)
+    metric = rb.calibrate(noise=rb.Laplace, query=query, epsilon=0.7, notion="metric")
+    place = tmp_path / "metric.json"
+    place.write_text(rb.certify(metric, epsilon=0.7, notion="metric").to_json(), encoding="utf-8")
+    ask = [sys.executable, str(EXAMPLES / "check_certificate.py"), str(place)]
+    found = subprocess.run(ask, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"{place}: refused; format or range: is not known here; metric claims")
+    assert found.stderr.count("\n") == 1
+
+
 def test_the_other_program_is_small_and_imports_nothing_of_ours():
     text = (EXAMPLES / "check_certificate.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 300
