@@ -88,7 +88,7 @@ def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
 def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterator[str]:
     words = re.findall("[A-Z]*[a-z]+|[A-Z]+", column)
     wanted = "a date such as 2025-01-31" if dated else "a number"
-    if schema.get(column) is Family.TEXT:
+    if dated and schema.get(column) is Family.TEXT:  # a text is refused for a number
         yield f"{field}={column!r}: is of type text; where it is not {wanted}, it is missing"
     elif schema.get(column) is Family.UNTYPED and any(_WORDY.fullmatch(each.lower()) for each in words):
         rule = f"sounds like text, and a CSV file has no types; where it is not {wanted}, it is missing"
