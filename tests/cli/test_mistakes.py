@@ -91,7 +91,7 @@ MISTAKES = {
     "plan": "rangebound plan: needs a command, one of new, check, explain, suggest, schema",
     "release": "Missing argument 'PLAN'. See rangebound release --help.",
     "release none.toml --request 1": "none.toml",
-    "release visits.csv --request 1": "is no TOML",
+    "release visits.csv --request 1": "not valid TOML",
     "release plan.toml": "request: is missing; --request gives the release an id",
     "release no_ledger.toml --request 1": "ledger: is missing; name it in the plan's [budget] or by --ledger",
     "release other_ledger.toml --request 1": "`rangebound ledger open` makes one",
@@ -210,7 +210,7 @@ def test_what_nobody_foresaw_is_one_line_without_its_words(word, folder, monkeyp
     monkeypatch.setattr("rangebound.accounting.ledger.verify", fail)
     assert run(["ledger", "verify", str(folder / "people.ledger")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: LookupError: is no error that rangebound foresees")
+    assert error.startswith("error: unexpected LookupError; this is a bug")
     assert error.count("\n") == 1
     assert word not in error
 

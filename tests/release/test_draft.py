@@ -58,7 +58,7 @@ def test_a_draft_says_what_its_contribution_bounds_cut():
 def test_a_gap_that_is_not_filled_is_found():
     with pytest.raises(PlanError, match=r"unit.column='\?': the table has no such column"):
         check_schema(parse_plan(draft(SCHEMA, Source(path="visits.parquet"))), SCHEMA)
-    with pytest.raises(PlanError, match=r"is no TOML"):
+    with pytest.raises(PlanError, match=r"not valid TOML"):
         parse_plan(filled(draft(SCHEMA, Source(path="visits.parquet"))).replace("[0, 1]", "[LOWER, UPPER]"))
 
 

@@ -126,7 +126,7 @@ def missing(transaction: Transaction, head: Head) -> Iterator[str]:
     if found is None or found.seal != head.seal:
         yield (
             f"head: the ledger does not go on from entry {head.seq}, of which this head is known; it was rolled back, "
-            "or another copy of it was spent from"
+            "another copy of it was spent from, or it is another ledger"
         )
 
 

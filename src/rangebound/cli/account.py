@@ -80,7 +80,7 @@ def _read(path: Path) -> tuple[Batch, list[float], list[float]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path}: is no TOML; {error}") from None
+        raise ArgumentError(f"{path}: not valid TOML: {error}") from None
     unknown = sorted(set(data) - {"release", "delta", "epsilon"})
     if unknown:
         raise ArgumentError(f"{path}: {unknown[0]!r} is not known; a file has [[release]], delta and epsilon")

@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> int:
         if sys.flags.dev_mode:
             raise
         return _failed(
-            f"{type(error).__name__}: is no error that rangebound foresees; please report it. "
+            f"unexpected {type(error).__name__}; this is a bug, please report it. "
             "PYTHONDEVMODE=1 shows where it comes from"
         )
     if code == _INTERRUPTED:

@@ -80,7 +80,7 @@ class _WholeQuestion(_Question):
         if any(number(end) % 1.0 for span in self.support or () for end in span):
             raise ValueError("support: the ends must be whole numbers, as counts are")
         if (self.step or 1.0) % 1.0:
-            raise ValueError("step: must be one of the whole numbers, as counts are; leave it out for 1")
+            raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         return self
 
 

@@ -62,7 +62,7 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as reason:
         found = re.search(r"at line (\d+)", str(reason))
         line = int(found[1]) if found else max(text.count("\n"), 1)
-        raise PlanError(f"{name}:{line}: is no TOML: {reason}", field="text", line=line) from None
+        raise PlanError(f"{name}:{line}: not valid TOML: {reason}", field="text", line=line) from None
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
