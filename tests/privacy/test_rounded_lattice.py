@@ -39,7 +39,7 @@ def divergence(cuts: list[float], scale: float, order: float, p: float, d: float
 def test_no_position_is_above_the_ceiling_and_all_are_close_below_it(
     step: float, scale: float, order: float, d: float
 ) -> None:
-    top = rounded_ceiling(ball(step), ball(scale), ball(order), ball(d), ball(0.0))
+    top = rounded_ceiling(ball(step), ball(scale), ball(order), ball(d), ball(0.0)).value
     cuts = [step * k for k in range(-45, 45)]
     seen = [divergence(cuts, scale, order, step * k / 7, d) for k in range(8)]
     assert max(seen) <= up(top) * (1.0 + 1e-13)
@@ -48,7 +48,7 @@ def test_no_position_is_above_the_ceiling_and_all_are_close_below_it(
 
 def test_a_coarser_lattice_has_a_lower_ceiling() -> None:
     """The control: rounding to steps of 1 must be refuted as a ceiling for steps of a half."""
-    coarse, fine = (rounded_ceiling(ball(h), ball(1.5), ball(3.0), ball(0.7), ball(0.0)) for h in (1.0, 0.5))
+    coarse, fine = (rounded_ceiling(ball(h), ball(1.5), ball(3.0), ball(0.7), ball(0.0)).value for h in (1.0, 0.5))
     seen = divergence([0.5 * k for k in range(-45, 45)], 1.5, 3.0, 0.1, 0.7)
     assert up(coarse) < seen <= up(fine) * (1.0 + 1e-13)
 
@@ -56,7 +56,7 @@ def test_a_coarser_lattice_has_a_lower_ceiling() -> None:
 def test_cuts_off_their_places_need_the_margin_for_them() -> None:
     """With it none is above; the control without it is refuted."""
     generator, off = np.random.default_rng(12), 0.02
-    exact, safe = (rounded_ceiling(ball(1.0), ball(1.5), ball(4.0), ball(1.0), ball(x)) for x in (0.0, off))
+    exact, safe = (rounded_ceiling(ball(1.0), ball(1.5), ball(4.0), ball(1.0), ball(x)).value for x in (0.0, off))
     seen = []
     for _ in range(12):
         cuts = [k + off * float(generator.choice([-1.0, 1.0])) for k in range(-30, 30)]

@@ -401,9 +401,9 @@ class Renyi(_Common):
         if len(self._cells) < _LONG:
             return INFINITY
         if isinstance(noise, Gaussian):
-            top, sharp = rounded_top(noise, self._cells, self.order, d)
-            if sharp:
-                return top
+            top = rounded_top(noise, self._cells, self.order, d)
+            if top.sharp:
+                return top.value
         step = _regular_step(self._cells)
         if step is None:
             return INFINITY

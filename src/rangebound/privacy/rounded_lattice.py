@@ -8,7 +8,8 @@ analytic in a strip about the real line. There a cell of the width h has, at p +
 
 because the phase of the density turns by yh/s^2 at most across the cell. So |f| is at most m = e^(y^2/2s^2)
 cos(yh/2s^2)^(1-a) times its largest value on the real line, its n-th Fourier coefficient at most that times q^|n|,
-q = e^(-2 pi y/h), and f is nowhere above f(0)/(1 - 4 m q/(1-q)).
+q = e^(-2 pi y/h), and f is nowhere above f(0)/(1 - 4 m q/(1-q)). From a row of N positions across a step the excess is
+pi^2 m q (1+q)/((1-q)^3 N^2) instead: next to its largest value f is flat, and f'' is bounded by the same coefficients.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from flint import arb
 
@@ -23,27 +25,41 @@ from rangebound.ball import Ball, ball, precision, up
 from rangebound.noise import Gaussian
 from rangebound.noise.exact import INFINITY
 
+Exact = tuple[Any, Any]  # mantissa and exponent
 Cells = tuple[tuple[float, float], ...]
 
-_BITS = 192
-_DIGITS = 60.0  # of the sum, in units of ln: what is farther out adds less than e^-60 of it
-_SHARP = 1e-9  # relative: an excess below this is no reason to search
+_BITS = 128
+_DIGITS = 48.0  # of the sum, in units of ln: what is farther out adds less than e^-48 of it
+_SHARP = 3e-8  # relative: an excess below this is not worth another position
+_ROW = 400  # positions across a step, at most
 _MOST = 20_000  # cells of a window
 _TURNS = [0.1 * k for k in range(1, 32)]  # how far the phase may turn across a cell; below pi
 
 
-def rounded_top(noise: Gaussian, cells: Cells, order: Ball, d: Ball) -> tuple[Ball, bool]:
-    """The ceiling for rounding to a grid with these cells, and whether it is as sharp as a search can tell."""
+class Top(NamedTuple):
+    """A ceiling, whether it is as sharp as a search would be, and the best position seen, from the first cut on."""
+
+    value: Ball
+    sharp: bool
+    position: float
+
+
+def rounded_top(noise: Gaussian, cells: Cells, order: Ball, d: Ball) -> Top:
+    """The ceiling for rounding to a grid with these cells."""
     lattice = _regular(tuple(high for _, high in cells[:-1]))
     if lattice is None:
-        return INFINITY, False
+        return Top(INFINITY, False, 0.0)
+    return _known(lattice[0], noise.scale, order.man_exp(), (d.mid().man_exp(), d.rad().man_exp()), up(lattice[1]))
+
+
+@lru_cache(maxsize=256)
+def _known(step: float, scale: float, order: Exact, d: tuple[Exact, Exact], off: float) -> Top:
     with precision(_BITS):
-        step, scale = ball(lattice[0]), ball(noise.scale)
-        top = rounded_ceiling(step, scale, order, d, lattice[1])
-        return top, top.is_finite() and bool(_excess(step, scale, order) <= _SHARP * top * (order - 1))
+        a, gap, blur = (arb(mantissa) * arb(2) ** exponent for mantissa, exponent in (order, *d))
+        return rounded_ceiling(ball(step), ball(scale), a, gap.union(gap - blur).union(gap + blur), ball(off))
 
 
-def rounded_ceiling(step: Ball, scale: Ball, order: Ball, d: Ball, off: Ball) -> Ball:
+def rounded_ceiling(step: Ball, scale: Ball, order: Ball, d: Ball, off: Ball) -> Top:
     """An upper bound on the Renyi divergence after rounding to an endless lattice; `inf` where none is known.
 
     Guarantee: holds at every position, for cuts that are no further than `off` from their places on the lattice, and so
@@ -54,25 +70,34 @@ def rounded_ceiling(step: Ball, scale: Ball, order: Ball, d: Ball, off: Ball) ->
         lift = order * (order - 1) * d * d / (2 * variance)
         hidden = float((lift * (step / scale) ** 2).mid())
         reach = float(scale) * math.sqrt(2.0 * (min(up(lift), hidden) + _DIGITS))
-        if not math.isfinite(reach) or 2.0 * reach > _MOST * float(step):
-            return INFINITY
-        excess = _excess(step, scale, order)
-        if not excess < 1:
-            return INFINITY
+        if not math.isfinite(reach) or 2.0 * reach > _MOST * float(step) or not 8 * off <= step:
+            return Top(INFINITY, False, 0.0)
         r = (1 - order) * d
         first = math.floor(float((r - reach).mid()) / float(step)) - 1
-        last = math.ceil(float((r + reach).mid()) / float(step)) + 1
-        total = _window(step, scale, order, d, first, last)
-        beyond = _outside(first * step - r, scale) + _outside(r - last * step, scale)
+        last = math.ceil(float((r + reach).mid()) / float(step)) + 2
+        total = _window(step, scale, order, d, ball(0.0), first, last)
+        enough = _SHARP * total.log()
+        count = _positions(up(_excess(step, scale, order)) / max(float(enough.mid()), 1e-300))
+        excess, best = _excess(step, scale, order, count), 0.0
+        if not excess < 1:
+            return Top(INFINITY, False, 0.0)
+        for k in range(1, count):
+            value = _window(step, scale, order, d, step * k / count, first, last)
+            best = float((step * k / count).mid()) if value.mid() > total.mid() else best
+            total = total.max(value)
+        beyond = _outside(first * step - r, scale) + _outside(r + step - last * step, scale)
         total = (total + beyond * lift.exp()) / (1 - excess)
         if off > 0:
-            if not 8 * off <= step:
-                return INFINITY
-            far = order * d + reach + 4 * step
+            far = order * d + reach + 5 * step
             moved = 2 * off * (4 / step + (far + step) / variance)
             total = total * ((2 * order - 1) * moved).exp()
             total = total + 2 * _outside(2 * step + off - ball(reach), scale) * lift.exp()
-        return total.log() / (order - 1)
+        return Top(total.log() / (order - 1), bool(excess <= 10 * enough), best)
+
+
+def _positions(ratio: float) -> int:
+    """How many positions bring the excess down by so much; one where it is small enough as it is."""
+    return 1 if ratio <= 1.0 else min(max(math.ceil(1.7 * math.sqrt(ratio)), 4), _ROW)
 
 
 @lru_cache(maxsize=64)
@@ -86,8 +111,8 @@ def _regular(cuts: tuple[float, ...]) -> tuple[float, Ball] | None:
     return (step, ball(math.nextafter(float(off), math.inf) if off else 0.0)) if off * 2**20 <= pace else None
 
 
-def _excess(step: Ball, scale: Ball, order: Ball) -> Ball:
-    """By how much the largest value may exceed any other, 4 m q/(1-q), at the best height of the strip."""
+def _excess(step: Ball, scale: Ball, order: Ball, count: int = 1) -> Ball:
+    """By how much the largest value may exceed that of one position, or of the best of a row across a step."""
     ratio = float((scale / step).mid()) ** 2
 
     def size(turn: float) -> float:
@@ -97,12 +122,14 @@ def _excess(step: Ball, scale: Ball, order: Ball) -> Ball:
     squared = (scale / step) ** 2
     q = (-2 * arb.pi() * turn * squared).exp()
     grown = (turn * turn * squared / 2).exp() * ((1 - order) * (turn / 2).cos().log()).exp()
-    return 4 * grown * q / (1 - q)
+    if count == 1:
+        return 4 * grown * q / (1 - q)
+    return (arb.pi() / count) ** 2 * grown * q * (1 + q) / (1 - q) ** 3
 
 
-def _window(step: Ball, scale: Ball, order: Ball, d: Ball, first: int, last: int) -> Ball:
-    """The sum of P^order Q^(1-order) over the cells from first to last, for the position 0."""
-    here, there = (_masses(step, scale, at, first, last) for at in (ball(0.0), d))
+def _window(step: Ball, scale: Ball, order: Ball, d: Ball, p: Ball, first: int, last: int) -> Ball:
+    """The sum of P^order Q^(1-order) over the cells from first to last."""
+    here, there = (_masses(step, scale, at, first, last) for at in (p, p + d))
     total = ball(0.0)
     for p, q in zip(here, there, strict=True):
         total = total + p * ((order - 1) * (p / q).log()).exp()

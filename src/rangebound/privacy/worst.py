@@ -27,7 +27,7 @@ from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line
 from rangebound.privacy.roots import bracket, falling_root
 from rangebound.privacy.rounded_lattice import rounded_top
-from rangebound.privacy.search import DECIDING, FLOOR, LOOSE, Found, Task, climb, enclose, look
+from rangebound.privacy.search import DECIDING, FLOOR, Found, Task, climb, enclose, look
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.support import Interval, Union
 
@@ -138,15 +138,21 @@ def _rounded_inside(setting: Setting, order: float) -> Worst | None:
     centre = 0.5 * cells[0][1] + 0.5 * cells[-1][0]
     worst = Worst(0.0, 0.0, _somewhere(setting))
     for side, line in pairs:
-        upper = max(worst.upper, up(rounded_top(noise, side.shape.cells, ball(order), line.d)[0]))
+        top = rounded_top(noise, side.shape.cells, ball(order), line.d)
+        upper, step = max(worst.upper, up(top.value)), cells[1][1] - cells[1][0]
         middle, gap = centre if side == setting else -centre, line.far - line.near
-        for share in (order / 2.0 - 1.0, -0.5):  # the place where the laws blend as far inside as they, or they alone
-            at = min(max(middle + share * gap, line.start), line.end)
+        for share in (
+            order - 1.0,
+            order / 2.0 - 1.0,
+        ):  # where the laws blend in the middle, or as far off as they
+            best = side.shape.cells[0][1] + top.position
+            at = best + step * round((middle + share * gap - best) / step)
+            at = min(max(at, line.start), line.end)
             value = down(_rounded_at(side, at, line.d, order))
             if value > worst.lower:
                 worst = Worst(value, upper, _pair(side, setting, line, at))
         worst = Worst(worst.lower, upper, worst.pair)
-        if not upper <= worst.lower * (1.0 + LOOSE):
+        if not upper <= worst.lower * (1.0 + 0.5 * WIDTH):
             return None
     return worst
 
