@@ -155,3 +155,53 @@ def test_the_pure_order():
     assert renyi.epsilon(Release(mechanism=free(rb.Gaussian(scale=4.0))), 0.0) == math.inf
     assert renyi.delta(Release(mechanism=free(rb.Laplace(scale=4.0)), times=10), 2.5) == 0.0
     assert renyi.epsilon(Batch(events=()), 0.0) == renyi.delta(Batch(events=()), 1.0) == 0.0
+
+
+def _grid(times: int) -> Release:
+    """Laplace noise on a long grid, where each order is a search."""
+    query = rb.Query(range=rb.Interval(0, 40), sensitivity=1.0)
+    grid = rb.Grid(step=1, within=rb.Interval(0, 40))
+    m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query, support=grid, bounding=rb.TRUNCATE)
+    return Release(mechanism=m, times=times)
+
+
+@pytest.mark.parametrize("times", [2, 100])
+def test_orders_that_cannot_help_are_not_asked_for(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some 26 orders were, whatever the others said; what is left out changes nothing above 1e-6."""
+    asked: list[float] = []
+    plain = renyi._of_mechanism
+
+    def counted(mechanism: rb.Mechanism, order: float) -> float:
+        asked.append(order)
+        return plain(mechanism, order)
+
+    monkeypatch.setattr(renyi, "_of_mechanism", counted)
+    renyi._of_step.cache_clear()
+    event = _grid(times)
+    found = renyi.epsilon(event, 1e-6)
+    assert len(set(asked)) <= 20
+    pure = times * plain(event.mechanism, math.inf)
+    every = [
+        renyi.epsilon_at(order, times * plain(event.mechanism, order), 1e-6)
+        for order in renyi._ORDERS[::32]
+        if order < 1e5
+    ]
+    assert found <= min(pure, *every) * (1.0 + 2e-6)
+
+
+def test_the_least_that_a_curve_can_be_is_below_the_curve() -> None:
+    """Beside the exact curve of one release; the control is a curve that bends the other way."""
+    m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0))
+    curve = {order: m.rdp(order) for order in (1.5, 2.0, 3.0, 5.0, 9.0, 30.0)}
+    for order in curve:
+        others = {a: value for a, value in curve.items() if a != order}
+        assert renyi._least(others, order) <= curve[order] * (1.0 + 1e-9)
+    assert renyi._least({2.0: 1.0, 3.0: 2.0}, 4.0) > 2.0  # (a-1) R = 1, 4 at 2, 3: a curve with 5 at 4 is impossible
+    assert renyi._least({}, 4.0) == 0.0
+
+
+def test_a_known_epsilon_is_never_made_larger() -> None:
+    event = _grid(10)
+    free = renyi.epsilon(event, 1e-6)
+    assert renyi.epsilon_within(event, 1e-6, 0.5 * free) == 0.5 * free
+    assert renyi.epsilon_within(event, 1e-6, 2.0 * free) <= free * (1.0 + 2e-6)

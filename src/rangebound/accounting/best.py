@@ -23,7 +23,7 @@ def epsilon(event: Event, delta: float) -> Enclosure:
     True
     """
     found = loss.epsilon(event, delta)
-    upper = min(found.upper, renyi.epsilon(event, delta))
+    upper = renyi.epsilon_within(event, delta, found.upper)
     return Enclosure(lower=min(found.lower, upper), upper=upper)
 
 

@@ -39,6 +39,7 @@ from rangebound.noise import TruncatedLaplacian
 from rangebound.privacy import worst_renyi
 
 Floats = npt.NDArray[np.float64]
+Worth = Callable[[float, float], float]  # of an order and a divergence
 
 _BITS = 192
 _INTEGERS = (*range(2, 65), *(round(64 * 1.05**k) for k in range(1, 57)))  # up to about 1,000
@@ -46,6 +47,7 @@ _ORDERS = tuple(1.0 + 1.05**k for k in range(-190, 350))
 _COARSE, _NEAR = 32, 6
 _EDGED = 40.0
 _HIGHEST = 1e5
+_CLOSE = 1e-6  # relative: a better order that gains less is not asked for
 _NODES = (*range(2, 13), *(round(12 * 1.2**k) for k in range(1, 26)))
 _LARGEST_SAMPLED = _NODES[-1]
 
@@ -80,14 +82,27 @@ def epsilon(event: Event, delta: float) -> float:
     >>> 649.3 < epsilon(Release(mechanism=m, times=1000), 1e-6) < 664
     True
     """
-    delta = arguments.probability("delta", delta)
+    return epsilon_within(event, arguments.probability("delta", delta), math.inf)
+
+
+def epsilon_within(event: Event, delta: float, known: float) -> float:
+    """The same where an epsilon is known already, and orders that cannot lower it are not asked for.
+
+    Guarantee: at most `known`, and never below the exact value if `known` is not.
+
+    >>> import rangebound as rb
+    >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, bounding=rb.UNBOUNDED)
+    >>> epsilon_within(Release(mechanism=m, times=1000), 1e-6, 650.0)
+    650.0
+    """
     counts = steps(event)
     if not counts:
         return 0.0
-    pure = _total(counts, math.inf)
+    known = min(known, _total(counts, math.inf))
     if delta == 0.0:
-        return pure
-    return min(pure, _lowest(counts, lambda order, value: epsilon_at(order, value, delta)))
+        return known
+    return min(known, _lowest(counts, lambda order, value: epsilon_at(order, value, delta), known))
 
 
 def delta(event: Event, epsilon: float) -> float:
@@ -134,8 +149,8 @@ def delta_at(order: float, value: float, epsilon: float) -> float:
         return up(((a - 1) * (ball(value) - ball(epsilon) + ((a - 1) / a).log()) - a.log()).exp())
 
 
-def _lowest(counts: dict[Release | Sampled, int], worth: Callable[[float, float], float]) -> float:
-    """The lowest worth over the grid of orders.
+def _lowest(counts: dict[Release | Sampled, int], worth: Worth, known: float = math.inf) -> float:
+    """The lowest worth over the grid of orders, or `inf` where none is below `known`.
 
     A clamped or rounded mechanism is post-processing of an unbounded one, whose curve is cheap: that finds the order,
     and the dear exact curve is asked only there and nearby.
@@ -149,25 +164,53 @@ def _lowest(counts: dict[Release | Sampled, int], worth: Callable[[float, float]
     for step, times in counts.items():
         unmapped = replace(step, mechanism=_unmapped(step.mechanism))
         free[unmapped] = free.get(unmapped, 0) + times
-    place, value = _descend(grid, lambda order: worth(order, _total(free, order)))
-    if free == counts or math.isinf(value):
+    if free == counts:
+        return _descend(grid, lambda order: _total(counts, order), worth, known)[1]
+    place, value = _descend(grid, lambda order: _total(free, order), worth, math.inf)
+    if math.isinf(value):
         return value
     near = [i for i in (place - _NEAR, place, place + _NEAR) if 0 <= i < len(grid)]
     return min(value, *(worth(grid[i], _total(counts, grid[i])) for i in near))
 
 
-def _descend(grid: list[float], function: Callable[[float], float]) -> tuple[int, float]:
-    """The place of a low value of a function on a grid, and the value: every so many places, then ever nearer."""
-    values = {i: function(grid[i]) for i in {*range(0, len(grid), _COARSE), len(grid) - 1}}
+def _descend(grid: list[float], curve: Callable[[float], float], worth: Worth, known: float) -> tuple[int, float]:
+    """The place of a low worth on a grid of orders, and the worth: every so many places, then ever nearer.
+
+    An order is left out where the least that the curve can be is worth no less than the lowest worth so far, or than
+    what is known, but for the last digits. That costs nothing but tightness: every order gives a valid number.
+    """
+    totals: dict[float, float] = {}
+    values: dict[int, float] = {}
+
+    def look(i: int) -> None:
+        values[i] = math.inf
+        if worth(grid[i], _least(totals, grid[i])) < min(known, *values.values()) * (1.0 - _CLOSE):
+            totals[grid[i]] = curve(grid[i])
+            values[i] = worth(grid[i], totals[grid[i]])
+
+    for i in sorted({*range(0, len(grid), _COARSE), len(grid) - 1}):
+        look(i)
     gap = _COARSE
     while gap > 1:
         gap //= 2
         best = min(values, key=lambda i: values[i])
         for i in (best - gap, best + gap):
             if 0 <= i < len(grid) and i not in values:
-                values[i] = function(grid[i])
+                look(i)
     best = min(values, key=lambda i: values[i])
     return best, values[best]
+
+
+def _least(totals: dict[float, float], order: float) -> float:
+    """About the least that a curve with these values can be at an order: it rises, and (a-1) R(a) is convex."""
+    known = [a for a in sorted(totals) if math.isfinite(totals[a])]
+    below, above = [a for a in known if a < order], [a for a in known if a > order]
+    found = [0.0, *(totals[a] for a in below)]
+    for near in (below[-2:], above[:2]):
+        if len(near) == 2:
+            (a, b), (at_a, at_b) = near, [(x - 1.0) * totals[x] for x in near]
+            found.append((at_a + (order - a) * (at_b - at_a) / (b - a)) / (order - 1.0))
+    return max(found)
 
 
 def _total(counts: dict[Release | Sampled, int], order: float) -> float:
