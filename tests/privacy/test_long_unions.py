@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import ball, precision
+from rangebound.ball import ball, precision, taylor, value_of
+from rangebound.law import Shape
 from rangebound.privacy.exact import family
 from rangebound.privacy.objectives import Loss
+from rangebound.privacy.pair import stick_formula
 from rangebound.privacy.restricted_laplace import RestrictedLaplace
 from rangebound.privacy.search import enclose
+from rangebound.privacy.sight import Sight
 from rangebound.privacy.worst import (
     Worst,
     breaks,
@@ -227,3 +230,36 @@ def test_what_is_no_counterexample_is_not_taken_for_one() -> None:
     assert not breaks(m.setting, (a, a + 2.0 * (b - a)), less, 0.0)
     assert not breaks(m.setting, (a - 100.0, b - 100.0), less, 0.0)
     assert not breaks(m.setting, (INF, INF), less, 0.0)
+
+
+def test_sums_over_the_first_spans_are_those_of_each_span_alone() -> None:
+    """What one place sees of many events is added up once; a sum with a span left out is told from it."""
+    spans = union(12).spans
+    with precision(128):
+        for p in (ball(3.1), taylor(ball(3.1), 4)):
+            kind = family(rb.Gaussian(scale=2.0), Shape(spans, normalised=True))
+            here = Sight(kind._plain, p)
+            events = [kind.spans, kind.spans[:5], [*kind.spans[:5], (kind.spans[5][0], ball(4.9))], kind.spans[:9]]
+            for event in (*events, *events[::-1]):
+                alone = [value_of(Sight(kind._plain, p).mass([span])) for span in event]
+                found = value_of(here.mass(event))
+                assert found.overlaps(sum(alone, ball(0.0)))
+                assert found.rad() < 1e-20
+                assert not found.overlaps(sum(alone[1:], ball(0.0)))
+
+
+@pytest.mark.parametrize("scale", [0.7, 1.0])
+def test_gaussian_noise_on_many_spans_against_a_scan(scale: float) -> None:
+    """No place of a dense scan in floats is above the delta, and one of them comes close to it."""
+    support = union(8)
+    low, high = support.hull.lower, support.hull.upper
+    query = rb.Query(range=rb.Interval(low, high), sensitivity=0.5)
+    m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, support=support)
+    worst = worst_delta(m.setting, 0.3)
+    places = np.linspace(low, high - 0.5, 3001)
+    both = [stick_formula(m.noise, m.shape, *pair, 0.3) for pair in ((places, places + 0.5), (places + 0.5, places))]
+    seen = float(np.max(both))
+    assert worst.closed
+    assert seen <= worst.upper * (1 + 1e-8)
+    assert seen >= worst.upper * (1 - 1e-4)
+    assert not seen <= 0.999 * worst.upper

@@ -5,9 +5,11 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rangebound.ball import Ball, ball, down, largest, smallest, taylor, up
 from rangebound.law import Shape
@@ -17,12 +19,13 @@ from rangebound.noise.exact import INFINITY
 from rangebound.privacy.endless import Ceiling, renyi_ceiling, stick_ceiling
 from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family, stick
 from rangebound.privacy.laplace_pair import top_loss, top_odds, top_renyi, top_stick
+from rangebound.privacy.pair import Floats, renyi_formula, stick_formula
 from rangebound.privacy.positions import Line
 from rangebound.privacy.restricted_grid import ROUNDED, spacing
 from rangebound.privacy.restricted_laplace import RestrictedLaplaceGrid
 from rangebound.privacy.roots import falling_root
 from rangebound.privacy.rounded_lattice import rounded_top
-from rangebound.privacy.search import LOW, Task, bound, enclose
+from rangebound.privacy.search import LOW, MANY, Task, bound, enclose
 
 _GAPS = 64  # that are looked into first
 _REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
@@ -32,6 +35,7 @@ _FINE = 200.0  # cells in a scale: from there on rounding hides next to nothing
 _FADED = 26.0  # scales: what Laplace noise has farther out is less than the tolerance of a search
 _WIDE = 6.0  # scales: a grid wider than this is compared with the endless lattice
 _MARGIN = 64.0  # scales: so far outside a grid its points need not be told from their places on the lattice
+_SCAN, _DENSE, _PLACES = 8.0, 10.0, 2000  # scales around a union that are scanned, places in a scale, and in all
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 
 
@@ -41,7 +45,7 @@ class _Common:
     def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
         self.family = family(noise, shape) if kind is None else kind
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
-        self._noise, self._step = noise, noise.scale
+        self._noise, self._shape, self._step = noise, shape, noise.scale
         laplace_grid = shape.normalised and bool(shape.points) and not isinstance(noise, Gaussian)
         self._size = 2 if laplace_grid else len(shape.spans) + len(shape.points)
         self.monotone = False
@@ -125,6 +129,23 @@ class _Common:
     def seeds(self, line: Line) -> list[float]:
         """Positions that may be the worst: first of all the middle of the support."""
         return [] if self._centre is None else [self._centre - 0.5 * (line.far - line.near)]
+
+    def _scanned(self, line: Line, formula: Callable[[Floats, Floats], Floats]) -> list[float]:
+        """For Gaussian noise on a union: the highest of many places along the line, in floats; no claim.
+
+        A union has many maxima of nearly one height, and a search from any other would find it late.
+        """
+        if not self._gaussian or len(self._shape.spans) <= MANY or line.end - line.start < self._step:
+            return []
+        low, high = self._shape.ends
+        start, end = max(line.start, low - _SCAN * self._step), min(line.end, high + _SCAN * self._step)
+        count = _DENSE * (end - start) / self._step
+        if not 1.0 < count < _PLACES:  # on a longer line these would be too few to tell anything
+            return []
+        places = np.linspace(start, end, math.ceil(count))
+        with np.errstate(all="ignore"):
+            values = formula(places, places + (line.far - line.near))
+        return [float(places[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))])]
 
     def _off(self, start: float, end: float, reach: Ball) -> Ball | None:
         """How far rounding each point of a grid to a double may move the logarithm of a weight; None far outside.
@@ -251,7 +272,7 @@ class Delta(_Common):
     def seeds(self, line: Line) -> list[float]:
         """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
         scale, d = self.family.noise.scale, line.d
-        found = super().seeds(line)
+        found = [*super().seeds(line), *self._scanned(line, self._formula)]
         if self._lattice is not None:
             position = self._top(d).position
             return [*found, *self._middles(line, position, -position)]
@@ -269,6 +290,10 @@ class Delta(_Common):
             if worst > 0 and odds > 0:
                 found.append(middle + float(((odds / worst).log() / rate).mid()))
         return [x for x in found if line.start < x < line.end]
+
+    def _formula(self, p: Floats, q: Floats) -> Floats:
+        values: Floats = stick_formula(self._noise, self._shape, p, q, float(self.epsilon))
+        return values
 
     def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         epsilon = down(self.epsilon - 4 * off)
@@ -320,7 +345,7 @@ class Renyi(_Common):
 
     def seeds(self, line: Line) -> list[float]:
         """Also where Gaussian laws of a large order blend in the middle of the support."""
-        found = super().seeds(line)
+        found = [*super().seeds(line), *self._scanned(line, self._formula)]
         if self._lattice is not None:
             found = [*found, *self._middles(line, self._lattice_top(line.d).position, float((1 - self.order) * line.d))]
         return [*found, *(x + (up(self.order) - 1.0) * (line.far - line.near) for x in found if self._gaussian)]
@@ -358,6 +383,10 @@ class Renyi(_Common):
             tail = self._tail(start, end, d, self.order)
             best = tail if tail.is_finite() and not tail > best else best
         return best
+
+    def _formula(self, p: Floats, q: Floats) -> Floats:
+        values: Floats = renyi_formula(self._noise, self._shape, p, q, float(self.order))
+        return values
 
     def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         window = Renyi(self._noise, Shape(points=points, normalised=True), up(self.order), kind)

@@ -17,6 +17,7 @@ from rangebound.privacy.sight import Plain, Sight, Span
 from rangebound.privacy.tilted import Tilted
 
 _ZERO: Any = ball(0.0)
+_FEW = 4  # spans of which a series is cheap
 _NARROW, _FAR = 1.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
 
 
@@ -31,6 +32,9 @@ class Restricted:
         self._masses: dict[float, list[Ball]] = {}
         self._plain = Plain(self.noise, gaussian=self.gaussian, spans=shape.spans)
         low, high = self.edges()
+        self._pitch: Ball | None = None  # the mean distance of many spans
+        if len(self.spans) > _FEW and low is not None and high is not None:
+            self._pitch = (high - low) / len(self.spans)
         self._tilted = [
             None if end is None else Tilted(self.noise.scale, end, from_below=below)
             for end, below in ((low, True), (high, False))
@@ -43,6 +47,8 @@ class Restricted:
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
         view = self._view(p)
+        if is_taylor(p) and view is self._plain and self._pitch is not None and 2 * p[0].rad() > self._pitch:
+            return dict.fromkeys(only or (0,), arb.nan())  # the threshold passes so many spans that nothing can be said
         right = Sight(view, p + d)
         between = Sight(view, p + up_to(d)) if near_pair(p, d) else None
         # From a cell much wider than the pair, all that lies between the two looks like the left one.
@@ -243,14 +249,15 @@ class Restricted:
     def _up_to(self, t: Any) -> list[Span]:
         """The support up to t."""
         found: list[Span] = []
-        for lower, upper in self.spans:
+        for span in self.spans:
+            lower, upper = span
             end: Any = upper
             if lower is not None and value_of(t) <= lower:
                 break
             if upper is None or not value_of(t) >= upper:
                 end = t if upper is None else smallest(t, upper)
                 end = end if lower is None else largest(end, lower)
-            found.append((lower, end))
+            found.append(span if end is upper else (lower, end))
         return found
 
     def _balanced(self, p: Ball, d: Ball) -> bool:

@@ -16,7 +16,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
@@ -33,6 +33,8 @@ FLOOR = 1e-300  # a supremum that is proved to be below this is as good as zero
 # Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
 # order can see.
 LOW, HIGH, EASY = 5, 16, 150
+# Spans of which a series is dear, and steps times the eighth root of what is enough: about a wider cell it says little.
+MANY, WIDE = 4, 1.3
 
 
 class Objective(Protocol):
@@ -163,6 +165,10 @@ def bound(
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
+    if not objective.attained and objective.size() > MANY:  # the wider pair is cheap, series of many branches are dear
+        upper = min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
+        if upper <= enough or (enough > 0.0 and end - start > WIDE * enough**0.125 * objective.step()):
+            return upper
     core = None if objective.smooth else inside(start, end)
     by_taylor = _by_taylor(objective, start, end, span(start, end) if core is None else core, d, at, seen, order)
     if core is not None:  # the slivers left out at the ends, one of which may be a kink
@@ -200,16 +206,27 @@ def _by_taylor(
     """The bound over `cell` from Taylor series about the middle, with remainders from the series about the cell."""
     wide = objective.branches(taylor(cell, order), d)
     middle = _middle(start, end)
+    if not any(map(is_taylor, wide.values())):
+        at(middle)
+        return max(map(up, wide.values()))
     near = objective.branches(taylor(ball(middle), order), d, wide)
     if objective.attained:
         return max(_of_branch(wide[name], near.get(name), start, end, at, seen) for name in wide)
     at(middle)
 
-    def edge(name: int, position: float) -> Ball:
-        return value_of(objective.branches(taylor(ball(position), 1), d, [name])[name])
+    @cache
+    def edges(position: float) -> dict[int, Any]:
+        return objective.branches(taylor(ball(position), 1), d, wide)
 
     return max(
-        _of_branch(wide[name], near.get(name), start, end, partial(edge, name), lambda position, value: None)
+        _of_branch(
+            wide[name],
+            near.get(name),
+            start,
+            end,
+            lambda position, name=name: value_of(edges(position)[name]),  # type: ignore[misc]
+            lambda position, value: None,
+        )
         for name in wide
     )
 

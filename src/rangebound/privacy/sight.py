@@ -89,7 +89,10 @@ class Plain:
 
 
 class Sight:
-    """What a view shows from one place."""
+    """What a view shows from one place.
+
+    All lists of spans that one is asked about are the support from the left on; only the last span may be another.
+    """
 
     def __init__(self, view: View, p: Any) -> None:
         self._view, self._p = view, p
@@ -97,6 +100,7 @@ class Sight:
         at = value_of(p)
         self._ends = (at.lower(), at.upper()) if self._reach is not None else (at, at)
         self._seen: dict[tuple[int, bool], tuple[Span, Any]] = {}  # holds the spans, so that no other has their id
+        self._sums: dict[tuple[int, int, bool], tuple[Span, Any, int]] = {}
 
     def mass(self, spans: list[Span]) -> Any:
         """The integral over spans."""
@@ -108,13 +112,21 @@ class Sight:
         return self._total(spans, slope=True) / total if value_of(total) > 0 else arb.nan()
 
     def _total(self, spans: list[Span], *, slope: bool) -> Any:
+        """The sum over spans, from the sum over the most of the first ones that is known."""
         total: Any = ball(0.0)
-        far = 0
-        for span in spans:
+        far, known = 0, len(spans)
+        while known:
+            span = spans[known - 1]
+            if found := self._sums.get((id(span), known, slope)):
+                _, total, far = found
+                break
+            known -= 1
+        for number, span in enumerate(spans[known:], start=known + 1):
             if self._reach is not None and self._is_far(span):
                 far += 1
             else:
                 total = total + self._of(span, slope=slope)
+            self._sums[id(span), number, slope] = span, total, far
         return total if not far else total + self._view.rest(far, self._reach, self._p, slope=slope)
 
     def _is_far(self, span: Span) -> bool:
