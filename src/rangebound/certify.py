@@ -125,9 +125,8 @@ class Certificate:
         except KeyError as error:
             raise CertificateInvalid(f"certificate: field {error} is missing or has an unknown value") from error
         except (TypeError, ValueError, AttributeError, RangeboundError) as error:
-            hint = (
-                "" if "{" in text else "; give the JSON text that Certificate.to_json wrote, not the name of its file"
-            )
+            way_out = "; give the JSON text that Certificate.to_json wrote, not the name of its file"
+            hint = "" if "{" in str(text) else way_out
             raise CertificateInvalid(f"certificate: cannot be read; {error}{hint}") from error
         if not same_data(data, found._to_dict()):
             raise CertificateInvalid(

@@ -296,6 +296,17 @@ def test_a_suggestion_that_is_interrupted_stays_charged_and_can_be_had(folder, m
         assert str(suggest(plan, engine, ledger=ledger, request="s")) == str(found)
 
 
+def test_the_command_line_says_what_became_of_the_charge_of_a_suggestion_that_is_interrupted(
+    folder, monkeypatch, capsys
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(DuckDB, "run", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert run(["plan", "suggest", "plan.toml", "--request", "s"]) == 130
+    assert "interrupted; the charge stands; the same request again is free" in capsys.readouterr().err
+    assert run(["plan", "suggest", "plan.toml", "--request", "s"]) == 0
+    assert remaining() == "epsilon 9.6"
+
+
 def left_out_plan():
     import tomllib
 

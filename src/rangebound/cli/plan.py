@@ -114,6 +114,7 @@ def suggest(
     """Estimate range, rows and groups privately, for a charge."""
     from rangebound.accounting.ledger import Ledger
     from rangebound.cli import show
+    from rangebound.cli.release import stopping
     from rangebound.release.engine.opened import opened
     from rangebound.release.reading import pointing
     from rangebound.release.suggest import draft_of, left_out
@@ -132,7 +133,8 @@ def suggest(
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: is missing; a suggestion is charged like a release (--dry-run is not)")
-            with Ledger.open(book, key=key) as paying:
+            show.cautions(whole, engine.schema())
+            with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = estimate(draft, engine, ledger=paying, request=request, share=share)
                 charge = show.Charge(request=request, before=before, account=paying.account(whole.budget.account or ""))

@@ -101,7 +101,7 @@ def release(
         outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
         kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder)]
         check_files(outputs, kept)
-        with _opened(book, key) as opened, _stopping(opened, request):
+        with _opened(book, key) as opened, stopping(opened, request):
             before = opened.published(request) is not None
             made = _made(found, engine, opened, request, quiet=json)
             charge = show.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
@@ -217,8 +217,8 @@ def _table_files(source: Source, folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _stopping(ledger: Ledger, request: str) -> Iterator[None]:
-    """Say of a release that a signal ends what became of its charge."""
+def stopping(ledger: Ledger, request: str) -> Iterator[None]:
+    """Say of a release or a suggestion that a signal ends what became of its charge."""
     came = signal.SIGINT
 
     def stop(number: int, _: object) -> None:

@@ -344,7 +344,7 @@ def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
 def outside(question: Any, x: Tree) -> Tree:
     """`ONE` for a value outside the question's range, else 0; a missing value does not lie outside.
 
-    Decided on the value itself, as `cell` does: no rounding moves a value across an end.
+    Edge cases: decided on the double, so a whole number beyond 2^53 counts as the nearest one.
     """
     ends = question.bounds
     inside = exp.Between(this=x.copy(), low=double(ends.lower), high=double(ends.upper))
