@@ -125,7 +125,7 @@ def test_an_infinite_epsilon_is_valid_json(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("release = [", "no TOML"),
+        ("release = [", "not valid TOML"),
         ("", "at least one"),
         ("release = 3", "at least one"),
         ("[[release]]\nnoise = 'laplace'\nscale = 1.0\n", "sensitivity"),
