@@ -140,7 +140,8 @@ class _Common:
         low, high = self._shape.ends
         start, end = max(line.start, low - _SCAN * self._step), min(line.end, high + _SCAN * self._step)
         count = _DENSE * (end - start) / self._step
-        if not 1.0 < count < _PLACES:  # on a longer line these would be too few to tell anything
+        lonely = high - low > _REACH * self._step * len(self._shape.spans)  # most places see one span or gap alone
+        if lonely or not 1.0 < count < _PLACES:  # on a longer line these would be too few to tell anything
             return []
         places = np.linspace(start, end, math.ceil(count))
         with np.errstate(all="ignore"):
