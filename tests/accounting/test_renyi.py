@@ -190,7 +190,7 @@ def test_orders_that_cannot_help_are_not_asked_for(times: int, monkeypatch: pyte
 
 
 def test_the_least_that_a_curve_can_be_is_below_the_curve() -> None:
-    """Beside the exact curve of one release; the control is a curve that bends the other way."""
+    """Beside the exact curve of one release; and it says something: two orders force a third."""
     m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0))
     curve = {order: m.rdp(order) for order in (1.5, 2.0, 3.0, 5.0, 9.0, 30.0)}
     for order in curve:

@@ -21,11 +21,10 @@ from typing import Any
 
 import pyarrow as pa
 
-import rangebound.release.run as run_module
 from rangebound.accounting.chain import Kind
-from rangebound.accounting.ledger import Ledger
+from rangebound.accounting.ledger import Ledger, Reservation
 from rangebound.accounting.rule import Cost
-from rangebound.release import Release, explain, make_plan, release
+from rangebound.release import explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 
 POINTS = ["checking the plan", "aggregating", "drawing", "storing", "stored"]
@@ -45,10 +44,12 @@ class Stopping(Ledger):
     """A ledger that tells when it is about to store an answer, and when it has."""
 
     tell: Callable[[str], None]
+    early: Callable[[bytes], object] = staticmethod(lambda payload: None)
 
-    def publish(self, *arguments: Any, **options: Any) -> bytes:
+    def publish(self, reservation: Reservation, payload: bytes, **options: Any) -> bytes:
+        self.early(payload)
         self.tell("storing")
-        stored = super().publish(*arguments, **options)
+        stored = super().publish(reservation, payload, **options)
         self.tell("stored")
         return stored
 
@@ -56,17 +57,15 @@ class Stopping(Ledger):
 def publish(path: Path, tell: Callable[[str], None], broken: bool) -> None:
     """A release in full: what is revealed is one line of a file."""
     handle = os.open(path.with_suffix(".revealed"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-    drawn = run_module._drawn
 
-    def reveal(found: Release) -> Release:
-        os.write(handle, found.to_bytes() + b"\n")
-        return found
+    def reveal(payload: bytes) -> None:
+        os.write(handle, payload + b"\n")
 
-    if broken:
-        run_module._drawn = lambda *arguments: reveal(drawn(*arguments))  # type: ignore[assignment]
     with Stopping.open(path) as ledger, DuckDB(DATA, threads=1) as engine:
         ledger.tell = tell  # type: ignore[attr-defined]
-        reveal(release(PLAN, engine, ledger=ledger, request="one", progress=tell))
+        if broken:
+            ledger.early = reveal  # type: ignore[attr-defined]
+        reveal(release(PLAN, engine, ledger=ledger, request="one", progress=tell).to_bytes())
 
 
 def child(path: Path, broken: bool, point: str | None = None, ready: int = -1) -> int:
@@ -90,14 +89,14 @@ def child(path: Path, broken: bool, point: str | None = None, ready: int = -1) -
 def kill(path: Path, broken: bool, point: str | None, delay: float) -> None:
     readable, ready = os.pipe()
     pid = child(path, broken, point, ready)
+    os.close(ready)  # here, so that a child that ends before the point is noticed
     if point is not None:
-        os.read(readable, 1)
+        assert os.read(readable, 1), f"the release never came to {point!r}"
     time.sleep(delay)
     os.kill(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]
     assert os.WIFSIGNALED(status) or status == 0, "the release failed before it was killed"
     os.close(readable)
-    os.close(ready)
 
 
 def undisturbed(path: Path) -> float:
