@@ -54,6 +54,7 @@ def test_the_closed_form_of_the_rising_part():
     ("epsilon", "delta"), [(0.0, 0.1), (1.0, 0.0), (-1.0, 0.1), (1.0, 1.0), (1e-9, 1e-9), (True, 0.1)]
 )
 def test_what_cannot_be_is_refused(epsilon, delta):
+    keep_probabilities(1.0, 0.1)  # what is remembered of it must not answer for True
     with pytest.raises((ArgumentError, TypeError)):
         keep_probabilities(epsilon, delta)
 

@@ -20,7 +20,7 @@ WHOLE = 1 << _UNIT_BITS
 _LONGEST = 1_000_000
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # True is no 1.0, and is refused
 def keep_probabilities(epsilon: float, delta: float) -> tuple[int, ...]:
     """The chance of naming a key that has n = 0, 1, 2, ... units, up to the first n where it is certain.
 
