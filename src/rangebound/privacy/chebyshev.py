@@ -47,7 +47,7 @@ def tops(values: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
     coefficients = values @ _to_coefficients(degree)
     bend = np.abs(coefficients) @ _third(degree)
     coarse, fine = _mesh(degree, _STRETCHES), _mesh(degree, _STRETCHES * _FINER)
-    heights, bounds = _parabolas(*(coefficients @ each.T for each in coarse.series), bend[:, None], coarse.half)
+    heights, bounds = _parabolas([coefficients @ each.T for each in coarse.series], bend[:, None], coarse.half)
     where = coarse.middles[np.argmax(heights, axis=1)]
     best = heights.max(axis=1)
     known = np.maximum(best, floor)
@@ -56,13 +56,16 @@ def tops(values: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
         parts = cuts[:, None] * _FINER + np.arange(_FINER)
         chosen = coefficients[rows][:, :, None]
         high, sharp = _parabolas(
-            *((each[parts] @ chosen)[:, :, 0] for each in fine.series), bend[rows][:, None], fine.half
+            [(each[parts] @ chosen)[:, :, 0] for each in fine.series], bend[rows][:, None], fine.half
         )
         bounds[rows, cuts] = np.minimum(bounds[rows, cuts], sharp.max(axis=1))
         top = high.max(axis=1)
         for k in np.argsort(top):  # the highest of a row comes last
             if top[k] > best[rows[k]]:
                 best[rows[k]], where[rows[k]] = top[k], fine.middles[parts[k, np.argmax(high[k])]]
+    for end, place in ((0, -1.0), (-1, 1.0)):
+        higher = values[:, end] > best
+        best, where = np.where(higher, values[:, end], best), np.where(higher, place, where)
     rounding = 16.0 * (degree + 1.0) ** 2 * UNIT * np.abs(values).max(axis=1)
     return bounds.max(axis=1) + rounding, where
 
@@ -77,7 +80,7 @@ class _Mesh(NamedTuple):
 
 @lru_cache(maxsize=32)
 def _mesh(degree: int, count: int) -> _Mesh:
-    x = (np.arange(count) + 0.5) * (2.0 / count) - 1.0
+    x = (np.arange(count, dtype=np.float64) + 0.5) * (2.0 / count) - 1.0
     value, slope, bend = (np.zeros((count, degree + 1)) for _ in range(3))
     value[:, 0], value[:, 1], slope[:, 1] = 1.0, x, 1.0
     for k in range(1, degree):
@@ -87,8 +90,9 @@ def _mesh(degree: int, count: int) -> _Mesh:
     return _Mesh(x, 1.0 / count, (value, slope, bend))
 
 
-def _parabolas(height: Floats, slope: Floats, bend: Floats, third: Floats, half: float) -> tuple[Floats, Floats]:
+def _parabolas(series: list[Floats], third: Floats, half: float) -> tuple[Floats, Floats]:
     """Values in the middle of stretches and upper bounds over them; `third` bounds the third derivative."""
+    height, slope, bend = series
     bend = bend + third * half
     inner = (bend < 0.0) & (np.abs(slope) <= -bend * half)
     with np.errstate(divide="ignore", invalid="ignore"):
