@@ -1,10 +1,12 @@
 """How much was cut: the numbers of `report_clipping` against a count by hand, their sensitivity, and their cost."""
 
+import datetime
 import json
 import random
 from collections import Counter, defaultdict
 from fractions import Fraction
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -16,6 +18,7 @@ from rangebound.release.allocation import allocate, spent
 from rangebound.release.cut import is_cut, looked_at
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
+from rangebound.release.plan import Source
 from rangebound.release.question import Clipped
 from rangebound.release.result import Release, plan_from_json, plan_json
 from tests.release import reference
@@ -34,6 +37,7 @@ QUERIES = [
     {"name": "sum", "kind": "sum", **WAIT, "by": ["clinic"], "where": ADULT},
     {"name": "all", "kind": "median", **WAIT, "missing": 5, "step": 10},
     {"name": "bins", "kind": "histogram", "column": "wait", "range": [-20, 30]},
+    {"name": "middle", "kind": "median", **WAIT, "step": 10},
 ]
 
 
@@ -92,6 +96,8 @@ def exact(plan, rows, salt=SALT, *, cap=10):
             there = counted = clipped = 0
             for key in own:
                 asked = [row for row in cells[owner, key] if reference.meets(row, question.where)]
+                if not isinstance(question, Clipped) and question.valued is not None:
+                    asked = [row for row in asked if reference.as_number(row[question.valued]) is not None]
                 if isinstance(question, Clipped):
                     values = [reference.as_number(row["wait"]) for row in asked]
                     if question.filler is None:
@@ -190,9 +196,11 @@ def test_what_would_be_the_same_is_asked_once():
         ("u: groups dropped", ("u",)),
         ("mean: rows dropped", ("mean", "sum")),
         ("mean: values clipped", ("mean", "sum")),
-        ("all: rows dropped", ("all", "bins")),
+        ("all: rows dropped", ("all",)),  # a missing value counts as the plan's, so every row is asked for
         ("all: values clipped", ("all",)),
+        ("bins: rows dropped", ("bins", "middle")),  # rows with a wait, whatever the range
         ("bins: values clipped", ("bins",)),
+        ("middle: values clipped", ("middle",)),
     ]
     rows = plan_for({})
     assert {each.kind for each in rows.query if is_cut(each)} == {"share clipped"}
@@ -256,14 +264,50 @@ def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path)
         check_certificate(made.certificate, data)
 
 
-@pytest.mark.parametrize(("filler", "said"), [({}, True), ({"missing": 0}, False)])
-def test_the_words_say_that_rows_without_a_value_are_among_those_that_are_dropped(filler, said):
-    rows = [{"who": at // 5, "clinic": "a", "wait": None if at % 5 else 50.0, "age": 30} for at in range(1000)]
+REPLACE = {"neighbours": "replace", "size": 200}
+
+
+@pytest.mark.parametrize("neighbours", [{}, REPLACE], ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 100])
+@pytest.mark.parametrize(("filler", "said"), [({}, "rows without a value left out"), ({"missing": 0}, "up to")])
+def test_rows_without_a_value_are_not_dropped(filler, said, rows, neighbours):
+    wait = [None, float("nan"), None, float("inf"), 50.0, 60.0]  # a third of the rows have a value, two of each person
+    table = [{"who": at // 6, "clinic": "a", "wait": wait[at % 6], "age": 30} for at in range(1200)]
     queries = [{"name": "waits", "kind": "mean", **WAIT, **filler}]
-    plan = plan_for({"column": "who"}, queries, public=False, **SURE)
-    dropped = next(row for row in release(plan, arrow(rows), ledger=None).rows() if row["kind"] == "share dropped")
-    assert dropped["lower"] <= 0.8 <= dropped["upper"]
-    assert dropped["scope"].endswith("rows without a value looked at too") is said
+    plan = plan_for({"column": "who", "rows": rows, **neighbours}, queries, public=False, clipping_share=0.5, **SURE)
+    frame = pd.DataFrame(table)
+    asked = frame if filler else frame[frame["wait"].between(-1e300, 1e300)]
+    kept = asked.groupby("who").head(rows)
+    with DuckDB(arrow(table)) as engine:  # exact, as if epsilon had no end
+        counted, dropped = by_engine(plan, engine)[1]
+    assert (counted, dropped) == (len(kept), len(asked) - len(kept))
+    row = next(row for row in release(plan, arrow(table), ledger=None).rows() if row["kind"] == "share dropped")
+    assert row["lower"] <= 1 - len(kept) / len(asked) <= row["upper"]
+    assert said in row["scope"]
+
+
+def test_a_column_that_is_empty_in_part_and_of_which_nothing_was_cut_says_so():
+    table = [{"who": at // 5, "clinic": "a", "wait": None if at % 5 else 50.0, "age": 30} for at in range(50_000)]
+    plan = plan_for({"column": "who"}, [{"name": "waits", "kind": "mean", **WAIT}], public=False, **SURE)
+    row = next(row for row in release(plan, arrow(table), ledger=None).rows() if row["kind"] == "share dropped")
+    assert row["value"] <= 0.01  # 0.8 before, of a column of which 80 % are missing
+    assert row["lower"] == 0.0
+
+
+def test_rows_whose_text_is_not_a_date_are_not_dropped(tmp_path):
+    table = tmp_path / "table.csv"
+    days = ["2025-01-31", "none", "2025-02-30", "3"]
+    table.write_text("who,day\n" + "".join(f"{at // 4},{days[at % 4]}\n" for at in range(400)))
+    dates = {"column": "day", "range": [datetime.date(2025, 1, 1), datetime.date(2026, 1, 1)]}
+    queries = [
+        {"name": "days", "kind": "median", **dates},
+        {"name": "x", "kind": "mean", "column": "day", "range": [0, 9]},
+    ]
+    plan = plan_for({"column": "who", "rows": 4}, queries, public=False)
+    with DuckDB(Source(path=str(table))) as engine:
+        found = {plan.query[at].name: each for at, each in by_engine(plan, engine).items()}
+    assert found["days: rows dropped"] == found["x: rows dropped"] == (100, 0)  # one date and one number each
+    assert plan_from_json(json.loads(plan_json(plan))) == plan
 
 
 @pytest.mark.parametrize("unit", [{}, {"neighbours": "replace", "size": 1000}], ids=str)

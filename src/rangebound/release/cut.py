@@ -22,28 +22,42 @@ def cut_questions(
     `owned` says whether units are owners of rows, `choosing` whether a unit may have more groups of a grouping than
     count. Without owners no rows are dropped; a count of units drops rows only where groups are chosen.
     """
-    found: dict[Any, list[str]] = {}
+    found: dict[Any, list[Any]] = {}
     for each in queries:
-        units = isinstance(each, CountUnits)
-        if owned and (not units or choosing(each.by)):
-            found.setdefault((Dropped, each.by, each.where, units), []).append(each.name)
+        if owned and (not isinstance(each, CountUnits) or choosing(each.by)):
+            found.setdefault((_dropped, each.by, each.where, *_asked(each)), []).append(each)
         if isinstance(each, ColumnQuestion):
-            key = (Clipped, each.by, each.where, each.column, each.range, each.missing)
-            found.setdefault(key, []).append(each.name)
-    return [_MADE[kind](tuple(names), by, where, *rest) for (kind, by, where, *rest), names in found.items()]
+            key = (_clipped, each.by, each.where, each.column, each.range, each.missing)
+            found.setdefault(key, []).append(each)
+    return [make(alike) for (make, *_), alike in found.items()]
 
 
-def _dropped(about: tuple[str, ...], by: Any, where: Any, units: bool) -> Dropped:
-    name = f"{about[0][:_LONGEST]}: {'groups' if units else 'rows'} dropped"
-    return Dropped(name=name, about=about, over=by, where=where, units=units)
+def _asked(question: Any) -> tuple[Any, ...]:
+    """Which rows a question asks for, beside its `where` and groups: all, one a group, or those that have a value.
+
+    A value is a number or a date, whatever the range; where the plan says what a missing one counts as, all rows count.
+    """
+    partial = isinstance(question, ColumnQuestion) and question.missing is None
+    return (question.column, question.dated) if partial else (isinstance(question, CountUnits),)
 
 
-def _clipped(about: tuple[str, ...], by: Any, where: Any, column: str, span: Any, filler: Any) -> Clipped:
-    name = f"{about[0][:_LONGEST]}: values clipped"
-    return Clipped(name=name, about=about, over=by, where=where, valued=column, within=span, filler=filler)
+def _dropped(alike: Sequence[Any]) -> Dropped:
+    first, units = alike[0], isinstance(alike[0], CountUnits)
+    partial = isinstance(first, ColumnQuestion) and first.missing is None
+    name = f"{first.name[:_LONGEST]}: {'groups' if units else 'rows'} dropped"
+    values = {"valued": first.column, "within": first.range} if partial else {"units": units}
+    return Dropped(name=name, about=_names(alike), over=first.by, where=first.where, **values)
 
 
-_MADE: dict[type, Callable[..., CutQuestion]] = {Dropped: _dropped, Clipped: _clipped}
+def _clipped(alike: Sequence[Any]) -> Clipped:
+    first = alike[0]
+    values = {"valued": first.column, "within": first.range, "filler": first.missing}
+    name = f"{first.name[:_LONGEST]}: values clipped"
+    return Clipped(name=name, about=_names(alike), over=first.by, where=first.where, **values)
+
+
+def _names(alike: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in alike)
 
 
 def most_that_count(question: CutQuestion, unit: Any, groups: float) -> int:
@@ -55,7 +69,7 @@ def most_that_count(question: CutQuestion, unit: Any, groups: float) -> int:
 def looked_at(question: CutQuestion, unit: Any, groups: float) -> int:
     """How many rows of one unit are looked at: those that count, or up to `CAP` times as many to see what was dropped.
 
-    It is what one unit can move the two coordinates by in L1. With k rows that count, of m that there are and
+    It is what one unit can move the two coordinates by in L1. With k rows that count, of m that are asked for and
     limit = looked_at: the coordinates are k and min(m, limit) - k. Neither is negative, since k <= m and
     k <= most_that_count <= limit, and their sum is min(m, limit) <= limit. Of the values that count, inside and outside
     add up to k <= most_that_count. Coordinates are sums over units, and what other units do moves no unit's, so a unit

@@ -375,15 +375,20 @@ class Dropped(_CutQuestion):
 
     A unit has m such rows, in all groups together, of which k count. Looked at are min(m, `CAP` times the most that can
     count), since the number of rows of one unit has no bound. Where the questions count `units`, a row stands for all
-    rows of a unit in a group. Rows without a value in a question's column are rows like others here.
+    rows of a unit in a group. Where they are about the values of a column, `valued`, rows without one are not asked
+    for; `within` is the range of the first of them, which says whether the values are dates.
     """
 
     kind: Literal["share dropped"] = "share dropped"
     units: bool = False
+    valued: Name | None = None
+    within: Range | None = None
 
     @property
-    def sample(self) -> Count | CountUnits:
+    def sample(self) -> Count | CountUnits | Mean:
         """A question that asks for the same rows."""
+        if self.valued is not None and self.within is not None:
+            return Mean(name=self.name, where=self.where, column=self.valued, range=self.within)
         return (CountUnits if self.units else Count)(name=self.name, where=self.where)
 
 

@@ -83,9 +83,7 @@ def _cut(plan: Plan, question: CutQuestion) -> str:
     limit = looked_at(question, plan.unit, plan.groups(question.over))
     what = "groups" if question.units else "rows"
     looked = f"{what} per {plan.unit.column!r} looked at up to {limit}"
-    about = [each for each in plan.query if each.name in question.about]
-    partial = any(isinstance(each, ColumnQuestion) and each.missing is None for each in about)
-    blank = ", rows without a value looked at too" if partial else ""
+    blank = "" if question.valued is None else ", rows without a value left out"
     return f"{what} dropped by the contribution bounds for {whose}, {looked}{blank}"
 
 
