@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import json
 import pickle
+import re
 import tomllib
 
 import pytest
@@ -204,6 +205,41 @@ def test_the_schema_is_json_and_names_every_kind():
     text = json.dumps(plan_schema())
     for kind in ("count of units", "standard deviation", "histogram", "quantiles", "maximum"):
         assert f'"{kind}"' in text
+
+
+MADE_BY_US = ("share dropped", "share clipped")
+
+
+def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
+    with pytest.raises(PlanError) as caught:
+        parse_plan(PLAN.replace('"mean"', '"maen"'))
+    named = re.findall("'([^']*)'", str(caught.value).partition("must be one of")[2])
+    assert len(named) == 12
+    assert not set(named) & set(MADE_BY_US)
+    query = {"name": "n", "column": "age", "range": [0, 1], "levels": [0.5], "of": [{"column": "age", "is": "present"}]}
+    fields = {"sum": ["levels", "of"], "share": ["column", "range", "levels"], "quantiles": ["of"]}
+    for kind in named:
+        left_out = fields.get(kind, ["column", "range", "levels", "of"] if "count" in kind else ["levels", "of"])
+        asked = {name: value for name, value in query.items() if name not in left_out}
+        made = make_plan({"budget": {"epsilon": 1.0}, "unit": {"column": "who"}, "query": [{**asked, "kind": kind}]})
+        assert made.query[0].kind == kind
+
+
+@pytest.mark.parametrize("more", [{}, {"about": ["n"]}, {"abuot": ["n"]}, {"valued": 1}], ids=str)
+@pytest.mark.parametrize("kind", MADE_BY_US)
+def test_a_kind_that_only_we_make_is_refused_by_its_name(kind, more):
+    query = [{"name": "n", "kind": "count"}, {"name": "x", "kind": kind, **more}]
+    with pytest.raises(PlanError, match=r"made by report_clipping = true alone") as caught:
+        make_plan({"budget": {"epsilon": 1.0}, "query": query})
+    assert caught.value.field == "query[1].kind"
+
+
+def test_the_schema_has_what_can_be_written_and_nothing_else():
+    schema = plan_schema()
+    text = json.dumps(schema)
+    assert not any(kind in text for kind in MADE_BY_US)
+    used = set(re.findall(r"#/\$defs/(\w+)", text))
+    assert used == set(schema["$defs"])
 
 
 def accepts_or_refuses(text):

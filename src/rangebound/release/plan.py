@@ -150,7 +150,8 @@ class Plan(Part):
         there = self.query[len(asked) :]
         made = self._cuts(asked) if self.report_clipping else ()
         if there and there != made:
-            raise ValueError("query: 'share dropped' and 'share clipped' are made by report_clipping = true alone")
+            first = next(at for at, each in enumerate(self.query) if is_cut(each))
+            raise ValueError(f"query.{first}.kind: is made by report_clipping = true alone")
         if self.report_clipping and not made:
             raise ValueError("report_clipping: nothing is cut; every row counts and no question has a range")
         for each in made:

@@ -17,9 +17,13 @@ from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release.condition import Condition
 from rangebound.release.part import Part
 from rangebound.release.plan import Budget, Plan, Source, Unit
-from rangebound.release.question import Question
+from rangebound.release.question import CutQuestion, Question
 
 Place = tuple[str | int, ...]
+
+_KINDS: dict[str, type[Part]] = {each.model_fields["kind"].default: each for each in get_args(get_args(Question)[0])}
+_MADE = {kind: each for kind, each in _KINDS.items() if each in get_args(CutQuestion)}
+"""The kinds that no plan can ask for: `report_clipping` makes them."""
 
 _LARGEST = 10_000_000
 
@@ -80,12 +84,17 @@ def make_plan(data: Mapping[str, Any]) -> Plan:
 
 
 def plan_schema() -> dict[str, Any]:
-    """The JSON schema of a plan, for editors and checkers.
+    """The JSON schema of a plan as it can be written, for editors and checkers.
 
     >>> sorted(plan_schema()["required"])
     ['budget', 'query']
     """
-    return Plan.model_json_schema(by_alias=True)
+    schema = Plan.model_json_schema(by_alias=True)
+    kinds = schema["properties"]["query"]["items"]
+    for kind, made in _MADE.items():
+        del schema["$defs"][made.__name__]
+        kinds["oneOf"].remove({"$ref": kinds["discriminator"]["mapping"].pop(kind)})
+    return schema
 
 
 @contextmanager
@@ -202,12 +211,15 @@ def plan_error(error: ValidationError, name: str, where: dict[Place, int], made:
     inner = re.match(r"([a-z]+(?:\.\w+){0,2}): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
-    tagged = fault["type"] == "union_tag_invalid"
-    if tagged:
-        place, rule = (*place, "kind"), f"must be one of {fault['ctx']['expected_tags']}"
-    value = fault["ctx"]["tag"] if tagged else fault["input"]
+    value = fault["input"]
+    if fault["type"] == "union_tag_invalid":
+        written = ", ".join(repr(each) for each in _KINDS if each not in _MADE)
+        place, rule, value = (*place, "kind"), f"must be one of {written}", fault["ctx"]["tag"]
+    ours = fault["loc"][:1] == ("query",) and set(fault["loc"][2:3]) & _MADE.keys()
+    if ours:
+        place, rule, value = (*place[:2], "kind"), "is made by report_clipping = true alone", fault["loc"][2]
     field = _field(place)
-    whole = inner or isinstance(value, dict) or fault["type"] in ("missing", "union_tag_not_found")
+    whole = not ours and (inner or isinstance(value, dict) or fault["type"] in ("missing", "union_tag_not_found"))
     text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
     line = _line(place, where)
     return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
@@ -249,13 +261,12 @@ def _rule(fault: ErrorDetails, place: Place, made: type[Part]) -> str | None:
 
 def _model(loc: tuple[str | int, ...], made: type[Part]) -> type[Part]:
     """The part at a place of what is made, as the checker names it: a query's place has its kind too."""
-    kinds: dict[str, type[Part]] = {each.model_fields["kind"].default: each for each in get_args(get_args(Question)[0])}
     parts: dict[str, type[Part]] = {"source": Source, "unit": Unit, "budget": Budget}
     match loc:
         case (*_, "where" | "of", int()):
             return Condition
         case ("query", int(), str(kind)):
-            return kinds[kind]
+            return _KINDS[kind]
     return parts.get(str(loc[0]), made) if loc else made
 
 
