@@ -1,8 +1,11 @@
 """Checks of arguments: one clear error, with the name and the value, and never a repair."""
 
+import ast
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -191,3 +194,55 @@ def test_an_array_is_copied_so_that_no_one_can_change_it_later():
     numbers = arguments.reals("things", values)
     values[0] = 7.0
     assert numbers.tolist() == [1.0, 2.0]
+
+
+_THINGS = (
+    "bin bit byte candidate cell character class coordinate day draw example feature group key level number owner part"
+)
+_THINGS += " people point question row second span step string sum table time unit value watcher year"
+_PLURAL = re.compile(rf" (?:[a-z]+ )?(?:(?:{_THINGS.replace(' ', '|')})s|entries|people|queries|classes)\b")
+
+
+def plurals_of_numbers(source):
+    """Where an f-string puts a plural behind a value that may be one; constants in capitals are more than one."""
+    for text in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr)):
+        for value, words in zip(text.values, text.values[1:], strict=False):
+            if not isinstance(value, ast.FormattedValue) or not isinstance(words, ast.Constant):
+                continue
+            said = ast.unparse(value.value)
+            if _PLURAL.match(words.value) and not re.fullmatch("_?[A-Z_]+", said):
+                yield f"{{{said}}}{words.value}"
+
+
+MANY = {  # what is more than one wherever it is shown
+    "certify.py: {self.proof.bits} bits.",
+    "engine.py: {clipping.most} examples",
+    "serial.py: {len(text)} characters: must have at most ",
+    "size.py: {PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most ",
+    "support.py: {len(self.spans) - 2} more spans ..., ",
+    "words.py: {len(shown)} spans from ",
+}
+
+
+def test_no_message_has_a_plural_behind_a_number_that_may_be_one():
+    found = {
+        f"{path.name}: {each}"
+        for path in Path(arguments.__file__).parent.rglob("*.py")
+        for each in plurals_of_numbers(path.read_text(encoding="utf-8"))
+    }
+    assert {each.partition(";")[0] for each in found} <= MANY
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('f"with {rows} rows at most"', 1),
+        ('f"{n} more spans"', 1),
+        ('f"{found.entries} entries"', 1),
+        ('f"{rows:.4g} rows and {groups} groups"', 2),
+        ('f"at most {_MOST} rows"', 0),
+        ("f\"{counted(n, 'row')} at most\"", 0),
+    ],
+)
+def test_control_such_a_plural_is_found(source, count):
+    assert len(list(plurals_of_numbers(source))) == count

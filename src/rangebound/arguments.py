@@ -49,13 +49,13 @@ def upwards(value: float, digits: int = 6) -> str:
     return f"{float(up):.{digits}g}"
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things in words.
+def counted(number: int | str, one: str, many: str | None = None) -> str:
+    """A number of things in words, by the number as it is shown; `many` is the plural where it takes more than an s.
 
-    >>> counted(1, "row"), counted(2, "row")
-    ('1 row', '2 rows')
+    >>> counted(1, "row"), counted("1.5", "row"), counted(0, "entry", "entries")
+    ('1 row', '1.5 rows', '0 entries')
     """
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {one if str(number) == '1' else many or one + 's'}"
 
 
 def similar(name: str, names: Iterable[str]) -> str:

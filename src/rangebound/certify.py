@@ -73,7 +73,7 @@ class Certificate:
         else:
             claim = f"({arguments.upwards(self.epsilon)}, {arguments.upwards(self.delta)})-differential privacy"
             scope = f"every pair of true answers at most {reach} apart, in both directions"
-        cells = f", on {len(self.proof.cells)} cells" if self.proof.cells else ""
+        cells = f", on {arguments.counted(len(self.proof.cells), 'cell')}" if self.proof.cells else ""
         return (
             f"Certificate of {claim} of\n  {self.mechanism}\nfor {scope}.\n"
             f"It holds because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."

@@ -198,8 +198,8 @@ def test_errors_are_those_of_choose():
     [
         (lambda: plot.law(), "at least one Law"),
         (lambda: plot.law(TRUNCATED), "must be a Law"),
-        (lambda: plot.law(TRUNCATED.law(3.0), labels=["a", "b"]), "must be 1 strings"),
-        (lambda: plot.law(TRUNCATED.law(3.0), labels="a"), "must be 1 strings"),
+        (lambda: plot.law(TRUNCATED.law(3.0), labels=["a", "b"]), "must be 1 string,"),
+        (lambda: plot.law(TRUNCATED.law(3.0), labels="a"), "must be 1 string,"),
         (lambda: plot.profile(), "at least one Mechanism"),
         (lambda: plot.profile(TRUNCATED.law(3.0)), "must be a Mechanism"),
         (lambda: plot.profile(TRUNCATED, epsilons=[-1.0]), "must be zero or more"),

@@ -150,5 +150,18 @@ def test_numbers_on_a_step_stay_on_it():
     assert len(notes(plan, cells)) == 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "groups", "words"),
+    [
+        (1, 1, "with 1 row at most in the total, but with 1 in one group alone"),
+        (1, 2, "with 1 row at most in the total, but with 1 in each of 2 groups"),
+        (3, 1, "with 3 rows at most in the total, but with 3 in one group alone"),
+    ],
+)
+def test_one_is_said_as_one(rows, groups, words):
+    plan = counts(unit={"column": "who", "rows": rows, "groups": groups})
+    assert words in obstacles(plan)[0]
+
+
 def test_numbers_that_are_not_asked_to_fit_are_not_noted():
     assert notes(counts(consistent=False), [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]) == ()

@@ -143,7 +143,9 @@ def _outputs(draw: Draw, a: float, b: float, count: int, progress: Progress | No
         for answer, sample in zip((a, b), samples, strict=True):
             outputs = arguments.reals("output", draw(answer, size), infinite=True, rounded=True)
             if outputs.shape != (size,):
-                raise ArgumentError(f"output of shape {outputs.shape}: must be {size} numbers, one for each draw")
+                raise ArgumentError(
+                    f"output of shape {outputs.shape}: must be {arguments.counted(size, 'number')}, one for each draw"
+                )
             sample[start : start + size] = outputs
         if progress is not None:
             progress(start + size, count)

@@ -49,7 +49,8 @@ class EmpiricalBound:
         with_delta = f" with delta {self.delta:g}" if self.delta and self.claimed is None else ""
         found = f"at {100 * self.confidence:.10g} % confidence it leaks at least {_floor(self.epsilon)}{with_delta}"
         a, b = self.pair
-        seen = f"{self.event}: {self.hits[0]} of {self.held_out} times at {a:.15g}, {self.hits[1]} at {b:.15g}"
+        times = arguments.counted(self.held_out, "time")
+        seen = f"{self.event}: {self.hits[0]} of {times} at {a:.15g}, {self.hits[1]} at {b:.15g}"
         return f"{claim}{found} ({seen})"
 
 

@@ -42,7 +42,8 @@ class TimingLeak:
     def __str__(self) -> str:
         word = "the time tells the answers apart" if self.leaks else "no difference in time was seen"
         span = f"area {self.area:.4f}, between {self.lower:.4f} and {self.upper:.4f}"
-        return f"at {100 * self.confidence:.10g} % confidence {word} ({span}, from {self.draws} draws)"
+        draws = arguments.counted(self.draws, "draw")
+        return f"at {100 * self.confidence:.10g} % confidence {word} ({span}, from {draws})"
 
 
 @arguments.guided

@@ -161,7 +161,9 @@ def _show(rows: list[dict[str, Any]], count: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold", title=f"{count} steps", title_justify="left")
+    from rangebound.arguments import counted
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title=counted(count, "step"), title_justify="left")
     for name in ("asked", "at least", "at most", "privacy loss", "Renyi"):
         table.add_column(name, justify="left" if name == "asked" else "right")
     for row in rows:

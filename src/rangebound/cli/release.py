@@ -122,7 +122,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check a certificate against the published table."""
-    from rangebound.arguments import upwards
+    from rangebound.arguments import counted, upwards
     from rangebound.cli import show
     from rangebound.release import check_certificate, check_entry
 
@@ -133,7 +133,7 @@ def verify(
             check_entry(found, data, opened)
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": ledger is not None}
-    words = f"ok: {found.numbers} numbers, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
+    words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which takes --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if ledger is not None else unchecked}"
     show.fact(facts, words, as_json=json)

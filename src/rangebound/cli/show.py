@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rangebound.accounting.record import Account, Record
 from rangebound.accounting.verify import Report
+from rangebound.arguments import counted
 from rangebound.errors import plain
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def report(found: Report, *, as_json: bool) -> None:
         return _print_json({"ok": True, **asdict(found)})
     back = ", ".join(map(str, found.clock_set_back))
     _print(
-        f"ok: {found.entries} entries, all as they were written",
+        f"ok: {counted(found.entries, 'entry', 'entries')}, all as written",
         *([f"the clock was set back before entry {back}"] if back else []),
         f"head {found.head}",
     )

@@ -97,5 +97,7 @@ def named(labels: Sequence[str] | None, default: list[str]) -> list[str]:
     if labels is None:
         return default
     if isinstance(labels, str) or len(labels) != len(default):
-        raise ArgumentError(f"labels={arguments.shown(labels)}: must be {len(default)} strings, one for each line")
+        raise ArgumentError(
+            f"labels={arguments.shown(labels)}: must be {arguments.counted(len(default), 'string')}, one for each line"
+        )
     return [str(each) for each in labels]

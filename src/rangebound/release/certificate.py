@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from rangebound import arguments
 from rangebound.accounting.chain import Kind
 from rangebound.accounting.ledger import Ledger
 from rangebound.accounting.rule import Cost
@@ -165,7 +166,8 @@ def _demand_work(steps: float, work: float) -> None:
     _demand(
         steps <= work,
         "published",
-        f"takes {steps:.0f} steps to check, of about 10 milliseconds, where {work:g} are allowed; allow more by work=",
+        f"takes {arguments.counted(f'{steps:.0f}', 'step')} to check, of about 10 milliseconds, where {work:g} are "
+        "allowed; allow more by work=",
     )
 
 

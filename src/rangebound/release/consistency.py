@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rangebound import arguments
 from rangebound.release.answer import Cell
 from rangebound.release.estimate import nearest
 from rangebound.release.margins import MOST, Asked, Key, closure, fitted, margin
@@ -139,7 +140,9 @@ def _different(plan: Plan) -> str:
     if plan.unit.column is None:
         return ""
     rows, groups = plan.unit.rows, plan.unit.groups
-    return f"an owner counts with {rows} rows at most in the total, but with {rows} in each of {groups} groups"
+    most = arguments.counted(rows, "row")
+    apart = "one group alone" if groups == 1 else f"each of {arguments.counted(groups, 'group')}"
+    return f"an owner counts with {most} at most in the total, but with {rows} in {apart}"
 
 
 def _many(plan: Plan, members: Sequence[int]) -> str:

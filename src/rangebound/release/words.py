@@ -109,8 +109,9 @@ def expected_error(plan: Plan, index: int, allocation: Allocation, noise: Noise 
         rows = max(
             rank.rank_error(question, rank.rate(level, cell, share.drawn), plan.level) for level in question.asked
         )
+        most = arguments.counted(f"{rows:.4g}", "row")
         return (
-            f"at most {rows:.4g} rows between it and the quantile, with probability {plan.level:g}; "
+            f"at most {most} between it and the quantile, with probability {plan.level:g}; "
             f"{_expected_interval(plan, index, allocation)}"
         )
     assert noise is not None
@@ -132,8 +133,9 @@ def _expected_interval(plan: Plan, index: int, allocation: Allocation) -> str:
         return "its interval is the whole support"
     places = len(rank.candidates(question))
     aims = [margin(places, rank.rate(level, cell, share.end), plan.level) for level in question.asked]
+    aim = arguments.counted(f"{float(max(aims)):.4g}", "row")
     return (
-        f"its interval, for epsilon {_up(share.end)} an end, aims at {float(max(aims)):.4g} rows to either side "
+        f"its interval, for epsilon {_up(share.end)} an end, aims at {aim} to either side "
         "and ends where the support does if there are fewer"
     )
 

@@ -56,9 +56,8 @@ def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
         )
     lower, upper = (arguments.reals("bounds", each) for each in bounds)
     if any(each.ndim > 1 or (each.ndim and each.shape != (features,)) for each in (lower, upper)):
-        raise ArgumentError(
-            f"bounds: must be two numbers, or two arrays with one number for each of {features} features"
-        )
+        numbers = arguments.counted(features, "number")
+        raise ArgumentError(f"bounds: must be two numbers, or two arrays of {numbers}, one for each feature")
     lower, upper = np.broadcast_to(lower, (features,)), np.broadcast_to(upper, (features,))
     if not (lower < upper).all() or not np.isfinite(upper - lower).all():
         raise ArgumentError(f"bounds={arguments.shown(bounds)}: each lower end must be below its upper end")

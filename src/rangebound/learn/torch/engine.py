@@ -281,7 +281,9 @@ class PrivacyEngine:
         except (KeyError, TypeError):
             raise ArgumentError("state: must be what state_dict() of an engine gave") from None
         if len(watchers) != len(self._watchers):
-            raise ArgumentError(f"state: has {len(watchers)} watchers, this engine {len(self._watchers)}")
+            raise ArgumentError(
+                f"state: has {arguments.counted(len(watchers), 'watcher')}, this engine {len(self._watchers)}"
+            )
         for watcher, saved in zip(self._watchers, watchers, strict=True):
             watcher.load_state_dict(saved)
         self._insecure = int(arguments.nonnegative("insecure", insecure))
