@@ -11,8 +11,10 @@ import csv
 import datetime
 import decimal
 import math
+import operator
 import random
 import sqlite3
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -516,6 +518,115 @@ def test_whole_numbers_beyond_the_doubles_are_counted_as_whole_numbers(spark):
         assert counted_in_bins(data, question) == [4, 3, 3, 3, 3, 3, 3, 5]
     with pytest.raises(PlanError, match="a double holds exactly"):
         counted_in_bins(pa.table({"x": values}), {**question, "range": [0, BIG + 1]})
+
+
+SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+LARGE = [2.0**53, 2.0**53 + 2, 2.0**60, 2.0**63, 2.0**64, -(2.0**53), -(2.0**53) - 2, -(2.0**63), 1e30, 2.0**115, 1e40]
+SMALL = [0.0, 0.5, -0.5, 7.0, 2.0**52 + 0.5, 2.0**53 - 1]
+MIXED = [[each, 0.5, 7.0] for each in LARGE] + [
+    [2.0**53, 2.0**115, 1e30, 1e40, -0.5],
+    [2.0**52 + 0.5, -(2.0**63)],
+    SMALL,
+]
+WHOLE_NUMBERS = [at + off for at in map(int, LARGE + SMALL) if abs(at) <= 2**63 for off in (-2, -1, 0, 1, 2)]
+WHOLE_NUMBERS = [None, *(each for each in WHOLE_NUMBERS if -(2**63) <= each < 2**63)]
+
+
+def whole_tables(spark, tmp_path):
+    """The same whole numbers in every engine, and in every type that has so many; with what each holds."""
+    positive = [None if each is None or each < 0 else each + 2**63 for each in WHOLE_NUMBERS]
+    huge = [None if each is None else each * 2**62 + 1 for each in WHOLE_NUMBERS]
+    yield pa.table({"x": pa.array(WHOLE_NUMBERS, pa.int64())}), WHOLE_NUMBERS
+    yield pa.table({"x": pa.array(positive, pa.uint64())}), positive
+    path = str(tmp_path / "huge.duckdb")
+    with duckdb.connect(path) as made:
+        made.execute("CREATE TABLE t (x HUGEINT)")
+        made.executemany("INSERT INTO t VALUES (CAST(? AS HUGEINT))", [[each and str(each)] for each in huge])
+    yield DuckDB(Source(path=path, table="t")), huge
+    yield Spark(spark.createDataFrame([(each,) for each in WHOLE_NUMBERS], "x bigint")), WHOLE_NUMBERS
+
+
+def exact_counts(data, queries):
+    """The exact coordinates of questions of one number each."""
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": queries})
+    with data if hasattr(data, "dialect") else DuckDB(data, threads=1) as engine:
+        check_schema(plan, engine.schema())
+        found = {index: each[()] for block in aggregate(plan, engine, SALT) for index, each in block.answers.items()}
+    return [found[index] for index in range(len(plan.query))]
+
+
+def test_conditions_on_whole_numbers_are_decided_as_python_decides_them(spark, tmp_path):
+    conditions = [(sign, each) for sign in SIGNS for each in LARGE + SMALL]
+    conditions += [(sign, each) for sign in ("in", "not in") for each in MIXED]
+    queries = [
+        {"name": f"{at}", "kind": "count", "where": [{"column": "x", "is": sign, "value": value}]}
+        for at, (sign, value) in enumerate(conditions)
+    ]
+    for data, values in whole_tables(spark, tmp_path):
+        there = [each for each in values if each is not None]
+        found = exact_counts(data, queries)
+        for (sign, value), (count,) in zip(conditions, found, strict=True):
+            if isinstance(value, list):
+                true = sum((each in set(map(Fraction, value))) == (sign == "in") for each in there)
+            else:
+                true = sum(SIGNS[sign](each, Fraction(value)) for each in there)
+            assert count == true, (sign, value)
+
+
+def test_values_outside_a_range_of_whole_numbers_are_counted_as_python_counts_them(spark, tmp_path):
+    ranges = [
+        (-(2.0**53), 2.0**53),
+        (0.5, 2.0**60),
+        (-(2.0**63), 0.5),
+        (2.0**53, 2.0**54),
+        (-(2.0**53) - 2, 1e40),
+        (0, 9),
+    ]
+    queries = [{"name": f"{at}", "kind": "mean", "column": "x", "range": each} for at, each in enumerate(ranges)]
+    plan = {"budget": {"epsilon": 1.0}, "query": queries, "report_clipping": True}
+    for data, values in whole_tables(spark, tmp_path):
+        with data if hasattr(data, "dialect") else DuckDB(data, threads=1) as engine:
+            (block,) = aggregate(make_plan(plan), engine, SALT)
+        for at, (lower, upper) in enumerate(ranges):
+            clipped = block.answers[len(ranges) + at][()]
+            out = [not Fraction(lower) <= each <= Fraction(upper) for each in values if each is not None]
+            assert clipped == (out.count(False), out.count(True)), (lower, upper)
+
+
+@pytest.mark.parametrize("lower", [-(2**54), -(2**53) - 2**14, 0])
+def test_an_edge_at_the_first_whole_number_that_has_no_double_is_exact(lower):
+    edge = -(2**53) if lower else 2**53
+    values = [edge + off for off in (-1, 0, 1)]
+    found = counted_in_bins(pa.table({"x": values}), {"column": "x", "range": [lower, 2 * edge - lower], "bins": 2})
+    assert found == [1, 2]
+
+
+@pytest.mark.parametrize("value", [2.0**126, -(2.0**127), 1e38])
+def test_a_number_that_not_every_engine_can_compare_with_whole_numbers_is_refused(value):
+    for condition in ({"is": "<", "value": value}, {"is": "in", "value": [1.0, value]}):
+        query = {"name": "n", "kind": "count", "where": [{"column": "x", **condition}]}
+        with pytest.raises(PlanError, match=r"where.*between 2\^126 and 2\^127"):
+            exact_counts(pa.table({"x": [1, 2]}), [query])
+        exact_counts(pa.table({"x": [1.0, 2.0]}), [query])  # doubles are compared as they are
+    question = {"name": "n", "kind": "mean", "column": "x", "range": sorted([0.0, value])}
+    with pytest.raises(PlanError, match=r"range.*between 2\^126 and 2\^127"):
+        exact_counts(pa.table({"x": [1, 2]}), [question])
+
+
+def test_a_type_of_128_bits_without_a_sign_is_a_name_and_no_number(tmp_path):
+    path = str(tmp_path / "ids.duckdb")
+    ids = [2**128 - 1, 2**127, 5, None]
+    with duckdb.connect(path) as made:
+        made.execute("CREATE TABLE t (x UHUGEINT)")
+        made.executemany("INSERT INTO t VALUES (CAST(? AS UHUGEINT))", [[each and str(each)] for each in ids])
+    source = Source(path=path, table="t")
+    with pytest.raises(PlanError, match="does not serve for numbers"):
+        exact_counts(DuckDB(source), [{"name": "n", "kind": "mean", "column": "x", "range": [0, 1]}])
+    query = {"name": "n", "kind": "count", "where": [{"column": "x", "is": "<", "value": -(2.0**53)}]}
+    with pytest.raises(PlanError, match="does not serve"):  # one large id would stop it
+        exact_counts(DuckDB(source), [query])
+    named = {"column": "x", "is": "in", "value": [str(2**128 - 1), "5"]}
+    assert exact_counts(DuckDB(source), [{**query, "where": [named]}]) == [(2,)]
 
 
 def test_floats_of_a_csv_file_keep_all_their_digits(tmp_path):

@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from rangebound.release.condition import Comparison, Condition, kind_of
-from rangebound.release.part import WHOLE, number, written
+from rangebound.release.part import HUGE, WHOLE, number, written
 from rangebound.release.schema import Family, Schema
 
 SOURCE = "source"
@@ -173,30 +173,32 @@ def meets(conditions: Iterable[Condition], schema: Schema) -> Tree:
 
 
 def _meets(condition: Condition, schema: Schema) -> Tree:
-    test: Tree
     this, literal, numeric = _compared(condition, schema)
-    values = [literal(each) for each in condition.values]
     there = _present(this, numeric=numeric)
-    match condition.comparison:
-        case Comparison.PRESENT:
-            return there
-        case Comparison.MISSING:
-            return exp.Not(this=exp.Coalesce(this=there, expressions=[exp.false()]))
-        case Comparison.ONE_OF:
-            test = exp.In(this=this, expressions=values)
-        case Comparison.NONE_OF:
-            test = exp.Not(this=exp.In(this=this, expressions=values))
-        case sign:
-            test = _SIGNS[sign](this=this, expression=values[0])
+    if condition.comparison is Comparison.PRESENT:
+        return there
+    if condition.comparison is Comparison.MISSING:
+        return exp.Not(this=exp.Coalesce(this=there, expressions=[exp.false()]))
+    whole = schema[condition.column] is Family.INTEGER
+    large = [each for each in condition.values if whole and _beyond(each)]
+    others = [literal(each) for each in condition.values if not (whole and _beyond(each))]
+    sides = (this, others), (column(condition.column), [integer(int(each)) for each in large])
+    test = _test(condition.comparison, [(side, values) for side, values in sides if values])
     return exp.And(this=there, expression=exp.Paren(this=test))
+
+
+def _test(comparison: Comparison, sides: Sequence[tuple[Tree, list[Tree]]]) -> Tree:
+    """A comparison with the values of a condition; those of a list are compared with the one or the other side."""
+    if comparison in _SIGNS:
+        ((this, (value,)),) = sides
+        return _SIGNS[comparison](this=this, expression=value)
+    tests: list[Tree] = [exp.In(this=this, expressions=values) for this, values in sides]
+    found = reduce(lambda a, b: exp.Or(this=a, expression=b), tests)
+    return found if comparison is Comparison.ONE_OF else exp.Not(this=exp.Paren(this=found))
 
 
 def _number_literal(value: Any) -> Tree:
     return double(number(value))
-
-
-def _integer_literal(value: Any) -> Tree:
-    return integer(int(value))
 
 
 def _text_literal(value: Any) -> Tree:
@@ -204,23 +206,26 @@ def _text_literal(value: Any) -> Tree:
 
 
 def _compared(condition: Condition, schema: Schema) -> tuple[Tree, Callable[[Any], Tree], bool]:
-    """What a condition compares, how its values are written, and whether these are doubles.
-
-    A whole number of 2^53 or more is compared with whole numbers as one: as doubles, neighbours of it would be it.
-    """
+    """What a condition compares, how its values are written, and whether these are doubles."""
     name, family = condition.column, schema[condition.column]
     kind = kind_of(condition.values[0]) if condition.values else None
     numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in (str, bool)
     if not numeric:
         return as_key(name, schema, truth=kind is bool), _text_literal, False
-    if family is Family.INTEGER and kind is float:
-        sizes = [abs(each) for each in condition.values]
-        if max(sizes) >= WHOLE and max(sizes) < _HUGE and all(each % 1.0 == 0.0 for each in condition.values):
-            return column(name), _integer_literal, False
     return as_number(name, schema, dated=kind is datetime.date), _number_literal, True
 
 
-_HUGE = 2.0**126  # the engines have whole numbers up to here, and a little more
+def beyond_doubles(name: str, values: Iterable[Any], schema: Schema) -> bool:
+    """Whether a column of whole numbers is compared with some that have neighbours without a double of their own."""
+    return schema[name] is Family.INTEGER and any(_beyond(each) for each in values)
+
+
+def _beyond(value: Any) -> bool:
+    """Whether a number is compared with whole numbers as one: as doubles, neighbours of it would be it.
+
+    Below 2^53 a number, whole or not, is told apart from every whole number by the nearest double of that.
+    """
+    return kind_of(value) is float and WHOLE <= abs(value) < HUGE
 
 
 def _present(this: Tree, *, numeric: bool) -> Tree:
@@ -260,11 +265,6 @@ def _scaled(question: Any, x: Tree, factor: float, more: float) -> Tree:
     """(clip(x) - lower) * factor + more."""
     above = exp.Paren(this=exp.Sub(this=_clipped(question, x), expression=double(question.bounds.lower)))
     return exp.Add(this=exp.Mul(this=above, expression=double(factor)), expression=double(more))
-
-
-def beyond_doubles(question: Any, schema: Schema) -> bool:
-    """Whether a question's borders are compared with whole numbers: as doubles, some of the column's would be one."""
-    return schema[question.column] is Family.INTEGER and max(map(abs, question.borders)) > WHOLE
 
 
 def cell(question: Any, x: Tree, number: Tree | None, dialect: str) -> Tree:
@@ -341,13 +341,18 @@ def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
     return between(0, 2 * len(edges))
 
 
-def outside(question: Any, x: Tree) -> Tree:
+def outside(question: Any, x: Tree, whole: Tree | None) -> Tree:
     """`ONE` for a value outside the question's range, else 0; a missing value does not lie outside.
 
-    Edge cases: decided on the double, so a whole number beyond 2^53 counts as the nearest one.
+    Decided on the double x, or where an end is beyond 2^53 and the column has whole numbers on the `whole` one.
     """
-    ends = question.bounds
-    inside = exp.Between(this=x.copy(), low=double(ends.lower), high=double(ends.upper))
+
+    def sides(end: float) -> dict[str, Tree]:
+        if whole is not None and _beyond(end):
+            return {"this": whole.copy(), "expression": integer(int(end))}
+        return {"this": x.copy(), "expression": double(end)}
+
+    inside = every_pair(exp.GTE(**sides(question.bounds.lower)), exp.LTE(**sides(question.bounds.upper)))
     missing = exp.Is(this=x.copy(), expression=exp.Null())
     return choice((inside, integer(0)), (missing, integer(0)), otherwise=integer(ONE))
 

@@ -20,6 +20,8 @@ else:
 _EPOCH = datetime.date(1970, 1, 1)
 WHOLE = 2.0**53
 """From here on not every whole number is a double."""
+HUGE = 2.0**126
+"""Up to here every engine can compare whole numbers; none has a type for those of more than twice as much."""
 _NARROWEST, _WIDEST = 1e-150, 1e150  # beyond these the fixed-point scale of a column would leave the doubles
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
 from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.condition import Comparison, Condition, kind_of
+from rangebound.release.part import HUGE
 from rangebound.release.plan import Plan
 from rangebound.release.question import ColumnQuestion
 
@@ -62,9 +63,20 @@ def check_schema(plan: Plan, schema: Schema) -> None:
             _need(schema, column, _KEYS, f"{place}.by", "a grouping key")
         for each in _conditions(question):
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
+            _comparable(schema, each.column, each.values, f"{place}.where")
         if isinstance(question, ColumnQuestion):
             families = _DATES if question.dated else _NUMBERS
             _need(schema, question.column, families, f"{place}.column", "dates" if question.dated else "numbers")
+            _comparable(schema, question.column, question.range, f"{place}.range")
+
+
+def _comparable(schema: Schema, column: str, values: Iterable[Any], field: str) -> None:
+    """Refuse the few numbers that not every engine compares exactly with all of its whole numbers."""
+    if schema[column] is Family.INTEGER and any(
+        kind_of(each) is float and HUGE <= abs(each) <= 2 * HUGE for each in values
+    ):
+        rule = "no number between 2^126 and 2^127 can be compared with whole numbers in every engine; take another"
+        raise PlanError(f"{field}: {rule}", field=field)
 
 
 def cautions(plan: Plan, schema: Schema) -> Iterator[str]:

@@ -209,7 +209,7 @@ class _Scan:
         bins = bin_count(question)
         self.read = _Sheet("v")
         x = self._value(question)
-        number = local(self.read.name(column(question.column))) if beyond_doubles(question, self.schema) else None
+        number = self._whole(question, question.borders)
         place, counted = cell(question, x, number, self.dialect), self._counted(question)
         measures = {"j": place if counted is None else choice((counted, place), otherwise=integer(-1))}
         tree = self.placed(measures)
@@ -251,7 +251,9 @@ class _Scan:
         self.read = _Sheet("v")
         rows = self._measures(question.sample)["n"]
         if isinstance(question, Clipped):
-            beyond = outside(question.sample, self._value(question.sample))
+            ends = question.sample.bounds
+            whole = self._whole(question.sample, (ends.lower, ends.upper))
+            beyond = outside(question.sample, self._value(question.sample), whole)
             clipped = exp.Mul(this=exp.Paren(this=beyond), expression=exp.Paren(this=rows))
             return [self._cut(index, block, {"n": rows.copy(), "t": clipped}, question.sample)]
         return [self._cut(index, block, {"n": rows}, question.sample), self._there(index, block, rows.copy())]
@@ -298,6 +300,11 @@ class _Scan:
                 square = exp.Paren(this=exp.Mul(this=fixed.copy(), expression=fixed.copy()))
                 found["q"] = counted(exp.IntDiv(this=square, expression=integer(ONE)))
         return found
+
+    def _whole(self, question: Any, values: Iterable[float]) -> Tree | None:
+        """The column of a question as whole numbers, where these and not doubles are compared with some values."""
+        needed = beyond_doubles(question.column, values, self.schema)
+        return local(self.read.name(column(question.column))) if needed else None
 
     def _value(self, question: Any) -> Tree:
         return local(self.read.name(value(question, self.schema)))
