@@ -14,7 +14,9 @@ from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, ArgumentTypeError, PlanError, RangeboundError
 from rangebound.release import make_plan, parse_plan, release, suggest
 from rangebound.release import suggest as function
+from rangebound.release.aggregate import aggregate
 from rangebound.release.bracket import margin, misses
+from rangebound.release.condition import Condition
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.expression import ONE
@@ -52,11 +54,13 @@ def counted(engine, tree):
     return {int(place): Fraction(int(count), ONE) for place, count in engine.run(tree)}
 
 
-def by_hand(plan, rows, *, groups=None):
-    """Owners by the place of their values, or of their number of rows or groups."""
+def by_hand(plan, rows, *, groups=None, asked=lambda *_: True):
+    """Owners by the place of their values, or of their number of rows or groups, of the rows that are asked for."""
     found, owners = {}, {}
     for at, (who, place, x) in enumerate(rows):
         who = at if plan.unit.column is None else who
+        if not asked(place, x):
+            continue
         if groups is None:
             if who is not None and x is not None and math.isfinite(x):
                 owners.setdefault(who, []).append(bisect_left(EDGES, x) + bisect_right(EDGES, x))
@@ -94,13 +98,36 @@ def test_owners_are_counted_once_at_their_places(plan, spark):
         assert counted(Spark(frame), tree) == by_hand(plan, rows, groups=groups)
 
 
+CONDITIONS = [{"column": "x", "is": "<", "value": 50}], [{"column": "place", "is": "==", "value": "b"}]
+
+
+def low_or_at_b(place, x):
+    return (x is not None and math.isfinite(x) and x < 50) or place == "b"
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["public", "private", "rows"])
+def test_rows_that_no_question_asks_for_are_left_out(plan, spark):
+    rows = some_rows(random.Random(9), [None, *range(40)])
+    wheres = tuple(tuple(Condition(**each) for each in conditions) for conditions in CONDITIONS)
+    for engine in (DuckDB(table(rows)), Spark(spark.createDataFrame(rows, "who bigint, place string, x double"))):
+        given = {"plan": plan, "schema": engine.schema(), "salt": SALT, "engine": engine}
+        tree = owners_by_value(**given, column="x", edges=EDGES, dated=False, wheres=wheres)
+        assert counted(engine, tree) == by_hand(plan, rows, asked=low_or_at_b) != by_hand(plan, rows)
+        if plan.unit.column is not None:
+            tree = owners_by_size(**given, by=("place",), edges=SIZES, groups=False, wheres=wheres)
+            assert counted(engine, tree) == by_hand(plan, rows, groups=False, asked=low_or_at_b)
+        everything = owners_by_value(**given, column="x", edges=EDGES, dated=False, wheres=((), *wheres))
+        assert counted(engine, everything) == by_hand(plan, rows)  # one question asks for all rows
+
+
+@pytest.mark.parametrize("asked", [lambda *_: True, low_or_at_b], ids=["all", "where"])
 @pytest.mark.parametrize("plan", PLANS[:2], ids=["public", "private"])
-def test_one_owner_adds_at_most_one(plan):
+def test_one_owner_adds_at_most_one(plan, asked):
     chance, met = random.Random(5), 0
     for _ in range(300):
         others, one = some_rows(chance, range(1, 4)), some_rows(chance, [0])
         for groups in (None, False, True):
-            with_, without = (by_hand(plan, rows, groups=groups) for rows in (others + one, others))
+            with_, without = (by_hand(plan, rows, groups=groups, asked=asked) for rows in (others + one, others))
             moved = sum(abs(with_.get(at, 0) - without.get(at, 0)) for at in {*with_, *without})
             assert moved <= 1
             met += moved == 1
@@ -177,6 +204,41 @@ def test_rows_and_groups_are_what_most_owners_have():
     assert [(each.rows, each.groups) for each in found].count((2, 2)) >= 5
     stated = {**plan, "unit": {"column": "who", "rows": 7}}
     assert function(stated, table(rows), ledger=None).rows is None
+
+
+def test_a_suggestion_is_for_the_rows_that_the_plan_asks_for():
+    children = [(who, "a", float(who % 15)) for who in range(3000) for _ in range(9)]
+    adults = [(who, "a", float(20 + who % 40)) for who in range(3000) for _ in range(2)]
+    mean = {**MEAN, "where": [{"column": "x", "is": ">=", "value": 18}]}
+    plan = {"unit": {"column": "who"}, "budget": {"epsilon": 100.0}, "query": [mean]}
+    found = function(plan, table(children + adults), ledger=None, share=1.0)
+    assert (found.ranges["x"], found.rows) == ((20, 60), 2)
+    with_all = {**plan, "query": [mean, {"name": "all", "kind": "count"}]}
+    found = function(with_all, table(children + adults), ledger=None, share=1.0)
+    assert (found.ranges["x"], found.rows) == ((20, 60), 11)  # a count of all rows needs a bound for all
+    with_units = {**plan, "query": [mean, {"name": "people", "kind": "count of units"}]}
+    assert function(with_units, table(children + adults), ledger=None, share=1.0).rows == 2
+    with_all = {**plan, "query": [mean, {**MEAN, "name": "all"}]}
+    assert function(with_all, table(children + adults), ledger=None, share=1.0).ranges["x"] == (0, 60)
+    stated = {**plan, "query": [mean, {**MEAN, "name": "all", "range": [0, 60]}]}
+    assert function(stated, table(children + adults), ledger=None, share=1.0).ranges["x"] == (20, 60)
+
+
+def test_groups_are_counted_over_all_rows_since_they_are_chosen_among_all():
+    rows = [(who, "abc"[at], float(at)) for who in range(3000) for at in range(3)]
+    count = {"name": "n", "kind": "count", "by": ["place"], "where": [{"column": "x", "is": "==", "value": 0}]}
+    plan = {
+        "unit": {"column": "who"},
+        "budget": {"epsilon": 100.0},
+        "keys": {"place": ["a", "b", "c"]},
+        "query": [count],
+    }
+    found = function(plan, table(rows), ledger=None, share=1.0)
+    assert (found.rows, found.groups) == (1, 3)
+    whole = make_plan({**plan, "unit": {"column": "who", "rows": 1, "groups": 1}})
+    with DuckDB(table(rows)) as engine:  # with one group each, two thirds of what is asked for would be lost
+        (block,) = aggregate(whole, engine, SALT)
+    assert 800 <= int(block.answers[0][("a",)][0]) <= 1200
 
 
 def test_dates_are_suggested_as_days():

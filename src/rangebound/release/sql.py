@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from rangebound.release import contribution
+from rangebound.release.condition import Condition
 from rangebound.release.contribution import Salt
 from rangebound.release.cut import is_cut, looked_at
 from rangebound.release.expression import (
@@ -42,6 +43,8 @@ from rangebound.release.expression import text as literal
 from rangebound.release.plan import Plan, canonical
 from rangebound.release.question import Clipped, Histogram, Maximum, Median, Minimum, Quantiles, Share
 from rangebound.release.schema import Family, Schema
+
+Conditions = tuple[Condition, ...]
 
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
@@ -113,11 +116,20 @@ def statements(plan: Plan, schema: Schema, salt: Salt, *, source: exp.Table, dia
 
 
 def owners_by_value(
-    plan: Plan, schema: Schema, salt: Salt, engine: Any, *, column: str, edges: Sequence[float], dated: bool
+    plan: Plan,
+    schema: Schema,
+    salt: Salt,
+    engine: Any,
+    *,
+    column: str,
+    edges: Sequence[float],
+    dated: bool,
+    wheres: Sequence[Conditions] = (),
 ) -> exp.Select:
     """Owners by the place of their values among public edges, as `place_among` counts it.
 
-    Every owner adds one in all, spread over the places of its values; it needs no range, and cannot fail.
+    Every owner adds one in all, spread over the places of its values in the rows that meet one of `wheres`; it needs no
+    range, and cannot fail.
     """
     once = plan.model_copy(update={"unit": plan.unit.model_copy(update={"rows": 1, "groups": 1})})
     block = Block(by=(), keys=((),), questions=())
@@ -125,19 +137,33 @@ def owners_by_value(
     this = as_number(column, schema, dated=dated)
     x = local(scan.read.name(choice((present(this), this))))
     missing = exp.Is(this=x.copy(), expression=exp.Null())
-    found = choice((missing, integer(-1)), otherwise=place_among(x, list(map(double, edges))))
+    met = scan.asked(wheres)
+    unasked = [] if met is None else [(exp.Not(this=met), integer(-1))]
+    found = choice(*unasked, (missing, integer(-1)), otherwise=place_among(x, list(map(double, edges))))
     return scan.placed({"j": found})
 
 
 def owners_by_size(
-    plan: Plan, schema: Schema, salt: Salt, engine: Any, *, by: tuple[str, ...], edges: Sequence[int], groups: bool
+    plan: Plan,
+    schema: Schema,
+    salt: Salt,
+    engine: Any,
+    *,
+    by: tuple[str, ...],
+    edges: Sequence[int],
+    groups: bool,
+    wheres: Sequence[Conditions] = (),
 ) -> exp.Select:
     """Owners by how many rows they have in the group where they have most, or by how many `groups` they are in.
 
-    Every owner adds one, at a place among public edges, as `place_among` counts it.
+    Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
+    it; only such rows are looked at.
     """
     scan = _Scan(plan, schema, salt, engine.source, engine.dialect, Block(by=by, keys=_keys(plan, by), questions=()))
-    cells = scan._grouped(scan._indexed({}), ["u", *scan.keys], {"n": exp.Count(this=exp.Star())})
+    met = scan.asked(wheres)
+    rows = scan._indexed({} if met is None else {"w": met})
+    rows = rows if met is None else _where(_from(rows, "asked", exp.Star()), local("w"))
+    cells = scan._grouped(rows, ["u", *scan.keys], {"n": exp.Count(this=exp.Star())})
     size = exp.Count(this=exp.Star()) if groups else exp.Max(this=local("n"))
     units = scan._grouped(cells, ["u"], {"m": size})
     placed = exp.alias_(place_among(local("m"), list(map(integer, edges))), "j", quoted=True)
@@ -175,6 +201,13 @@ class _Scan:
         self.limit = plan.unit.groups
         few = block.keys is not None and len(block.keys) <= self.limit
         self.choosing = self.unit is not None and bool(block.by) and not few
+
+    def asked(self, wheres: Sequence[Conditions]) -> Tree | None:
+        """Whether a row meets one of several lists of conditions, or None where all rows do."""
+        if not wheres or not all(wheres):
+            return None
+        tests: list[Tree] = [local(self.read.name(meets(each, self.schema))) for each in dict.fromkeys(wheres)]
+        return exp.Paren(this=reduce(lambda a, b: exp.Or(this=a, expression=b), tests))
 
     def summed(self, questions: Iterable[int]) -> Statement:
         """The statement for counts, sums and their like."""

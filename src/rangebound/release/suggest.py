@@ -29,10 +29,10 @@ from rangebound.release.engine import Engine
 from rangebound.release.expression import ONE
 from rangebound.release.part import number
 from rangebound.release.plan import Plan
-from rangebound.release.question import ColumnQuestion
+from rangebound.release.question import ColumnQuestion, CountUnits
 from rangebound.release.reading import make_plan
 from rangebound.release.schema import Family, Schema, check_schema
-from rangebound.release.sql import owners_by_size, owners_by_value
+from rangebound.release.sql import Conditions, owners_by_size, owners_by_value
 
 FORMAT = "rangebound suggestion 1"
 COVER = Fraction(49, 50)
@@ -95,9 +95,25 @@ class Gaps:
     """What a plan leaves out, and the plan with something in its place."""
 
     plan: Plan
-    columns: tuple[str, ...]
+    ranges: tuple[int, ...]
     rows: bool
     groups: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose range is left out, by the questions in `ranges`."""
+        return tuple(dict.fromkeys(self._column(index) for index in self.ranges))
+
+    def _column(self, index: int) -> str:
+        question: Any = self.plan.query[index]
+        return str(question.column)
+
+    def wheres(self, column: str | None = None) -> tuple[Conditions, ...]:
+        """The rows that are asked for, by questions that leave out the range of a column, or that count rows at all."""
+        if column is not None:
+            return tuple(self.plan.query[index].where for index in self.ranges if self._column(index) == column)
+        counting = [each for each in self.plan.query if not isinstance(each, CountUnits)]
+        return tuple(each.where for each in counting or self.plan.query)
 
     @property
     def draws(self) -> int:
@@ -117,7 +133,9 @@ class Gaps:
         cost = self.cost(share)
         each = arguments.upwards(float(cost.epsilon) / self.draws, 4)
         beside = f"beside the {self.plan.budget} of the plan"
-        return plain(f"Would estimate {', '.join(asked)} for {cost}, epsilon {each} a draw, {beside}.")
+        some = any(all(self.wheres(column)) for column in self.columns) or (self.rows and all(self.wheres()))
+        of = " over the rows that meet `where`" if some else ""
+        return plain(f"Would estimate {', '.join(asked)}{of} for {cost}, epsilon {each} a draw, {beside}.")
 
 
 @arguments.guided
@@ -139,8 +157,10 @@ def suggest(
     draw is made of, and all draws have equal parts of the cost. An end passes its quantile with probability 2.5 % at
     most, so that a range is rather too narrow than absurd; what it cuts, `report_clipping` can tell.
     Assumes: what the plan states is public.
-    Edge cases: rows and values of all rows count, whatever `where` a question has. A range has ends of two digits; for
-    numbers far from 0 that vary little, such as years, it is wide. Too few owners give no range or a narrow one.
+    Edge cases: a range is for the rows that meet the `where` of a question that leaves it out, `rows` for those that
+    meet the `where` of any question; `groups` for all rows, since an owner's groups are chosen among all. A range has
+    ends of two digits; for numbers far from 0 that vary little, such as years, it is wide. Too few owners give no range
+    or a narrow one.
 
     >>> import pyarrow
     >>> table = pyarrow.table({"age": [float(18 + at % 60) for at in range(3000)]})
@@ -182,7 +202,7 @@ def suggest(
             request=request,
             cost=cost,
             compute=compute,
-            what=suggestion_text(gaps.plan, (*gaps.columns, gaps.rows, gaps.groups)),
+            what=suggestion_text(gaps.plan, (*gaps.ranges, gaps.rows, gaps.groups)),
             check=lambda history: check_unit(gaps.plan, history),
         )
     return _read(published, cost)
@@ -207,7 +227,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
     """
     if not isinstance(plan, Mapping):
         raise ArgumentTypeError(f"plan={arguments.shown(plan)}: must be a mapping, as a TOML file would give it")
-    filled, columns = dict(plan), []
+    filled, ranges = dict(plan), []
     queries = plan.get("query")
     if isinstance(queries, (list, tuple)):
         filled["query"] = [dict(each) if isinstance(each, Mapping) else each for each in queries]
@@ -219,7 +239,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
                         "leave these out too until it is known",
                         field=f"query[{index}].range",
                     )
-                columns.append(str(each.get("column")))
+                ranges.append(index)
                 dated = schema.get(str(each.get("column"))) in _DATED
                 each["range"] = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)] if dated else [0.0, 1.0]
     made = make_plan({**filled, "report_clipping": False})
@@ -227,7 +247,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
     owned, grouped = made.unit.column is not None, any(each.by for each in made.query)
     found = Gaps(
         plan=made,
-        columns=tuple(dict.fromkeys(columns)),
+        ranges=tuple(ranges),
         rows=owned and "rows" not in unit,
         groups=owned and grouped and "groups" not in unit,
     )
@@ -248,13 +268,16 @@ def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, 
     for column in gaps.columns:
         dated = schema[column] in _DATED
         edges = DAYS if dated else VALUES
-        tree = owners_by_value(gaps.plan, schema, salt, engine, column=column, edges=edges, dated=dated)
+        wheres = gaps.wheres(column)
+        tree = owners_by_value(gaps.plan, schema, salt, engine, column=column, edges=edges, dated=dated, wheres=wheres)
         ranges[column] = _range(_counts(engine.run(tree), edges), edges, gaps.plan, epsilon)
     bounds: dict[str, int | None] = {"rows": None, "groups": None}
     groupings = sorted({each.by for each in gaps.plan.query}, key=lambda by: (len(by), by))
     for what, by in (("rows", groupings[0]), ("groups", groupings[-1])):  # the coarsest, the finest
         if getattr(gaps, what):
-            tree = owners_by_size(gaps.plan, schema, salt, engine, by=by, edges=COUNTS, groups=what == "groups")
+            groups = what == "groups"  # which are chosen among all of an owner's, whatever a question asks for
+            wheres = () if groups else gaps.wheres()
+            tree = owners_by_size(gaps.plan, schema, salt, engine, by=by, edges=COUNTS, groups=groups, wheres=wheres)
             bounds[what] = _bound(_counts(engine.run(tree), COUNTS), gaps.plan, epsilon)
     days = [column for column in gaps.columns if schema[column] in _DATED]
     return {"format": FORMAT, "epsilon": str(cost.epsilon), "ranges": ranges, "days": days, **bounds}
