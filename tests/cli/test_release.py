@@ -100,6 +100,11 @@ def test_a_dry_run_costs_nothing_and_says_the_error(folder, capsys):
 
 def test_plans_are_checked_explained_and_described(folder, capsys):
     assert command(capsys, "plan", "check", folder / "plan.toml")[:2] == (0, "ok: 2 queries\n")
+    text = (folder / "plan.toml").read_text()
+    (folder / "cut.toml").write_text(f"report_clipping = true\n{text}")
+    said = command(capsys, "plan", "check", folder / "cut.toml")[1]
+    assert said.startswith("ok: 2 queries, and ")  # those that were written, and those that were added
+    assert said.endswith(" about what is cut\n")
     assert "Spends epsilon 0.5" in command(capsys, "plan", "explain", folder / "plan.toml")[1]
     assert json.loads(command(capsys, "plan", "schema")[1])["title"] == "Plan"
     bad = folder / "bad.toml"

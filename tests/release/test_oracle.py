@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from sqlglot import exp
+from statsmodels.datasets import modechoice
 
 from rangebound.errors import PlanError
 from rangebound.release import expression
@@ -627,6 +628,69 @@ def test_a_type_of_128_bits_without_a_sign_is_a_name_and_no_number(tmp_path):
         exact_counts(DuckDB(source), [query])
     named = {"column": "x", "is": "in", "value": [str(2**128 - 1), "5"]}
     assert exact_counts(DuckDB(source), [{**query, "where": [named]}]) == [(2,)]
+
+
+SPELLED = {
+    "whole": (
+        [
+            "1.0",
+            "2",
+            " 2.00 ",
+            "03",
+            "3e0",
+            "+1",
+            "1.5",
+            "-0",
+            "x",
+            "",
+            "1e300",
+            "-1e999",
+            "nan",
+            "9" * 400,
+            "1 2",
+            "9007199254740993",
+        ],
+        [1, 2, 3, 0],
+    ),
+    "long": (["9007199254740993", "9007199254740992.0", "9007199254740992", "7.0"], [9007199254740993, 7]),
+    "day": (["2025-01-31", "2025-01-31 10:00", "2025-01-31T10:00:59", "2025-1-31", "2025-02-30", "x"], ["2025-01-31"]),
+    "truth": (["true", "TRUE", " False", "no", "1"], [True, False]),
+    "text": (["1.0", "1", "01", "x"], ["1", "x"]),
+}
+MEANT = {"whole": [2, 2, 2, 1], "long": [1, 1], "day": [3], "truth": [2, 1], "text": [1, 1]}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_keys_are_what_the_plan_means_however_a_text_spells_them(name, spark, tmp_path):
+    texts, keys = SPELLED[name]
+    if name == "day":
+        keys = list(map(datetime.date.fromisoformat, keys))
+    (tmp_path / "t.csv").write_text("k\n" + "".join(f'"{each}"\n' for each in texts))
+    query = [{"name": "n", "kind": "count", "by": ["k"]}]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "keys": {"k": keys}, "query": query})
+    frame = spark.createDataFrame([(each,) for each in texts], "k string")
+    for engine in (DuckDB(Source(path=str(tmp_path / "t.csv"))), DuckDB(pa.table({"k": texts})), Spark(frame)):
+        (block,) = aggregate(plan, engine, SALT)
+        assert [int(block.answers[0][key][0]) for key in block.keys] == MEANT[name]
+
+
+def test_whole_numbers_that_pandas_wrote_as_floats_are_counted_as_pandas_counts_them(tmp_path):
+    trips = modechoice.load_pandas().data  # mode is 1.0 to 4.0
+    trips.to_csv(tmp_path / "trips.csv", index=False)
+    queries = [
+        {"name": "n", "kind": "count", "by": ["mode"]},
+        {"name": "cost", "kind": "sum", "column": "invc", "range": [0, 200], "by": ["mode"]},
+        {"name": "taken", "kind": "share", "of": [{"column": "choice", "is": "==", "value": 1}], "by": ["mode"]},
+    ]
+    unit = {"column": "individual", "groups": 4}
+    plan = make_plan({"unit": unit, "budget": {"epsilon": 1.0}, "keys": {"mode": [1, 2, 3, 4]}, "query": queries})
+    with DuckDB(Source(path=str(tmp_path / "trips.csv"))) as engine:
+        (block,) = aggregate(plan, engine, SALT)
+    for key, group in trips.groupby("mode"):
+        count, cost, taken = (block.answers[index][f"{key:g}",] for index in range(3))
+        assert count == (len(group),)
+        assert float(cost[0]) == pytest.approx(group["invc"].sum(), abs=1e-4)
+        assert taken == ((group["choice"] != 1).sum(), (group["choice"] == 1).sum())
 
 
 def test_floats_of_a_csv_file_keep_all_their_digits(tmp_path):

@@ -63,9 +63,11 @@ def new(
 @app.command()
 def check(plan: File, json: Json = False) -> None:
     """Check a plan, and its table's columns; read no data."""
+    from rangebound.arguments import counted
     from rangebound.cli import show
     from rangebound.release import explain as words
     from rangebound.release import read_plan
+    from rangebound.release.cut import is_cut
     from rangebound.release.engine.opened import opened
     from rangebound.release.reading import pointing
     from rangebound.release.schema import check_schema
@@ -77,9 +79,10 @@ def check(plan: File, json: Json = False) -> None:
             with opened(found.source, folder=plan.parent) as engine:
                 check_schema(found, engine.schema())
                 show.cautions(found, engine.schema())
-    count = len(found.query)
-    said = f"ok: {count} {'query' if count == 1 else 'queries'}"
-    show.fact({"ok": True, "queries": count}, said, as_json=json)
+    added = sum(map(is_cut, found.query))
+    count = len(found.query) - added
+    more = f", and {added} about what is cut" if added else ""
+    show.fact({"ok": True, "queries": count}, f"ok: {counted(count, 'query', 'queries')}{more}", as_json=json)
 
 
 @app.command()

@@ -143,18 +143,45 @@ _AS_DAYS: dict[Family, Callable[[Tree], Tree]] = {
 }
 
 
-def as_key(name: str, schema: Schema, *, truth: bool = False) -> Tree:
-    """A column as the text of a key; NULL where there is none. As `truth`, a text is true or false in any spelling."""
+def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
+    """A column as the text of a key; NULL where there is none.
+
+    Where the keys are of a `kind`, a text that spells one in another way is that one: "1.0" is the whole number 1,
+    "TRUE" is true, and a time of day behind a date is left out.
+    """
     family, this = schema[name], column(name)
     if family is Family.BOOLEAN:
         return choice((this, text("true")), (exp.Not(this=this.copy()), text("false")))
     if family is Family.DATE:
         inside = exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY))
         return choice((inside, exp.cast(this.copy(), "TEXT")))
-    if truth and family in (Family.TEXT, Family.UNTYPED):
-        spelled = (_matches(_text(this), _TRUE), text("true")), (_matches(_text(this), _FALSE), text("false"))
-        return choice(*spelled, otherwise=_text(this))
+    if kind in _SPELLED and family in (Family.TEXT, Family.UNTYPED):
+        return choice(*_SPELLED[kind](this), otherwise=_text(this))
     return exp.cast(this, "TEXT")
+
+
+def _spelled_truth(this: Tree) -> list[tuple[Tree, Tree]]:
+    return [(_matches(_text(this), _TRUE), text("true")), (_matches(_text(this), _FALSE), text("false"))]
+
+
+def _spelled_whole(this: Tree) -> list[tuple[Tree, Tree]]:
+    """A whole number below 2^53 by its digits; a longer one is the key that it is written as."""
+    x = _parsed(this, "DOUBLE")
+    small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
+    whole = exp.EQ(this=exp.Floor(this=x.copy()), expression=x.copy())
+    tests = every([_matches(_text(this), _NUMERAL), small, whole])
+    return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
+
+
+def _spelled_day(this: Tree) -> list[tuple[Tree, Tree]]:
+    return [(_matches(_text(this), _DAY), exp.Left(this=_text(this), expression=integer(10)))]
+
+
+_SPELLED: dict[type, Callable[[Tree], list[tuple[Tree, Tree]]]] = {
+    bool: _spelled_truth,
+    int: _spelled_whole,
+    datetime.date: _spelled_day,
+}
 
 
 _SIGNS: dict[Comparison, type[Tree]] = {
@@ -211,7 +238,7 @@ def _compared(condition: Condition, schema: Schema) -> tuple[Tree, Callable[[Any
     kind = kind_of(condition.values[0]) if condition.values else None
     numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in (str, bool)
     if not numeric:
-        return as_key(name, schema, truth=kind is bool), _text_literal, False
+        return as_key(name, schema, kind=bool if kind is bool else str), _text_literal, False
     return as_number(name, schema, dated=kind is datetime.date), _number_literal, True
 
 

@@ -403,8 +403,8 @@ class _Scan:
         )
 
     def _key(self, name: str) -> Tree:
-        truth = all(isinstance(each, bool) for each in self.plan.keys.get(name, ("",)))
-        return as_key(name, self.schema, truth=truth)
+        kinds = {type(each) for each in self.plan.keys.get(name, ())}
+        return as_key(name, self.schema, kind=kinds.pop() if len(kinds) == 1 else str)
 
     def _owner(self) -> Tree:
         assert self.unit is not None
