@@ -73,7 +73,10 @@ FAULTS = [
     ("rows = 3", "rows = 0", 5, "unit.rows", "greater"),
     ("rows = 3", "rows = 3.5", 5, "unit.rows", "whole number"),
     ('"south"', '"north"', 11, "keys.clinic", "twice"),
-    ('"south",', '"south", 1.5', 11, "keys.clinic[2]", "valid"),
+    ('"south",', '"south", 1.5', 11, "keys.clinic[2]", "must be a text, a whole number, a date"),
+    ('"south",', '"south", 2024-01-01T10:00:00', 11, "keys.clinic[2]", "without a time of day"),
+    ('"south",', '"south", ["east"]', 11, "keys.clinic[2]", "must be a text, a whole number, a date"),
+    ('"south",', '"sou\\u0000th",', 11, "keys.clinic[1]", "code 0"),
     ("by = [", "buy = [", 18, "query[0].buy", "not known"),
     ('by = ["clinic"]', 'by = ["clinic", "ward"]\nweight = 0', 19, "query[0].weight", "greater"),
     ('column = "person_id"\n', "", 3, "unit", "row"),
@@ -105,6 +108,54 @@ def test_an_error_points_at_the_line_and_names_the_field(good, bad, line, field,
     assert (error.line, error.field) == (line, field)
     assert str(error).startswith(f"plan.toml:{line}: ")
     assert word in str(error)
+
+
+ODD = ["2024-01-01T10:00:00", '"a\\u0000"', "[[1]]", "{x = 1}", "inf", "nan", "9007199254740993", "10:00:00", "[]"]
+ODD += [
+    "[2024-01-01T10:00:00]",
+    '["a\\u0000"]',
+    "[{x = 1}]",
+    "[nan]",
+    "[9007199254740993]",
+    "''",
+    "[['']]",
+    "true",
+    "'a'",
+]
+FIELDS = {
+    "value": 'kind = "count"\nwhere = [{{column = "a", is = "==", value = {}}}]',
+    "values": 'kind = "count"\nwhere = [{{column = "a", is = "in", value = {}}}]',
+    "column of a condition": 'kind = "count"\nwhere = [{{column = {}, is = "present"}}]',
+    "of": 'kind = "share"\nof = {}',
+    "by": 'kind = "count"\nby = {}',
+    "missing": 'kind = "mean"\ncolumn = "a"\nrange = [0, 1]\nmissing = {}',
+    "range": 'kind = "mean"\ncolumn = "a"\nrange = {}',
+    "support": 'kind = "mean"\ncolumn = "a"\nrange = [0, 1]\nsupport = {}',
+    "weight": 'kind = "count"\nweight = {}',
+    "levels": 'kind = "quantiles"\ncolumn = "a"\nrange = [0, 1]\nlevels = {}',
+    "bins": 'kind = "histogram"\ncolumn = "a"\nrange = [0, 1]\nbins = {}',
+    "column": 'kind = "mean"\nrange = [0, 1]\ncolumn = {}',
+    "keys": 'kind = "count"\nby = ["a"]\n[keys]\na = {}',
+    "unit": 'kind = "count"\n[unit]\ncolumn = {}',
+    "consistent": 'kind = "count"\n[unit]\nrows = {}',
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_an_error_is_in_our_words_whatever_stands_in_a_field(name):
+    refused = 0
+    for odd in ODD:
+        try:
+            parse_plan(f'budget = {{epsilon = 1.0}}\n[[query]]\nname = "n"\n{FIELDS[name].format(odd)}')
+        except PlanError as error:
+            refused += 1
+            said = str(error)
+            assert not re.search(
+                "after validation|should|valid (boolean|string|date|tuple|integer)|Input|Field", said
+            ), said
+            if name in ("value", "values") and "9007" in odd:
+                assert "must be a number that a double holds exactly" in said
+    assert refused
 
 
 def test_an_error_survives_pickling():
@@ -297,7 +348,7 @@ def test_control_the_plan_itself_is_accepted_and_a_broken_one_is_not():
 @pytest.mark.parametrize(
     ("make", "message", "field"),
     [
-        (lambda: Plan(budget=Budget(epsilon=1.0), query=()), r"^plan: query=\(\): .*at least 1 item", "query"),
+        (lambda: Plan(budget=Budget(epsilon=1.0), query=()), r"^plan: query=\(\): must not be empty", "query"),
         (
             lambda: Plan(budget={"epsilon": "1"}, query=()),
             r"^plan: budget.epsilon='1': must be a number, without",

@@ -130,7 +130,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     _demand(same, "published", "are not the bytes that a release is written in")
     stated = json.loads(certificate)
     for name, fact in _stated(release, allocation, noises, entry).items():
-        _demand(stated.get(name) == fact, name, "is not what the published table and its plan give")
+        _demand(stated.get(name) == fact, name, "is not that of this table and its plan; it may be of another table")
     whole = write_certificate(release, allocation, noises, entry)
     _demand(whole == certificate.strip(), "certificate", "is not in the form in which it was written")
     total, budget = spent(plan, allocation), plan.budget

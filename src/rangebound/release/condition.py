@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import math
 from enum import Enum
+from types import NoneType
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from rangebound.release.part import Bound, Name, Part, Text, _as_tuple
+from rangebound.release.part import Bound, Name, Part, Text, _as_tuple, _no_time_of_day, _printable
 
 
 class Comparison(Enum):
@@ -31,7 +33,25 @@ _ALONE = (Comparison.MISSING, Comparison.PRESENT)
 _ORDERED = (Comparison.BELOW, Comparison.AT_MOST, Comparison.ABOVE, Comparison.AT_LEAST)
 
 Plain = bool | Bound | Text
-Value = Plain | Annotated[tuple[Plain, ...], Field(min_length=1, max_length=10_000), BeforeValidator(_as_tuple)]
+_MOST_VALUES = 10_000
+
+
+def _values(value: object) -> object:
+    """Refuse what is no value in words of our own: what fits none of several types would be told of the first alone."""
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    if not 1 <= len(values) <= _MOST_VALUES:
+        raise ValueError(f"must be a list of 1 to {_MOST_VALUES} values")
+    for each in values:
+        if not isinstance(each, (bool, int, float, str, datetime.date, NoneType)):
+            raise ValueError("must be a number, a date, a text, or true or false; or a list of these")
+        if isinstance(each, float) and not math.isfinite(each):
+            raise ValueError('must be finite; what is not is missing, which takes is = "missing"')
+        _no_time_of_day(each)
+        _printable(each if isinstance(each, str) else "")
+    return _as_tuple(value)
+
+
+Value = Plain | Annotated[tuple[Plain, ...], Field(min_length=1, max_length=_MOST_VALUES)]
 
 
 def _comparison(value: object) -> object:
@@ -54,7 +74,7 @@ class Condition(Part):
 
     column: Name
     comparison: Annotated[Comparison, BeforeValidator(_comparison)] = Field(alias="is")
-    value: Value | None = None
+    value: Annotated[Value | None, BeforeValidator(_values)] = None
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.release.cut import cut_questions, is_cut
-from rangebound.release.part import Name, Part, Positive, Text, _as_tuple, _no_time_of_day
+from rangebound.release.part import Name, Part, Positive, Text, _as_tuple, _printable
 from rangebound.release.question import Question
 
 _MOST_GROUPS = 100_000
@@ -80,7 +80,13 @@ class Budget(Part):
         return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
-Key = bool | int | Annotated[datetime.date, BeforeValidator(_no_time_of_day)] | Text
+def _key(value: object) -> object:
+    if not isinstance(value, (bool, int, str, datetime.date)) or isinstance(value, datetime.datetime):
+        raise ValueError("must be a text, a whole number, a date without a time of day, or true or false")
+    return _printable(value) if isinstance(value, str) else value
+
+
+Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
 Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(_as_tuple)]
 
 

@@ -130,7 +130,7 @@ def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str,
         raise PlanError(f"{field}={column!r}: the table has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
-        raise PlanError(
-            f"{field}={column!r}: is of type {family.value}, which does not serve for {use}; it takes {wanted}",
-            field=field,
-        )
+        rule = f"is of type {family.value}, which does not serve for {use}; it takes {wanted}"
+        whole = family is Family.NUMBER and Family.INTEGER in families
+        way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else ""
+        raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
