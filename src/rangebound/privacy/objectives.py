@@ -67,6 +67,14 @@ class _Common:
         self._middle_tops = dict[str, tuple[tuple[float, float], Ball]]()
         self._tops = dict[str, Ceiling]()
 
+    @property
+    def noise(self) -> Noise:
+        return self._noise
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
     def step(self) -> float:
         return self._step
 

@@ -20,7 +20,7 @@ from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
-from rangebound.privacy import unions
+from rangebound.privacy import laplace_windows, unions
 from rangebound.privacy.exact import Mapped, family, stick
 from rangebound.privacy.laplace_pair import top_loss
 from rangebound.privacy.objectives import Delta, Loss, Renyi
@@ -336,7 +336,12 @@ def tasks(setting: Setting, make: Make) -> list[Task]:
 
 
 def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
-    """Branch and bound at growing precision until it closes or decides."""
+    """Branch and bound at growing precision until it closes or decides; for Laplace noise in floats where they can."""
+    if isinstance(setting.noise, Laplace):
+        with precision(PRECISIONS[0]):
+            quick = laplace_windows.enclosed(tasks(setting, make), target)
+        if quick is not None:
+            return quick
     found = None
     for prec in PRECISIONS[:3]:
         with precision(prec):
