@@ -17,6 +17,8 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import metric, unions
+from rangebound.privacy.gaussian_laws import Laws
+from rangebound.privacy.gaussian_sticks import stick_of_pair
 from rangebound.privacy.laplace_pair import top_loss, top_stick
 from rangebound.privacy.metric import Notion
 from rangebound.privacy.roots import falling_root
@@ -285,6 +287,11 @@ def _pair_scale(request: _Request, violation: Violation, scale: float) -> float:
     def over(s: float) -> float:
         setting = request.mechanism(s).setting
         shape = setting.shape.mirrored() if mirrored else setting.shape
+
+        if request.delta and isinstance(setting.noise, Gaussian) and shape.normalised:
+            quick = stick_of_pair(Laws(s, shape), request.epsilon, position, up(line.d))
+            if quick is not None:
+                return quick - request.delta
 
         def value() -> Ball:
             return excess(setting.noise, shape, request.epsilon, request.delta).value(ball(position), line.d)

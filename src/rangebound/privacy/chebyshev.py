@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 UNIT = 2.0**-52
 _STRETCHES, _FINER = 64, 64  # stretches of [-1, 1], and of one of them that may hold the largest value
-_CLOSE = 1e-9  # relative: a stretch that reaches no higher than this above the largest value is left as it is
+_CLOSE = 1e-11  # relative: a stretch that reaches no higher than this above the largest value is left as it is
 
 
 def nodes(degree: int) -> Floats:
@@ -38,16 +38,25 @@ def lebesgue(degree: int) -> float:
     return 2.0 / math.pi * math.log(degree + 1.0) + 1.0
 
 
-def tops(values: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
-    """For each row of values at `nodes` an upper bound on its polynomial over [-1, 1], and where it is about largest.
+class Tops(NamedTuple):
+    """Bounds on the largest values of polynomials, and where they are about attained."""
 
-    Bounds above `floor` are sharp to about 1e-9 relative. What rounding does to the coefficients and sums is covered.
+    upper: Floats
+    lower: Floats
+    where: Floats
+
+
+def tops(values: Floats, floor: float = -math.inf, wobble: Floats | float = 0.0) -> Tops:
+    """For each row of values at `nodes` bounds on the largest value of its polynomial over [-1, 1], and its place.
+
+    Bounds above `floor` are sharp to about 1e-11 relative. What rounding does to the coefficients and sums is covered,
+    and that each value belongs to a place that is off its node by `wobble`.
     """
     degree = values.shape[1] - 1
     coefficients = values @ _to_coefficients(degree)
     bend = np.abs(coefficients) @ _third(degree)
     coarse, fine = _mesh(degree, _STRETCHES), _mesh(degree, _STRETCHES * _FINER)
-    heights, bounds = _parabolas([coefficients @ each.T for each in coarse.series], bend[:, None], coarse.half)
+    heights, bounds, _ = _parabolas([coefficients @ each.T for each in coarse.series], bend[:, None], coarse.half)
     where = coarse.middles[np.argmax(heights, axis=1)]
     best = heights.max(axis=1)
     known = np.maximum(best, floor)
@@ -55,19 +64,22 @@ def tops(values: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
     if rows.size:
         parts = cuts[:, None] * _FINER + np.arange(_FINER)
         chosen = coefficients[rows][:, :, None]
-        high, sharp = _parabolas(
-            [(each[parts] @ chosen)[:, :, 0] for each in fine.series], bend[rows][:, None], fine.half
-        )
+        series = [(each[parts] @ chosen)[:, :, 0] for each in fine.series]
+        high, sharp, tips = _parabolas(series, bend[rows][:, None], fine.half)
         bounds[rows, cuts] = np.minimum(bounds[rows, cuts], sharp.max(axis=1))
-        top = high.max(axis=1)
-        for k in np.argsort(top):  # the highest of a row comes last
-            if top[k] > best[rows[k]]:
-                best[rows[k]], where[rows[k]] = top[k], fine.middles[parts[k, np.argmax(high[k])]]
+        inner = np.argmax(high, axis=1)
+        top = high[np.arange(rows.size), inner]
+        order = np.lexsort((top, rows))
+        last = order[np.append(np.flatnonzero(np.diff(rows[order])), rows.size - 1)]  # the highest of each row
+        last = last[top[last] > best[rows[last]]]
+        best[rows[last]] = top[last]
+        where[rows[last]] = fine.middles[parts[last, inner[last]]] + tips[last, inner[last]]
     for end, place in ((0, -1.0), (-1, 1.0)):
         higher = values[:, end] > best
         best, where = np.where(higher, values[:, end], best), np.where(higher, place, where)
-    rounding = 16.0 * (degree + 1.0) ** 2 * UNIT * np.abs(values).max(axis=1)
-    return bounds.max(axis=1) + rounding, where
+    rounding: Floats = 16.0 * (degree + 1.0) ** 2 * UNIT * np.abs(values).max(axis=1)
+    rounding += wobble * (np.abs(coefficients) @ np.arange(degree + 1.0) ** 2)
+    return Tops(bounds.max(axis=1) + rounding, best - rounding, where)
 
 
 class _Mesh(NamedTuple):
@@ -90,14 +102,18 @@ def _mesh(degree: int, count: int) -> _Mesh:
     return _Mesh(x, 1.0 / count, (value, slope, bend))
 
 
-def _parabolas(series: list[Floats], third: Floats, half: float) -> tuple[Floats, Floats]:
-    """Values in the middle of stretches and upper bounds over them; `third` bounds the third derivative."""
+def _parabolas(series: list[Floats], third: Floats, half: float) -> tuple[Floats, Floats, Floats]:
+    """Values in the middle of stretches, upper bounds over them, and from the middle the place of the top.
+
+    `third` bounds the third derivative.
+    """
     height, slope, bend = series
-    bend = bend + third * half
-    inner = (bend < 0.0) & (np.abs(slope) <= -bend * half)
+    most = bend + third * half
+    inner = (most < 0.0) & (np.abs(slope) <= -most * half)
     with np.errstate(divide="ignore", invalid="ignore"):
-        top = slope * slope / (-2.0 * bend)
-    return height, height + np.where(inner, top, np.abs(slope) * half + 0.5 * bend * half * half)
+        top, tip = slope * slope / (-2.0 * most), np.clip(slope / -bend, -half, half)
+    bounds = height + np.where(inner, top, np.abs(slope) * half + 0.5 * most * half * half)
+    return height, bounds, np.where(bend < 0.0, tip, np.sign(slope) * half)
 
 
 @lru_cache(maxsize=32)

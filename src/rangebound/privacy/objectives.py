@@ -45,6 +45,7 @@ class _Common:
     def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
         self.family = family(noise, shape) if kind is None else kind
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
+        self.shape, self.exponential = shape, isinstance(noise, Gaussian) and shape.normalised
         self._noise, self._shape, self._step = noise, shape, noise.scale
         laplace_grid = shape.normalised and bool(shape.points) and not isinstance(noise, Gaussian)
         self._size = 2 if laplace_grid else len(shape.spans) + len(shape.points)
@@ -256,13 +257,23 @@ class Delta(_Common):
             if kept > 0.5:
                 best = smallest(best, self._free(d) + 1 / kept - 1)
         if math.isinf(start) or math.isinf(end):
-            for order in map(ball, _TAIL_ORDERS):
+            for order in map(ball, (*_TAIL_ORDERS, *self._sharp_orders(start, end, d))):
                 tail = self._tail(start, end, d, order)
                 if not tail.is_finite():
                     continue
                 chernoff = ((order - 1) * (tail - self.epsilon)).exp()
                 best = smallest(best, chernoff, (tail / 2).sqrt())
         return best
+
+    def _sharp_orders(self, start: float, end: float, d: Ball) -> list[float]:
+        """Orders at which the tail bound x order/2 on the Renyi divergence says the most of delta: about epsilon/x."""
+        tail = self._tail(start, end, d, ball(2.0))
+        if not tail.is_finite() or not tail > 0:
+            return []
+        order = float((self.epsilon / tail).mid()) + 0.5
+        if math.isinf(end):  # the blended location must stay beyond the support
+            order = min(order, 1.0 + 0.5 * float(((ball(start) - self.family.edges()[1]) / d).mid()))
+        return [part * order for part in (0.5, 0.75, 1.0) if part * order > 1.0]
 
     def cuts(self, line: Line) -> list[float]:
         """Also where the loss passes epsilon, and next to it: a ball about what follows must not reach over a kink."""

@@ -20,8 +20,10 @@ from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
-from rangebound.privacy import laplace_windows, unions
+from rangebound.privacy import gaussian_worst, laplace_windows, unions
 from rangebound.privacy.exact import Mapped, family, stick
+from rangebound.privacy.gaussian_laws import Laws
+from rangebound.privacy.gaussian_sticks import loss_bounds, stick_of_pair
 from rangebound.privacy.laplace_pair import top_loss
 from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.positions import Line
@@ -65,7 +67,7 @@ def worst_loss(setting: Setting) -> Worst:
     if not loss_is_pinned(setting):
         linear = _on_spans(setting)
         return linear if linear is not None and linear.closed else _searched(setting, Loss)
-    worst = _pinned(setting, _loss_on)
+    worst = _pinned(setting, _loss_on, _lossy(setting))
     if setting.shape.normalised:
         return worst
     # A map is post-processing: the unbounded noise is a ceiling, and exact where the map has nothing to hide.
@@ -198,7 +200,7 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
         pure = worst_loss(setting)
     if delta == 0.0 or pure.upper == 0.0:
         return pure
-    lower, pair, slack, least = 0.0, pure.pair, 1e-10, 0.0
+    lower, pair, slack, least = 0.0, pure.pair, 2e-9 if _by_windows(setting) else 1e-10, 0.0
     violation = None
     for _ in range(60):
         tried = max(lower * (1.0 + slack), least)
@@ -258,6 +260,8 @@ def find_violation(setting: Setting, epsilon: float, delta: float, last: Violati
 
 def glimpse(setting: Setting, epsilon: float, delta: float) -> Violation | None:
     """A pair above (epsilon, delta) among the likely ones; None proves nothing."""
+    if delta and _by_windows(setting):
+        return find_violation(setting, epsilon, delta)
     pairs = setting.pairs()
     with precision(PRECISIONS[0]):
         best = look(tasks(setting, lambda noise, shape: _aimed(noise, shape, epsilon, delta)))
@@ -271,8 +275,9 @@ def _violation(
 ) -> Violation:
     """The pair at a position, or at a worse one nearby."""
     side, line = where
-    with precision(PRECISIONS[0]):
-        position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), position)
+    if not _by_windows(setting):  # else it is the top of its window already
+        with precision(PRECISIONS[0]):
+            position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), position)
     return Violation(side, line, position, _pair(side, setting, line, position))
 
 
@@ -291,8 +296,12 @@ def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0
     side, line, position, _ = pair
 
     kind = cache(lambda bits: family(side.noise, side.shape))  # at each precision one, which remembers the masses
+    laws = Laws(side.noise.scale, side.shape) if _by_windows(side) else None
 
     def above(epsilon: float) -> float:
+        quick = None if laws is None else stick_of_pair(laws, epsilon, position, up(line.d))
+        if quick is not None:
+            return quick - delta
         value = refine(lambda: stick(kind(ctx.prec), ball(position), line.d, ball(epsilon)))
         return float(value.mid()) - delta
 
@@ -307,10 +316,31 @@ def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0
 Make = Callable[[Noise, Shape], Any]
 
 
-def _pinned(setting: Setting, evaluate: Callable[[Setting, Line], tuple[Ball, float]]) -> Worst:
+def _lossy(setting: Setting) -> list[tuple[Setting, Line]]:
+    """Every direction with every line of pairs but those that surely lose less than another, where there are many."""
+    pairs = setting.pairs()
+    if len(pairs) <= _FEW or not _by_windows(setting):
+        return pairs
+    found, lows, highs = [], [], []
+    for side in setting.sides():
+        mine = [(side, line) for line in side.lines()]
+        ends, apart = np.asarray([(line.end, line.far - line.near) for _, line in mine]).T
+        finite = np.where(np.isfinite(ends), ends, side.shape.ends[0])  # the loss rises with the position
+        low, high = loss_bounds(Laws(side.noise.scale, side.shape), finite, apart)
+        found += mine
+        lows += list(np.where(np.isfinite(ends), low, -np.inf))
+        highs += list(np.where(np.isfinite(ends), high, np.inf))
+    return [pair for pair, high in zip(found, highs, strict=True) if high >= max(lows)]
+
+
+def _pinned(
+    setting: Setting,
+    evaluate: Callable[[Setting, Line], tuple[Ball, float]],
+    pairs: list[tuple[Setting, Line]] | None = None,
+) -> Worst:
     """The largest of one value for each line and direction."""
     worst = Worst(0.0, 0.0, _somewhere(setting))
-    for side, line in setting.pairs():
+    for side, line in setting.pairs() if pairs is None else pairs:
         value, position = evaluate(side, line)
         if up(value) > worst.upper:
             worst = Worst(max(down(value), 0.0), up(value), _pair(side, setting, line, position))
@@ -336,21 +366,39 @@ def tasks(setting: Setting, make: Make) -> list[Task]:
 
 
 def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
-    """Branch and bound at growing precision until it closes or decides; for Laplace noise in floats where they can."""
+    """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
+    quick = None
     if isinstance(setting.noise, Laplace):
         with precision(PRECISIONS[0]):
             quick = laplace_windows.enclosed(tasks(setting, make), target)
-        if quick is not None:
-            return quick
+    elif _by_windows(setting):
+        quick = gaussian_worst.enclosed(tasks(setting, make), target)
+    if quick is not None and _decided(quick, target):
+        return quick
     found = None
     for prec in PRECISIONS[:3]:
         with precision(prec):
             found = enclose(tasks(setting, make), target, near)
-        decided = found.closed if target is None else found.upper <= target or found.lower > target
-        if decided or math.isinf(found.lower) or len(found.cells) >= DECIDING:
+        if _decided(found, target) or math.isinf(found.lower) or len(found.cells) >= DECIDING:
             break  # more bits do not help a search that ran out of cells
     assert found is not None
-    return found
+    if quick is None or not quick.upper < found.upper:
+        return found
+    higher = quick if quick.lower > found.lower else found
+    return Found(higher.lower, max(quick.upper, higher.lower), higher.task, higher.position, ())
+
+
+def _decided(found: Found, target: float | None) -> bool:
+    return found.closed if target is None else found.upper <= target or found.lower > target
+
+
+def _by_windows(setting: Setting) -> bool:
+    """Whether laws are Gaussian and truncated, and there is more to do than to follow one span over its inside."""
+    shape, hull = setting.shape, setting.answers.hull
+    if not isinstance(setting.noise, Gaussian) or not shape.normalised:
+        return False
+    low, high = shape.ends
+    return not (len(shape.spans) == 1 and low <= hull.lower and hull.upper <= high)
 
 
 def loss_is_pinned(setting: Setting) -> bool:
