@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 UNIT = 2.0**-52
 _STRETCHES, _FINER = 64, 64  # stretches of [-1, 1], and of one of them that may hold the largest value
+_BLOCK = 256  # stretches that are made finer at once
 _CLOSE = 1e-11  # relative: a stretch that reaches no higher than this above the largest value is left as it is
 
 
@@ -46,40 +47,41 @@ class Tops(NamedTuple):
     where: Floats
 
 
-def tops(values: Floats, floor: float = -math.inf, wobble: Floats | float = 0.0) -> Tops:
+def tops(values: Floats, floor: float = -1e300, wobble: Floats | float = 0.0) -> Tops:
     """For each row of values at `nodes` bounds on the largest value of its polynomial over [-1, 1], and its place.
 
     Bounds above `floor` are sharp to about 1e-11 relative. What rounding does to the coefficients and sums is covered,
     and that each value belongs to a place that is off its node by `wobble`.
     """
     degree = values.shape[1] - 1
+    level = values[:, degree // 2]
+    values, base = values - level[:, None], floor - level
     coefficients = values @ _to_coefficients(degree)
     bend = np.abs(coefficients) @ _third(degree)
     coarse, fine = _mesh(degree, _STRETCHES), _mesh(degree, _STRETCHES * _FINER)
     heights, bounds, _ = _parabolas([coefficients @ each.T for each in coarse.series], bend[:, None], coarse.half)
     where = coarse.middles[np.argmax(heights, axis=1)]
     best = heights.max(axis=1)
-    known = np.maximum(best, floor)
-    rows, cuts = np.nonzero(bounds > (known + _CLOSE * np.abs(known))[:, None])
-    if rows.size:
-        parts = cuts[:, None] * _FINER + np.arange(_FINER)
-        chosen = coefficients[rows][:, :, None]
+    known = np.maximum(best, base)
+    rows, cuts = np.nonzero(bounds > (known + _CLOSE * np.abs(known + level))[:, None])
+    for some in (slice(i, i + _BLOCK) for i in range(0, rows.size, _BLOCK)):
+        parts = cuts[some, None] * _FINER + np.arange(_FINER)
+        chosen = coefficients[rows[some]][:, :, None]
         series = [(each[parts] @ chosen)[:, :, 0] for each in fine.series]
-        high, sharp, tips = _parabolas(series, bend[rows][:, None], fine.half)
-        bounds[rows, cuts] = np.minimum(bounds[rows, cuts], sharp.max(axis=1))
+        high, sharp, tips = _parabolas(series, bend[rows[some]][:, None], fine.half)
+        bounds[rows[some], cuts[some]] = np.minimum(bounds[rows[some], cuts[some]], sharp.max(axis=1))
         inner = np.argmax(high, axis=1)
-        top = high[np.arange(rows.size), inner]
-        order = np.lexsort((top, rows))
-        last = order[np.append(np.flatnonzero(np.diff(rows[order])), rows.size - 1)]  # the highest of each row
-        last = last[top[last] > best[rows[last]]]
-        best[rows[last]] = top[last]
-        where[rows[last]] = fine.middles[parts[last, inner[last]]] + tips[last, inner[last]]
+        top = high[np.arange(inner.size), inner]
+        order = np.argsort(top)  # of several in one row the highest is written last
+        order = order[top[order] > best[rows[some]][order]]
+        best[rows[some][order]] = top[order]
+        where[rows[some][order]] = fine.middles[parts[order, inner[order]]] + tips[order, inner[order]]
     for end, place in ((0, -1.0), (-1, 1.0)):
         higher = values[:, end] > best
         best, where = np.where(higher, values[:, end], best), np.where(higher, place, where)
-    rounding: Floats = 16.0 * (degree + 1.0) ** 2 * UNIT * np.abs(values).max(axis=1)
+    rounding: Floats = 16.0 * (degree + 1.0) ** 2 * UNIT * np.abs(values).max(axis=1) + 4.0 * UNIT * np.abs(level)
     rounding += wobble * (np.abs(coefficients) @ np.arange(degree + 1.0) ** 2)
-    return Tops(bounds.max(axis=1) + rounding, best - rounding, where)
+    return Tops(level + bounds.max(axis=1) + rounding, level + best - rounding, where)
 
 
 class _Mesh(NamedTuple):

@@ -22,8 +22,8 @@ Flags = npt.NDArray[np.bool_]
 _LIBRARY = 2.0**-48  # relative error of exp, log and erfcx that is allowed for: four times the largest ever seen
 _ROOT = math.sqrt(2.0 * math.pi)
 _FAR = 1e3  # scales from the support: farther out moments are not known well enough
-_FADED = 13.0  # scales: what lies so much farther than the nearest point of the support has e^-84 of its weight
-_UNSEEN = 4.0 * math.exp(-0.5 * _FADED**2)
+FADED = 13.0  # scales: what lies so much farther than the nearest point of the support has e^-84 of its weight
+_UNSEEN = 4.0 * math.exp(-0.5 * FADED**2)
 _NARROW = 0.5  # a span as narrow as this is integrated by a Gauss rule of five points
 _PLACES, _PARTS = (0.5 + 0.5 * np.polynomial.legendre.leggauss(5)[0], 0.5 * np.polynomial.legendre.leggauss(5)[1])
 _BLOCK = 1 << 18  # numbers in an array
@@ -87,7 +87,7 @@ class Laws:
         self.step, self._wobble = math.nan, 0.0
         if len(shape.points) > _LONG:
             step, off = spacing(shape.points)
-            wobble = 2.0 * float(off * step) * (_FADED * scale + float(step)) / scale**2 * (1.0 + 1e-9)
+            wobble = 2.0 * float(off * step) * (FADED * scale + float(step)) / scale**2 * (1.0 + 1e-9)
             if wobble < _REGULAR:
                 self.step, self._wobble = float(step), wobble
 
@@ -96,9 +96,9 @@ class Laws:
 
         The points are off their places on a lattice by their rounding, which every weight here allows for.
         """
-        margin = (_FADED + 1.0) * self.scale + 4.0 * self.step
+        margin = (FADED + 1.0) * self.scale + 4.0 * self.step
         low, high = float(self.edges[0]) + margin, float(self.edges[-1]) - margin
-        return (low, high) if low < high else None
+        return (low, high) if low < high else None  # never for an irregular one, whose step is unknown
 
     def at(self, p: Floats, offset: Floats) -> Place:
         """Locations; a point of a grid never counts as one that is inside the support."""
@@ -127,7 +127,7 @@ class Laws:
     def _reach(self, place: Place) -> tuple[Indices, Indices]:
         """The first piece of the support that matters to each location, and the one after the last."""
         location = place.p + place.offset
-        reach = np.abs(place.nearest - location) + _FADED * self.scale
+        reach = np.abs(place.nearest - location) + FADED * self.scale
         first = np.searchsorted(self.highs, location - reach)
         return first, np.searchsorted(self.lows, location + reach, side="right")
 
@@ -184,7 +184,7 @@ class Laws:
             ends.append(y)
         (start, end), (below, above) = ends, tails
         within = inside & (start <= 0.0) & (end >= 0.0)
-        masses = np.where(within, _ROOT - below - above, np.where(start + end > 0.0, below - above, above - below))
+        masses = np.where(within, _ROOT - below - above, np.where(start >= -end, below - above, above - below))
         error = errors[0] + errors[1] + np.where(within, _LIBRARY * _ROOT, 0.0)
         width = high - low
         size = np.abs(width) * (np.maximum(np.abs(start), np.abs(end)) + 3.2 * self.scale)

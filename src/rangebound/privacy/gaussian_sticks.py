@@ -8,7 +8,7 @@ import numpy as np
 
 from rangebound.privacy.chebyshev import UNIT, Floats, truncation
 from rangebound.privacy.gaussian_laws import Indices, Laws, Seen
-from rangebound.privacy.windows import Bounds, Highest, Windows, bounds, folded, highest, nodes_of
+from rangebound.privacy.windows import Bounds, Highest, Windows, bounds, folded, highest, nodes_of, settled
 
 _DEGREES = {32.0: 20, 4.0: 48}  # of polynomials, by the ellipse
 _LARGEST = 40.0  # epsilon
@@ -26,13 +26,16 @@ def stick(laws: Laws, epsilon: float, windows: Windows, target: float | None = N
     if not 0.0 <= epsilon <= _LARGEST or far.any():
         return None
 
+    def settle(some: Windows) -> Windows | None:
+        return settled(laws, some, (0.0, 1.0))
+
     if laws.pointed:
-        pieces = folded(laws, windows, (0.0, 1.0))
-        return highest(laws, pieces, (0.0, 1.0), lambda some: _events(laws, epsilon, some, target), target)
+        pieces = folded(windows, laws.middle(), laws.step, (0.0, 1.0))
+        return highest(pieces, settle, lambda some: _events(laws, epsilon, some, target), target)
     pieces = _branches(laws, epsilon, windows)
     if not pieces.start.size:  # the best event is all or nothing everywhere
         return Highest(0.0, 0.0, int(windows.line[0]), float(windows.start[0]))
-    return highest(laws, pieces, (0.0, 1.0), lambda some: _thresholds(laws, epsilon, some, target), target)
+    return highest(pieces, settle, lambda some: _thresholds(laws, epsilon, some, target), target)
 
 
 def stick_of_pair(laws: Laws, epsilon: float, p: float, d: float) -> float | None:
@@ -77,7 +80,7 @@ def _events(laws: Laws, epsilon: float, windows: Windows, target: float | None) 
     event = first[owner] + np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
     rho = float(windows.rho[0])
     degree = _DEGREES[rho]
-    p, d, _ = nodes_of(laws, windows, degree)
+    p, d = nodes_of(windows, degree)
     width = degree + 1
     value, error = np.empty((owner.size, width)), np.empty((owner.size, width))
     size = max(1, laws.blocks(p, d)[0].stop // width)
@@ -166,7 +169,7 @@ def _thresholds(laws: Laws, epsilon: float, windows: Windows, target: float | No
     """On spans: the event of all spans below the threshold, and of the span that it is in the part below it."""
     rho = float(windows.rho[0])
     degree = _DEGREES[rho]
-    p, d, _ = nodes_of(laws, windows, degree)
+    p, d = nodes_of(windows, degree)
     branch = np.repeat(windows.branch, degree + 1)
     value, error = np.empty_like(p), np.empty_like(p)
     for block in laws.blocks(p, d):

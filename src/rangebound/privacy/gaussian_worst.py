@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from rangebound.ball import PRECISIONS, ball, down, precision, up
+from rangebound.law import Shape
 from rangebound.privacy.chebyshev import UNIT, truncation
 from rangebound.privacy.gaussian_laws import Laws
+from rangebound.privacy.gaussian_rounded import rounded_renyi
 from rangebound.privacy.gaussian_sticks import stick
 from rangebound.privacy.objectives import Delta, Renyi
 from rangebound.privacy.search import Found, Task
-from rangebound.privacy.windows import Bounds, Highest, Windows, bounds, folded, highest, nodes_of, windows_of
+from rangebound.privacy.windows import Bounds, Highest, Windows, bounds, folded, highest, nodes_of, settled, windows_of
 
 _DEGREES = {32.0: 14, 4.0: 32}  # of polynomials, by the ellipse
 _BENT = 2.5  # bound on A less its tangent in the ellipse
@@ -42,22 +44,22 @@ def enclosed(tasks: Sequence[Task], target: float | None) -> Found | None:
 
 def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], target: float | None) -> Found | None:
     """The same for the lines of one direction. What lies far outside the support is left to the ceilings."""
-    if not isinstance(objective, (Delta, Renyi)) or not objective.exponential:
+    if not isinstance(objective, (Delta, Renyi)) or not objective.gaussian:
         return None
-    laws = Laws(objective.step(), objective.shape)
-    finite = laws.edges[np.isfinite(laws.edges)]
-    if not finite.size:
+    if not objective.shape.normalised and not isinstance(objective, Renyi):
+        return None
+    scale, shape = objective.step(), objective.shape
+    finite = sorted(x for x in _ends(shape) if math.isfinite(x))
+    if not finite:
         return None
     found = Highest(0.0, -math.inf, numbers[0], math.nan)
     inner = (math.inf, -math.inf)
     for k in range(_DOUBLINGS):
-        reach = _REACH * 2.0**k * laws.scale + max(
-            tasks[number].line.far - tasks[number].line.near for number in numbers
-        )
+        reach = _REACH * 2.0**k * scale + max(tasks[number].line.far - tasks[number].line.near for number in numbers)
         outer = (float(finite[0]) - reach, float(finite[-1]) + reach)
         windows = _between(tasks, numbers, outer, inner)
         if windows.start.size:
-            more = _largest(objective, laws, windows, target)
+            more = _largest(objective, windows, target)
             if more is None:
                 return None
             higher = more if more.lower > found.lower else found
@@ -79,11 +81,18 @@ def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], targe
     return Found(lower, max(found.upper, lower), found.line, found.place, ())
 
 
-def _largest(objective: Delta | Renyi, laws: Laws, windows: Windows, target: float | None) -> Highest | None:
+def _ends(shape: Shape) -> list[float]:
+    return [*shape.points, *(end for pair in (*shape.spans, *shape.cells) for end in pair)]
+
+
+def _largest(objective: Delta | Renyi, windows: Windows, target: float | None) -> Highest | None:
+    scale, shape = objective.step(), objective.shape
     with np.errstate(under="ignore"):
-        if isinstance(objective, Renyi):
-            return renyi(laws, float(objective.order), windows, target)
-        return stick(laws, float(objective.epsilon), windows, target)
+        if isinstance(objective, Delta):
+            return stick(Laws(scale, shape), float(objective.epsilon), windows, target)
+        if shape.normalised:
+            return renyi(Laws(scale, shape), float(objective.order), windows, target)
+        return rounded_renyi(scale, shape, float(objective.order), windows, target)
 
 
 def _between(
@@ -124,7 +133,8 @@ def renyi(laws: Laws, order: float, windows: Windows, target: float | None = Non
     def evaluate(windows: Windows) -> Bounds:
         rho = float(windows.rho[0])
         degree = _DEGREES[rho]
-        p, d, centre = nodes_of(laws, windows, degree)
+        p, d = nodes_of(windows, degree)
+        centre = np.repeat(laws.at(windows.middle, np.zeros_like(windows.d)).nearest, degree + 1)
         value, error = np.zeros_like(p), np.zeros_like(p)
         for factor, each in zip(factors, offsets, strict=True):
             for block in laws.blocks(p, each * d):
@@ -136,4 +146,5 @@ def renyi(laws: Laws, order: float, windows: Windows, target: float | None = Non
 
     if any(laws.far(end, each * windows.d).any() for each in offsets for end in (windows.start, windows.end)):
         return None
-    return highest(laws, folded(laws, windows, offsets), offsets, evaluate, target)
+    pieces = folded(windows, laws.middle(), laws.step, offsets)
+    return highest(pieces, lambda some: settled(laws, some, offsets), evaluate, target)

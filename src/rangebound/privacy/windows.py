@@ -97,16 +97,19 @@ def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> W
 
 
 def highest(
-    laws: Laws,
     windows: Windows,
-    offsets: Sequence[float],
+    settle: Callable[[Windows], Windows | None],
     evaluate: Callable[[Windows], Bounds],
     target: float | None,
+    tight: float = _TIGHT,
 ) -> Highest | None:
-    """The supremum over windows; with a target only as sharp as it takes to decide. None where it cannot be told."""
+    """The supremum over windows; with a target only as sharp as it takes to decide. None where it cannot be told.
+
+    `settle` cuts windows until each has an ellipse, and `tight` is how far a bound may be above the largest value.
+    """
     upper, lower, line, place = -math.inf, -math.inf, 0, math.nan
     for _ in range(_ROUNDS):
-        settled = _settled(laws, windows, offsets)
+        settled = settle(windows)
         if settled is None:
             return None
         windows = settled
@@ -116,7 +119,7 @@ def highest(
         best = int(np.argmax(bounds.lower))
         if bounds.lower[best] > lower:
             lower, line, place = float(bounds.lower[best]), int(windows.line[best]), float(bounds.place[best])
-        enough = lower + _TIGHT * abs(lower) if target is None else max(target, lower)
+        enough = lower + tight * abs(lower) if target is None else max(target, lower)
         high = bounds.upper > enough
         upper = max(upper, float(bounds.upper[~high].max(initial=-math.inf)))
         finished = not high.any() or (target is not None and lower > target)
@@ -141,7 +144,7 @@ def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bound
     return found
 
 
-def _settled(laws: Laws, windows: Windows, offsets: Sequence[float]) -> Windows | None:
+def settled(laws: Laws, windows: Windows, offsets: Sequence[float]) -> Windows | None:
     """The windows, cut until each has an ellipse; None where that takes too many."""
     done: list[Windows] = []
     for _ in range(64):
@@ -172,25 +175,23 @@ def _unrest(laws: Laws, windows: Windows, offset: float) -> Floats:
     return found
 
 
-def folded(laws: Laws, windows: Windows, offsets: Sequence[float]) -> Windows:
-    """On a long regular grid one step stands for all positions at which no location of a pair sees an end."""
-    middle = laws.middle()
-    if middle is None or math.isnan(laws.step):
+def folded(windows: Windows, middle: tuple[float, float] | None, step: float, offsets: Sequence[float]) -> Windows:
+    """On a long regular grid one step stands for all positions whose locations all lie in the middle of it."""
+    if middle is None:
         return windows
     rows = []
     for start, end, d, line, branch, rho in zip(*windows, strict=True):
         low, high = max(start, middle[0] - min(offsets) * d), min(end, middle[1] - max(offsets) * d)
-        step = laws.step * (1.0 + 1e-6)
-        parts = [(start, end)] if high - low < 2.0 * step else [(start, low), (low, low + step), (high, end)]
+        wide = step * (1.0 + 1e-6)
+        parts = [(start, end)] if high - low < 2.0 * wide else [(start, low), (low, low + wide), (high, end)]
         rows += [(a, b, d, line, branch, rho) for a, b in parts if a <= b]
     return windows_of(rows)
 
 
-def nodes_of(laws: Laws, windows: Windows, degree: int) -> tuple[Floats, Floats, Floats]:
-    """The nodes of all windows in one row, with the distances of their pairs and a point of the support near each."""
+def nodes_of(windows: Windows, degree: int) -> tuple[Floats, Floats]:
+    """The nodes of all windows in one row, with the distances of their pairs."""
     p = windows.middle[:, None] + windows.radius[:, None] * nodes(degree)
-    centre = laws.at(windows.middle, np.zeros_like(windows.d)).nearest
-    return p.reshape(-1), np.repeat(windows.d, degree + 1), np.repeat(centre, degree + 1)
+    return p.reshape(-1), np.repeat(windows.d, degree + 1)
 
 
 def bounds(
