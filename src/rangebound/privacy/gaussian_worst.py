@@ -9,6 +9,7 @@ import numpy as np
 
 from rangebound.ball import PRECISIONS, ball, down, precision, up
 from rangebound.law import Shape
+from rangebound.noise import Gaussian
 from rangebound.privacy.chebyshev import UNIT, truncation
 from rangebound.privacy.gaussian_laws import Laws
 from rangebound.privacy.gaussian_rounded import rounded_renyi
@@ -44,7 +45,7 @@ def enclosed(tasks: Sequence[Task], target: float | None) -> Found | None:
 
 def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], target: float | None) -> Found | None:
     """The same for the lines of one direction. What lies far outside the support is left to the ceilings."""
-    if not isinstance(objective, (Delta, Renyi)) or not objective.gaussian:
+    if not isinstance(objective, (Delta, Renyi)) or not isinstance(objective.noise, Gaussian):
         return None
     if not objective.shape.normalised and not isinstance(objective, Renyi):
         return None

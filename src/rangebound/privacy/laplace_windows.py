@@ -90,9 +90,9 @@ def _bounded(
     sure = np.where(good, (found.mid - found.rad).max(axis=1, initial=-np.inf, where=np.isfinite(found.mid)), -np.inf)
     upper, offset = np.full(middle.size, np.inf), middle.copy()
     if good.any():
-        top, where = tops(found.mid[good], max(floor, float(sure.max())))
-        upper[good] = top + (rough[good] + off[good]) * (1.0 + 1e-9)
-        offset[good] = middle[good] + half[good] * where
+        top = tops(found.mid[good], max(floor, float(sure.max())))
+        upper[good] = top.upper + (rough[good] + off[good]) * (1.0 + 1e-9)
+        offset[good] = middle[good] + half[good] * top.where
     return _Bounds(upper, sure, offset, np.where(good, rough, 0.0))
 
 

@@ -45,7 +45,6 @@ class _Common:
     def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
         self.family = family(noise, shape) if kind is None else kind
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
-        self.shape, self.gaussian = shape, isinstance(noise, Gaussian)
         self._noise, self._shape, self._step = noise, shape, noise.scale
         laplace_grid = shape.normalised and bool(shape.points) and not isinstance(noise, Gaussian)
         self._size = 2 if laplace_grid else len(shape.spans) + len(shape.points)
