@@ -6,8 +6,8 @@ It reads the JSON alone and proves the claim again in the intervals of mpmath. T
 it takes over. The ratio of two laws falls from left to right, so the best attack is a threshold. And a pair of true
 answers inside a wider pair tells less, so all pairs (p, p + D) with p in [a, b] tell at most what (a, b + D) does. With
 that bound alone, by halving, it covers all positions in both directions. How `certify` bounded a cell plays no part;
-but the cells of a proof must cover all positions too. The bound is of first order: a claim closer than about one
-percent to the truth takes long, and after `MOST` cells it is refused as not proved. Ranges that are unions are refused.
+but the cells of a proof must cover all positions too, where the range is an interval. The bound is of first order: a
+claim closer than about one percent to the truth takes long, and after `MOST` cells it is refused as not proved.
 """
 
 from __future__ import annotations
@@ -52,11 +52,7 @@ def ends_of(x: Any) -> list[Fraction]:
 
 @lru_cache(maxsize=200_000)
 def upper_tail(z: Fraction) -> Any:
-    """P(Z >= z) of the standard normal law for z >= 0: by a series of positive terms, far out between two bounds.
-
-    Phi(z) - 1/2 = e^(-z^2/2)/sqrt(2 pi) times the sum of z^(2n+1)/(1 3 5 ... (2n+1)); once the terms fall by half, the
-    rest is at most twice the first that is left out.
-    """
+    """P(Z >= z) of the normal law, z >= 0: by the series z^(2n+1)/(1 3 5 ... (2n+1)), or far out between two bounds."""
     x = exact(z)
     height = iv.exp(-x * x / 2) / iv.sqrt(2 * iv.pi)
     if z > 9:
@@ -65,7 +61,7 @@ def upper_tail(z: Fraction) -> Any:
     for n in itertools.count():
         ratio = x * x / (2 * n + 3)
         total, term = total + term, term * ratio
-        if ratio < 0.5 and term < 1e-45:
+        if ratio < 0.5 and term < 1e-45:  # so that the rest is at most twice the first term that is left out
             break
     return iv.mpf("0.5") - height * between(total, total + 2 * term)
 
@@ -176,11 +172,13 @@ def _largest(values: Any) -> Any:
 class Claim:
     """All pairs of a mechanism in one direction, and what is claimed of them."""
 
-    def __init__(self, laws: Laws, low: Number, high: Number, reach: Fraction, epsilon: Fraction, delta: Fraction):
-        self.laws, self.low, self.high, self.reach, self.epsilon, self.delta = laws, low, high, reach, epsilon, delta
+    def __init__(self, laws: Laws, answers: list[Ends], reach: Fraction, epsilon: Fraction, delta: Fraction):
+        self.laws, self.answers, self.reach, self.epsilon, self.delta = laws, answers, reach, epsilon, delta
         if laws.noise.family == "laplace" and laws.bounding == "truncate":  # beyond the support nothing changes
             places = laws.points or [end for span in laws.spans for end in span]
-            self.low, self.high = max(low, min(places)), min(high, max(places))
+            low, high = min(places), max(places)
+            self.answers = [(min(max(a, low), high), min(max(b, low), high)) for a, b in answers]
+        self.low, self.high = self.answers[0][0], self.answers[-1][1]
         one = self.high - self.low <= self.reach
         self.last = self.low if one else self.high if math.isinf(self.high) else Fraction(self.high) - reach
 
@@ -188,13 +186,14 @@ class Claim:
         """The other direction: x becomes -x."""
         spans, points = [(-b, -a) for a, b in reversed(self.laws.spans)], [-x for x in reversed(self.laws.points)]
         laws = Laws(self.laws.noise, self.laws.bounding, spans, points)
-        return Claim(laws, -self.high, -self.low, self.reach, self.epsilon, self.delta)
+        return Claim(laws, [(-b, -a) for a, b in reversed(self.answers)], self.reach, self.epsilon, self.delta)
 
     def holds_on(self, a: Number, b: Number) -> bool:
-        """Whether the claim is proved for all pairs (p, p + reach) with p in [a, b], by the wider pair."""
+        """Whether the claim is proved for all pairs with p in [a, b] and q up to p + reach, by the wider pair."""
         if math.isinf(a) or math.isinf(b):
             return self._holds_far(a, b)
-        p, q = Fraction(a), Fraction(min(Fraction(b) + self.reach, self.high))
+        p, most = Fraction(a), Fraction(b) + self.reach
+        q = Fraction(max(min(most, end) for start, end in self.answers if start <= most))
         if self.delta == 0:
             return bool(self.laws.loss(p, q) <= exact(self.epsilon))
         return bool(self.laws.stick(p, q, self.epsilon) <= exact(self.delta))
@@ -214,10 +213,11 @@ class Claim:
     def prove(self) -> int:
         """Prove the claim in this direction; how many cells that took."""
         free = Laws(self.laws.noise, "unbounded", [], [])
-        everywhere = Claim(free, Fraction(0), self.reach, self.reach, self.epsilon, self.delta)
+        everywhere = Claim(free, [(Fraction(0), self.reach)], self.reach, self.epsilon, self.delta)
         if self.laws.bounding != "truncate" and everywhere.holds_on(Fraction(0), Fraction(0)):
             return 1  # the output is a function of the noisy value
-        stack, count = [(self.low, self.last)] if self.low < self.high else [], 0
+        # What is right of `last`, or of a span's start there, is inside the pair that begins there.
+        stack, count = [(a, max(a, min(b, self.last))) for a, b in self.answers if self.low < self.high], 0
         while stack:
             (a, b), count = stack.pop(), count + 1
             if not self.holds_on(a, b):
@@ -262,8 +262,8 @@ def check(text: str) -> int:
     """Prove the claim of a certificate again from its text; how many cells that took."""
     data = json.loads(text, object_pairs_hook=_once, parse_float=_double)
     mechanism, query, support = data["mechanism"], data["mechanism"]["query"], data["mechanism"]["support"]
-    if data["format"] != "rangebound certificate 1" or "interval" not in query["range"]:
-        raise Refused("format or range: is not known here; metric claims and unions as ranges are left to rb.verify")
+    if data["format"] != "rangebound certificate 1" or not query["range"].keys() & {"interval", "union"}:
+        raise Refused("format or range: is not known here; metric claims are left to rb.verify")
     spans = sorted(map(_ends, support.get("union", [support["interval"]] if "interval" in support else [])))
     points, grid = [], support.get("grid")
     if grid:
@@ -271,9 +271,9 @@ def check(text: str) -> int:
         points = [Fraction(low) + at * step for at in range(int((high - low) / step) + 1)]
     laws = Laws(Noise(mechanism["noise"]), mechanism["bounding"], spans, points)
     numbers = map(Fraction, (query["sensitivity"], data["epsilon"], data["delta"]))
-    claim = Claim(laws, *_ends(query["range"]["interval"]), *numbers)
+    claim = Claim(laws, sorted(map(_ends, query["range"].get("union", [query["range"].get("interval")]))), *numbers)
     sides = [claim, claim.mirrored()]
-    if data["theorem"].endswith("CELLS") and claim.low < claim.high:
+    if data["theorem"].endswith("CELLS") and claim.low < claim.high and len(claim.answers) == 1:
         # The tasks of a proof are the lines of one direction, then those of the other, if it is another.
         tasks = 1 + max((task for task, _, _ in data["cells"]), default=0)
         half = tasks if _symmetric(*sides) else tasks // 2

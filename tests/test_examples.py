@@ -70,6 +70,46 @@ def test_the_other_program_refuses_a_missing_cell_and_a_missing_direction(checke
         checker["check"](changed(name, cells=first))
 
 
+UNIONS = [
+    (noise, bounding, support, answers, delta)
+    for noise in (rb.Laplace(scale=3.0), rb.Gaussian(scale=3.0))
+    for bounding, support in [
+        (rb.TRUNCATE, rb.Interval(0, 10)),
+        (rb.TRUNCATE, rb.Union((0, 3), (5, 10))),
+        (rb.TRUNCATE, rb.Grid(step=0.5, within=rb.Interval(0, 10))),
+        (rb.RECTIFY, rb.Interval(2, 8)),
+    ]
+    for answers in (rb.Union((0, 2), (6, 10)), rb.Union((-1, 2), (2.5, 3), (11, 12)))
+    for delta in (0.0, 1e-3)
+]
+
+
+@pytest.mark.parametrize(("noise", "bounding", "support", "answers", "delta"), UNIONS)
+def test_the_other_program_proves_claims_about_answers_in_several_spans_and_no_stronger_ones(
+    checker, noise, bounding, support, answers, delta
+):
+    query = rb.Query(range=answers, sensitivity=5.0)
+    mechanism = rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
+    epsilon = mechanism.epsilon(delta)
+    data = json.loads(rb.certify(mechanism, epsilon=1.05 * epsilon, delta=delta).to_json())
+    assert checker["check"](json.dumps(data)) > 0
+    with pytest.raises(checker["Refused"], match="not proved"):
+        checker["check"](json.dumps({**data, "epsilon": 0.95 * epsilon}))
+
+
+def test_the_other_program_looks_only_at_answers_that_there_are(checker):
+    noise, support, spans = rb.Gaussian(scale=3.0), rb.Interval(0, 10), rb.Union((0, 2), (6, 10))
+    mechanism = rb.Mechanism(noise=noise, query=rb.Query(range=spans, sensitivity=5.0), support=support)
+    whole = rb.Mechanism(noise=noise, query=rb.Query(range=support, sensitivity=5.0), support=support)
+    claimed = 1.05 * mechanism.epsilon()
+    data = json.loads(rb.certify(mechanism, epsilon=claimed).to_json())
+    assert checker["check"](json.dumps(data)) > 0
+    assert whole.epsilon() > claimed  # control: with the answers between the spans it is not true
+    wider = {**data["mechanism"], "query": {**data["mechanism"]["query"], "range": {"interval": [0.0, 10.0]}}}
+    with pytest.raises(checker["Refused"], match="not proved"):
+        checker["check"](json.dumps({**data, "mechanism": wider, "theorem": "LOSS_AT_ENDS", "cells": []}))
+
+
 def test_the_other_program_says_in_one_line_what_it_leaves_to_the_first(tmp_path):
     query = rb.Query(range=rb.Interval(0, 18), sensitivity=2.5)
     metric = rb.calibrate(noise=rb.Laplace, query=query, epsilon=0.7, notion="metric")
@@ -78,7 +118,7 @@ def test_the_other_program_says_in_one_line_what_it_leaves_to_the_first(tmp_path
     ask = [sys.executable, str(EXAMPLES / "check_certificate.py"), str(place)]
     found = subprocess.run(ask, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert found.stderr.startswith(f"{place}: refused; format or range: is not known here; metric claims")
+    assert found.stderr.startswith(f"{place}: refused; format or range: is not known here; metric claims are")
     assert found.stderr.count("\n") == 1
 
 
