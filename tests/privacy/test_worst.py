@@ -226,3 +226,16 @@ def test_locations_a_million_scales_from_a_union_are_no_obstacle() -> None:
     pairs = [(2376.5, 2349.75), (2363.1, 2389.8), (9714.0, 9687.25), (0.0, 26.75)]
     assert all(exactly.stick(*pair, found) <= 1e-6 for each in pairs for pair in (each, each[::-1]))
     assert max(exactly.stick(*pair, 0.9 * found) for each in pairs for pair in (each, each[::-1])) > 1e-6
+
+
+@pytest.mark.parametrize("bounding", [rb.QUANTIZE, rb.TRUNCATE])
+@pytest.mark.parametrize(
+    "noise", [rb.Gaussian(scale=5.0), rb.Laplace(scale=5.0)], ids=lambda noise: type(noise).__name__
+)
+def test_epsilon_of_a_grid_is_closed_and_delta_gives_it_back(noise: rb.Noise, bounding: rb.Bounding) -> None:
+    """A pair of rounded laws was once weighed as if it were truncated, and epsilon ended open."""
+    query = rb.Query(range=rb.Interval(-60, 60), sensitivity=1.0)
+    m = rb.Mechanism(noise=noise, query=query, support=rb.Grid(step=1.0, within=query.range), bounding=bounding)
+    for delta in (1e-3, 1e-8):
+        assert m.delta(m.epsilon(delta) * (1.0 + 1e-9)) <= delta
+        assert m.delta(m.epsilon(delta) * (1.0 - 1e-5)) > delta * (1.0 - 1e-9)

@@ -319,7 +319,7 @@ Make = Callable[[Noise, Shape], Any]
 def _lossy(setting: Setting) -> list[tuple[Setting, Line]]:
     """Every direction with every line of pairs but those that surely lose less than another, where there are many."""
     pairs = setting.pairs()
-    if len(pairs) <= _FEW or not setting.shape.normalised or not _by_windows(setting):
+    if len(pairs) <= _FEW or not _by_windows(setting):
         return pairs
     found, lows, highs = [], [], []
     for side in setting.sides():
@@ -371,7 +371,7 @@ def _search(setting: Setting, make: Make, target: float | None = None, near: Seq
     if isinstance(setting.noise, Laplace):
         with precision(PRECISIONS[0]):
             quick = laplace_windows.enclosed(tasks(setting, make), target)
-    elif _by_windows(setting):
+    elif _by_windows(setting) or (isinstance(setting.noise, Gaussian) and not setting.shape.normalised):
         quick = gaussian_worst.enclosed(tasks(setting, make), target)
     if quick is not None and _decided(quick, target):
         return quick
@@ -395,10 +395,10 @@ def _decided(found: Found, target: float | None) -> bool:
 def _by_windows(setting: Setting) -> bool:
     """Whether laws are Gaussian and truncated, and there is more to do than to follow one span over its inside."""
     shape, hull = setting.shape, setting.answers.hull
-    if not isinstance(setting.noise, Gaussian):
+    if not isinstance(setting.noise, Gaussian) or not shape.normalised:
         return False
     low, high = shape.ends
-    return not (shape.normalised and len(shape.spans) == 1 and low <= hull.lower and hull.upper <= high)
+    return not (len(shape.spans) == 1 and low <= hull.lower and hull.upper <= high)
 
 
 def loss_is_pinned(setting: Setting) -> bool:
