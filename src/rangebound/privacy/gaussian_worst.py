@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -15,12 +16,14 @@ from rangebound.privacy.gaussian_laws import Laws
 from rangebound.privacy.gaussian_rounded import rounded_renyi
 from rangebound.privacy.gaussian_sticks import stick
 from rangebound.privacy.objectives import Delta, Renyi
+from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Found, Task
 from rangebound.privacy.windows import Bounds, Highest, Windows, bounds, folded, highest, nodes_of, settled, windows_of
 
 _DEGREES = {32.0: 14, 4.0: 32}  # of polynomials, by the ellipse
 _BENT = 2.5  # bound on A less its tangent in the ellipse
 _LOOSE = 1e-7  # relative: how far a ceiling may be above the largest value
+_APART, _WIDE = 9.0, 20.0  # scales from an end at which it does not show, and of a stretch that is worth a ceiling
 _REACH, _DOUBLINGS = 8.0, 7  # scales beyond the support on an endless line at first, and how often as many more
 
 
@@ -44,42 +47,87 @@ def enclosed(tasks: Sequence[Task], target: float | None) -> Found | None:
 
 
 def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], target: float | None) -> Found | None:
-    """The same for the lines of one direction. What lies far outside the support is left to the ceilings."""
+    """The same for the lines of one direction.
+
+    Windows are for positions near the support; far outside of it, and in the middle of wide spans, ceilings are sharp.
+    """
     if not isinstance(objective, (Delta, Renyi)) or not isinstance(objective.noise, Gaussian):
         return None
     if not objective.shape.normalised and not isinstance(objective, Renyi):
         return None
-    scale, shape = objective.step(), objective.shape
-    finite = sorted(x for x in _ends(shape) if math.isfinite(x))
-    if not finite:
+    ends = sorted(x for x in _ends(objective.shape) if math.isfinite(x))
+    if not ends:
         return None
-    found = Highest(0.0, -math.inf, numbers[0], math.nan)
-    inner = (math.inf, -math.inf)
+    lines = {number: tasks[number].line for number in numbers}
+    search = _Search(objective, lines, target)
+    widest = max(line.far - line.near for line in lines.values())
+    lonely = _lonely(objective, ends, widest)
+    outer = inner = (math.inf, -math.inf)
     for k in range(_DOUBLINGS):
-        reach = _REACH * 2.0**k * scale + max(tasks[number].line.far - tasks[number].line.near for number in numbers)
-        outer = (float(finite[0]) - reach, float(finite[-1]) + reach)
-        windows = _between(tasks, numbers, outer, inner)
-        if windows.start.size:
-            more = _largest(objective, windows, target)
-            if more is None:
-                return None
-            higher = more if more.lower > found.lower else found
-            found = higher._replace(upper=max(found.upper, more.upper))
-        if target is not None and found.lower > target:
-            break
-        beyond = _beyond(objective, tasks, numbers, outer)
-        if beyond <= (found.lower * (1.0 + _LOOSE) if target is None else target):
-            found = found._replace(upper=max(found.upper, beyond))
-            break
-        inner = outer
-    else:
-        return None
-    if math.isnan(found.place):
-        return None
-    with precision(PRECISIONS[0]):
-        value = down(objective.value(ball(found.place), tasks[found.line].line.d))
-    lower = max(value, 0.0) if math.isfinite(value) else 0.0
-    return Found(lower, max(found.upper, lower), found.line, found.place, ())
+        reach = _REACH * 2.0**k * objective.step() + widest
+        inner, outer = outer, (ends[0] - reach, ends[-1] + reach)
+        if not search.add(_between(lines, outer, inner, () if k else lonely)):
+            return None
+        if k == 0 and not all(search.below(*stretch) or search.add(_between(lines, stretch)) for stretch in lonely):
+            return None
+        if search.above or (search.below(-math.inf, outer[0]) and search.below(outer[1], math.inf)):
+            return search.result()
+    return None
+
+
+class _Search:
+    """The highest that was found on the lines of one direction, and a bound on all that was looked at."""
+
+    def __init__(self, objective: Delta | Renyi, lines: dict[int, Line], target: float | None) -> None:
+        self._objective, self._lines, self._target = objective, lines, target
+        self._found = Highest(0.0, -math.inf, min(lines), math.nan)
+
+    @property
+    def above(self) -> bool:
+        """Whether a value above the target was found."""
+        return self._target is not None and self._found.lower > self._target
+
+    def add(self, windows: Windows) -> bool:
+        """Look at windows; False where they do not tell."""
+        if not windows.start.size:
+            return True
+        found = _largest(self._objective, windows, self._target)
+        if found is not None:
+            self._found = (found if found.lower > self._found.lower else self._found)._replace(
+                upper=max(found.upper, self._found.upper)
+            )
+        return found is not None
+
+    def below(self, start: float, end: float) -> bool:
+        """Whether a ceiling shows that there is nothing higher at positions in [start, end]."""
+        apart = {(line.far, line.near) for line in self._lines.values() if line.start < end and line.end > start}
+        with precision(PRECISIONS[0]):
+            ceilings = [up(self._objective.ceiling(start, end, ball(far) - ball(near))) for far, near in apart]
+        ceiling = max(ceilings, default=-math.inf)
+        if not ceiling <= (self._found.lower * (1.0 + _LOOSE) if self._target is None else self._target):
+            return False
+        self._found = self._found._replace(upper=max(self._found.upper, ceiling))
+        return True
+
+    def result(self) -> Found | None:
+        """The enclosure; its lower end is the value at one place, in balls."""
+        found = self._found
+        if math.isnan(found.place):
+            return None
+        with precision(PRECISIONS[0]):
+            value = down(self._objective.value(ball(found.place), self._lines[found.line].d))
+        lower = max(value, 0.0) if math.isfinite(value) else 0.0
+        return Found(lower, max(found.upper, lower), found.line, found.place, ())
+
+
+def _lonely(objective: Delta | Renyi, ends: list[float], d: float) -> list[tuple[float, float]]:
+    """Positions in wide spans and gaps at which nothing that matters of a pair lies near an end."""
+    if objective.shape.points or not objective.shape.normalised:
+        return []
+    margin = _APART * objective.step()
+    before = (float(objective.order) - 1.0) * d if isinstance(objective, Renyi) else 0.0
+    places = ((low + margin + before, high - margin - d) for low, high in itertools.pairwise(ends))
+    return [(start, end) for start, end in places if end - start > _WIDE * objective.step()]
 
 
 def _ends(shape: Shape) -> list[float]:
@@ -97,33 +145,21 @@ def _largest(objective: Delta | Renyi, windows: Windows, target: float | None) -
 
 
 def _between(
-    tasks: Sequence[Task], numbers: list[int], outer: tuple[float, float], inner: tuple[float, float]
+    lines: dict[int, Line],
+    outer: tuple[float, float],
+    inner: tuple[float, float] = (math.inf, -math.inf),
+    holes: Sequence[tuple[float, float]] = (),
 ) -> Windows:
-    """The parts of the lines between two brackets; one on which the left end lies right of the right end is empty."""
+    """The parts of the lines in a bracket, less what lies in another one or in holes. An inner bracket may be empty."""
+    left_out = [*holes, *([inner] if inner[0] <= inner[1] else [])]
     rows = []
-    for number in numbers:
-        line = tasks[number].line
-        for low, high in ((outer[0], min(inner[0], outer[1])), (max(inner[1], outer[0]), outer[1])):
-            start, end = max(line.start, low), min(line.end, high)
-            if start <= end:
-                rows.append((start, end, line.far - line.near, number, 0, 0.0))
-            if inner[0] > inner[1]:
-                break  # there is no inner bracket yet
+    for number, line in lines.items():
+        parts = [(max(line.start, outer[0]), min(line.end, outer[1]))]
+        for low, high in left_out:
+            parts = [part for start, end in parts for part in ((start, min(end, low)), (max(start, high), end))]
+            parts = [(start, end) for start, end in parts if start <= end]
+        rows += [(start, end, line.far - line.near, number, 0, 0.0) for start, end in parts if start <= end]
     return windows_of(rows)
-
-
-def _beyond(objective: Delta | Renyi, tasks: Sequence[Task], numbers: list[int], outer: tuple[float, float]) -> float:
-    """The largest ceiling over what the lines have outside of a bracket."""
-    lines = [tasks[number].line for number in numbers]
-    with precision(PRECISIONS[0]):
-        found = [
-            up(objective.ceiling(start, end, ball(far) - ball(near)))
-            for far, near, start, end in {
-                *((line.far, line.near, -math.inf, outer[0]) for line in lines if line.start < outer[0]),
-                *((line.far, line.near, outer[1], math.inf) for line in lines if line.end > outer[1]),
-            }
-        ]
-    return max(found, default=-math.inf)
 
 
 def renyi(laws: Laws, order: float, windows: Windows, target: float | None = None) -> Highest | None:
