@@ -34,7 +34,7 @@ from rangebound.privacy.worst import (
 from rangebound.query import Query
 from rangebound.support import Interval, Support, Union
 
-_CLOSE = 2e-10  # how far above the smallest scale the answer may be, relative
+_CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
 _LARGEST_EPSILON = 1e6
 _LARGEST = 10**308
 _GLANCE = 1e-3  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
@@ -217,7 +217,8 @@ def _by_violations(request: _Request, cap: float) -> float:
     natural = request.query.sensitivity / request.epsilon
     if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
         return cap
-    scale, low, slack, violation = min(_first_guess(request), 0.999 * cap), 0.0, _CLOSE, None
+    slack = _WINDOWED if request.family is Gaussian else _CLOSE
+    scale, low, violation = min(_first_guess(request), 0.999 * cap), 0.0, None
     while True:
         if scale >= cap and low > 0.0:
             return cap
