@@ -128,3 +128,29 @@ def test_a_wrong_error_is_caught() -> None:
     true = oracle(mechanism).moments(0.4)
     with pytest.raises(AssertionError):
         agree(mechanism.noise.scale, true["mae"], rel=1e-9)
+
+
+def test_the_average_over_many_spans_takes_memory_that_follows_their_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 52 narrow spans had 480 places of quadrature for each of 26,000 answers: 25 s and 800 MB at a time."""
+    from rangebound.law import moments as law_moments
+
+    sizes = []
+    exact = law_moments._quadrature
+
+    def counted(noise: rb.Laplace, shape: object, location: np.ndarray) -> object:
+        logs = law_moments.log_sum
+        monkeypatch.setattr(law_moments, "log_sum", lambda weights: sizes.append(weights.size) or logs(weights))
+        found = exact(noise, shape, location)
+        monkeypatch.setattr(law_moments, "log_sum", logs)
+        return found
+
+    monkeypatch.setattr(law_moments, "_quadrature", counted)
+    support = rb.Union(*((7.0 * k, 7.0 * k + 4.0) for k in range(52)))
+    query = rb.Query(range=support, sensitivity=1.0)
+    found = rb.Mechanism(noise=rb.Laplace(scale=912.5), query=query, support=support).average_error()
+    assert max(sizes) < 12_000_000
+    assert sum(sizes) < 20_000_000
+    at = np.concatenate([np.linspace(low, high, 9) for low, high in support.spans])
+    shares = np.tile([1.0, 4.0, 2.0, 4.0, 2.0, 4.0, 2.0, 4.0, 1.0], 52) / (52 * 24.0)
+    values = [rb.Mechanism(noise=rb.Laplace(scale=912.5), query=query, support=support).error(x).mae for x in at[::1]]
+    agree(found.mae, float(shares @ np.asarray(values)), rel=1e-7)

@@ -134,6 +134,8 @@ def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
             edges = np.minimum(_PANELS, np.maximum(length / decay, 0.0)[:, None])
             half = 0.5 * np.diff(edges, axis=-1)
             middle = 0.5 * (edges[:, 1:] + edges[:, :-1])
+            used = (half > 0.0).any(axis=0)  # of a span that is short or on the other side, few panels or none
+            half, middle = half[:, used], middle[:, used]
             h = (middle[..., None] + half[..., None] * _NODES).reshape(len(location), -1) * np.reshape(decay, (-1, 1))
             width = (half[..., None] * _WEIGHTS).reshape(len(location), -1) * np.reshape(decay, (-1, 1))
             y = start[:, None] + h

@@ -89,7 +89,7 @@ def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Erro
                 x = end + k * noise.scale
                 if lower < x < upper:
                     cuts.add(x)
-        count = max(1, math.ceil(16 / len(cuts)))
+        count = max(1, math.ceil(min(16, 128 / len(answers.spans)) / len(cuts)))
         edges = np.unique(np.concatenate([np.linspace(a, b, count + 1) for a, b in _steps(sorted(cuts))]))
         half = 0.5 * np.diff(edges)
         places.append(((edges[:-1] + half)[:, None] + half[:, None] * _NODES).reshape(-1))
