@@ -333,8 +333,8 @@ class LaplaceSums:
         left = bisect.bisect_right(self.places, down(at))
         right = max(left, bisect.bisect_left(self.places, up(at + d)))
         first = min(max(left, bisect.bisect_left(self.places, up(at))), right)
-        last = bisect.bisect_right(self.places, down(at + d))
-        return (left, first, last, right) if first <= last <= right else (left, right, right, right)
+        last = min(bisect.bisect_right(self.places, down(at + d)), right)  # a point at q itself is right of the pair
+        return (left, first, last, right) if first <= last else (left, right, right, right)
 
     def _between(self, p: Any, first: int, last: int) -> list[Any]:
         return [(x - p) / self.noise.scale for x in self.points[first:last]]
