@@ -11,7 +11,10 @@ with a special case for Laplace noise, and `Mapped` (a nondecreasing map of the 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+from flint import ctx
 
 from rangebound.ball import Ball, ball, largest
 from rangebound.law import Shape
@@ -28,7 +31,12 @@ def stick(kind: Any, p: Ball, d: Ball, epsilon: Ball) -> Ball:
 
 
 def family(noise: Noise, shape: Shape) -> Any:
-    """The family that a mechanism belongs to, at the precision in force."""
+    """The family that a mechanism belongs to, at the precision in force; the last few are remembered."""
+    return _family(noise, shape, ctx.prec)
+
+
+@lru_cache(maxsize=16)
+def _family(noise: Noise, shape: Shape, bits: int) -> Any:
     if not shape.normalised:
         return Mapped(noise, shape)
     return _FAMILIES[isinstance(noise, Gaussian), bool(shape.spans)](noise, shape)

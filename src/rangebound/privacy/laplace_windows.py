@@ -45,7 +45,7 @@ _WIDER = 6.0  # and one that is so many times as wide as half the window, and on
 _ROUNDS, _MOST = 48, 150_000  # halvings, and windows in all
 _TOLERANCE, _PATIENT = 2e-11, 20  # relative, for so many halvings
 _UNDECIDED = 1e-8  # relative: an enclosure so close above a target is left undecided
-_BLOCK = 4_000  # windows that are evaluated at a time
+_BLOCK, _ROWS = 4_000, 256  # windows that are evaluated at a time, and polynomials (more would start threads)
 
 Values = Callable[[Windows, Indices, Discs], Discs]
 """Of windows, the segment that holds the threshold of each, and distances from the end on the left of p, in scales."""
@@ -88,11 +88,19 @@ def _bounded(
     rough = lebesgue(_DEGREE) * found.rad.max(axis=1)
     good = np.isfinite(found.mid).all(axis=1) & np.isfinite(rough) & np.isfinite(off)
     sure = np.where(good, (found.mid - found.rad).max(axis=1, initial=-np.inf, where=np.isfinite(found.mid)), -np.inf)
-    upper, offset = np.full(middle.size, np.inf), middle.copy()
-    if good.any():
-        top = tops(found.mid[good], max(floor, float(sure.max())))
-        upper[good] = top.upper + (rough[good] + off[good]) * (1.0 + 1e-9)
-        offset[good] = middle[good] + half[good] * top.where
+    # by the Lebesgue constant alone a polynomial stays within so much of the middle of its values
+    most, least = found.mid.max(axis=1), found.mid.min(axis=1)
+    reach = 0.5 * (most + least) + (
+        0.5 * lebesgue(_DEGREE) * (most - least) + 4.0 * UNIT * np.abs(found.mid).max(axis=1)
+    )
+    upper, offset = np.where(good, reach + (rough + off) * (1.0 + 1e-9), np.inf), middle.copy()
+    floor = max(floor, float(sure.max()), -1e300)
+    high = np.flatnonzero(good & (upper > floor))
+    for start in range(0, high.size, _ROWS):
+        some = high[start : start + _ROWS]
+        top = tops(found.mid[some], floor)
+        upper[some] = top.upper + (rough[some] + off[some]) * (1.0 + 1e-9)
+        offset[some] = middle[some] + half[some] * top.where
     return _Bounds(upper, sure, offset, np.where(good, rough, 0.0))
 
 
@@ -104,8 +112,8 @@ class _Problem(NamedTuple):
     values: Values
     radii: tuple[float, ...] = _RADII
 
-    def glance(self, windows: Windows) -> _Bounds:
-        """First order: the wider pair from the first p to the last q, and the value at the first p."""
+    def glance(self, windows: Windows, values: bool) -> _Bounds:
+        """First order: the wider pair from the first p to the last q; on demand also the value at the first p."""
         width = difference(windows.high, windows.low).over(exactly(self.ends.scale))
         end = exactly(windows.high).over(exactly(self.ends.scale)).plus(windows.apart)
         # q stays in its segment, over whose end a window may reach by an ulp or so
@@ -114,7 +122,7 @@ class _Problem(NamedTuple):
         d, apart = windows.d.plus(width), windows.apart.plus(width)
         wider = Discs(d.mid, d.rad + over), Discs(apart.mid, apart.rad + over)
         at_once = windows._replace(high=windows.low)
-        lower = self._there(at_once)[0]
+        lower = self._there(at_once)[0] if values else np.full(windows.low.size, -np.inf)
         upper = self._there(at_once._replace(d=wider[0], apart=wider[1]))[1]
         return _Bounds(upper, lower, windows.low, np.zeros_like(lower))
 
@@ -222,7 +230,7 @@ def _search(tasks: Sequence[Task], work: list[tuple[_Problem, Windows]], target:
             return target if target is not None else max(known * (1.0 + slack), 0.0)
 
         done += sum(windows.task.size for _, windows in work)
-        seen = [(problem, windows, _in_blocks(problem.glance, windows)) for problem, windows in work]
+        seen = [(problem, windows, _glance(problem, windows, step == 0)) for problem, windows in work]
         best = _better(tasks, seen, best)
         known = max(best.value, *(float(found.lower.max()) for _, _, found in seen))
         seen = [_sharper(each, enough(known)) for each in seen]
@@ -247,6 +255,10 @@ def _search(tasks: Sequence[Task], work: list[tuple[_Problem, Windows]], target:
 
 
 Step = tuple[_Problem, Windows, _Bounds]
+
+
+def _glance(problem: _Problem, windows: Windows, values: bool) -> _Bounds:
+    return _in_blocks(lambda some: problem.glance(some, values), windows)
 
 
 def _in_blocks(function: Callable[[Windows], _Bounds], windows: Windows) -> _Bounds:

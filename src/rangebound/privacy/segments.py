@@ -301,7 +301,9 @@ def events_of(ends: Ends, epsilon: float, windows: Windows) -> Events:
 
     On a grid each segment in between is a row; on a union one of them, a span unless it is the only one.
     """
-    offsets = np.stack([windows.low, 0.5 * (windows.low + windows.high), windows.high], axis=1)
+    low, high = windows.low, windows.high
+    offsets = np.stack([low] if low is high else [low, 0.5 * low + 0.5 * high, high], axis=1)
+    centre = offsets.shape[1] // 2
     sigma = exactly(offsets).over(exactly(ends.scale))
     y = _threshold(_seen(ends, windows, sigma), _column(windows.d), epsilon)
     at = sigma.plus(y)
@@ -310,14 +312,14 @@ def events_of(ends: Ends, epsilon: float, windows: Windows) -> Events:
         place = base + ends.scale * at.mid
         margin = ends.scale * at.rad + 8.0 * UNIT * (np.abs(base) + np.abs(place))
         known: Mask = np.asarray(np.isfinite(place + margin).all(axis=1))
-        found = np.stack([place[:, 0] - margin[:, 0], place[:, 1], place[:, 2] + margin[:, 2]], axis=1)
+        found = np.stack([(place - margin)[:, 0], place[:, centre], (place + margin)[:, -1]], axis=1)
     found = np.where(known[:, None], found, np.stack([base[:, 0]] * 3, axis=1))
     segments = np.searchsorted(ends.places, found, side="right") - 1
     segments = np.clip(segments, windows.first[:, None], windows.second[:, None])
     lowest, middle, highest = segments.T
     lowest, highest = np.where(known, lowest, windows.first), np.where(known, highest, windows.second)
     single = lowest == highest
-    never: Mask = known & np.less((at.mid + at.rad)[:, 2], (sigma.mid - sigma.rad)[:, 0])
+    never: Mask = known & np.less((at.mid + at.rad)[:, -1], (sigma.mid - sigma.rad)[:, 0])
     if not ends.points:
         near = np.where(ends.inside[middle] > 0.0, middle, np.where(middle > lowest, middle - 1, middle + 1))
         sure = single & (y.mid >= 0.0).all(axis=1)  # left of p no threshold is attained
