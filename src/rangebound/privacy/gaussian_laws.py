@@ -23,7 +23,6 @@ _LIBRARY = 2.0**-48  # relative error of exp, log and erfcx that is allowed for:
 _ROOT = math.sqrt(2.0 * math.pi)
 _FAR = 1e3  # scales from the support: farther out moments are not known well enough
 FADED = 13.0  # scales: what lies so much farther than the nearest point of the support has e^-84 of its weight
-_UNSEEN = 4.0 * math.exp(-0.5 * FADED**2)
 _NARROW = 0.5  # a span as narrow as this is integrated by a Gauss rule of five points
 _PLACES, _PARTS = (0.5 + 0.5 * np.polynomial.legendre.leggauss(5)[0], 0.5 * np.polynomial.legendre.leggauss(5)[1])
 _BLOCK = 1 << 18  # numbers in an array
@@ -56,13 +55,14 @@ class Seen(NamedTuple):
     errors: Floats
     total: Floats
     error: Floats
+    unseen: float  # a bound on the mass that was left out
 
     def below(self, rows: Indices | slice, piece: Indices) -> tuple[Floats, Floats]:
         """Of some rows the probability of all pieces before number `piece`, and its error."""
         column = np.clip(piece - self.first[rows], 0, self.masses.shape[1])
         rows = np.arange(self.first.size) if isinstance(rows, slice) else rows
         mass = self.sums[rows, column]
-        error = self.errors[rows, column] + self.masses.shape[1] * UNIT * mass + _UNSEEN
+        error = self.errors[rows, column] + self.masses.shape[1] * UNIT * mass + self.unseen
         return self.share(rows, mass, error)
 
     def share(self, rows: Indices | slice, mass: Floats, error: Floats) -> tuple[Floats, Floats]:
@@ -78,8 +78,9 @@ class Seen(NamedTuple):
 class Laws:
     """The laws of Gaussian noise of one scale on a support."""
 
-    def __init__(self, scale: float, shape: Shape) -> None:
-        self.scale = scale
+    def __init__(self, scale: float, shape: Shape, faded: float = FADED) -> None:
+        self.scale, self.shape, self._faded = scale, shape, faded
+        self._unseen = 4.0 * math.exp(-0.5 * faded**2)
         self.pointed = bool(shape.points)
         pieces = [(x, x) for x in shape.points] if self.pointed else shape.spans
         self.lows, self.highs = np.asarray(pieces, dtype=np.float64).T
@@ -87,16 +88,21 @@ class Laws:
         self.step, self._wobble = math.nan, 0.0
         if len(shape.points) > _LONG:
             step, off = spacing(shape.points)
-            wobble = 2.0 * float(off * step) * (FADED * scale + float(step)) / scale**2 * (1.0 + 1e-9)
+            wobble = 2.0 * float(off * step) * (faded * scale + float(step)) / scale**2 * (1.0 + 1e-9)
             if wobble < _REGULAR:
                 self.step, self._wobble = float(step), wobble
+
+    def attentive(self, share: float) -> Laws:
+        """The same laws, leaving out nothing that is more than a share of their mass."""
+        faded = math.sqrt(2.0 * math.log(4.0 / share))
+        return self if faded <= self._faded else Laws(self.scale, self.shape, faded)
 
     def middle(self) -> tuple[float, float] | None:
         """On a long regular grid: locations that see no end of it, so that one step of them stands for all.
 
         The points are off their places on a lattice by their rounding, which every weight here allows for.
         """
-        margin = (FADED + 1.0) * self.scale + 4.0 * self.step
+        margin = (self._faded + 1.0) * self.scale + 4.0 * self.step
         low, high = float(self.edges[0]) + margin, float(self.edges[-1]) - margin
         return (low, high) if low < high else None  # never for an irregular one, whose step is unknown
 
@@ -127,7 +133,7 @@ class Laws:
     def _reach(self, place: Place) -> tuple[Indices, Indices]:
         """The first piece of the support that matters to each location, and the one after the last."""
         location = place.p + place.offset
-        reach = np.abs(place.nearest - location) + FADED * self.scale
+        reach = np.abs(place.nearest - location) + self._faded * self.scale
         first = np.searchsorted(self.highs, location - reach)
         return first, np.searchsorted(self.lows, location + reach, side="right")
 
@@ -142,7 +148,8 @@ class Laws:
         masses, errors = np.where(present, masses, 0.0), np.where(present, errors, 0.0)
         sums, errors = (_sums(each) for each in (masses, errors))
         total = sums[:, -1]
-        return Seen(place, first, masses, sums, errors, total, errors[:, -1] + masses.shape[1] * UNIT * total + _UNSEEN)
+        error = errors[:, -1] + masses.shape[1] * UNIT * total + self._unseen
+        return Seen(place, first, masses, sums, errors, total, error, self._unseen)
 
     def _columns(self, place: Place) -> tuple[Indices, Indices, Flags]:
         first, last = self._reach(place)

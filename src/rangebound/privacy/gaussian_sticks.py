@@ -8,16 +8,22 @@ import numpy as np
 
 from rangebound.privacy.chebyshev import UNIT, Floats, truncation
 from rangebound.privacy.gaussian_laws import Indices, Laws, Seen
-from rangebound.privacy.windows import Bounds, Highest, Windows, bounds, folded, highest, nodes_of, settled
+from rangebound.privacy.windows import RHOS, Bounds, Highest, Windows, bounds, folded, highest, nodes_of, settled
 
-_DEGREES = {32.0: 20, 4.0: 48}  # of polynomials, by the ellipse
+_HIGHEST = 240  # degree of a polynomial
+_LEAST, _SHARE = 1e-290, 1e-11  # divergence that is worth windows, and the share of it that may be missed
+_NOTHING = 1e-100  # what a divergence must be below where none was seen
+_SCOUTS, _SCOUTED = 64, 4_000  # places on each line that are tried first, and in all
 _LARGEST = 40.0  # epsilon
 _BRACKET = 1e-9  # scales within which a cut is found
 
 
-def stick(laws: Laws, epsilon: float, windows: Windows, target: float | None = None) -> Highest | None:
+def stick(
+    laws: Laws, epsilon: float, windows: Windows, target: float | None = None, known: float = 0.0
+) -> Highest | None:
     """The largest hockey-stick divergence on windows: P(x < t) - e^epsilon Q(x < t) at the best threshold t.
 
+    One that is far below the `target`, or below what is `known` from elsewhere, need not be told from nothing.
     Points: the best of finitely many events, each analytic. Spans: with t in a gap the event is fixed, with t in a span
     it is where the log-ratio is epsilon; the windows are cut where t meets an end of a span.
     """
@@ -25,17 +31,38 @@ def stick(laws: Laws, epsilon: float, windows: Windows, target: float | None = N
     far = laws.far(windows.start, zero) | laws.far(windows.end, windows.d)
     if not 0.0 <= epsilon <= _LARGEST or far.any():
         return None
+    level = max(target or _scouted(laws, epsilon, windows), known)
+    if 0.0 < level < _LEAST:
+        return None
+    level = level or _NOTHING
+    laws = laws.attentive(_SHARE * level)
+    degrees = _degrees(epsilon, level)
 
     def settle(some: Windows) -> Windows | None:
-        return settled(laws, some, (0.0, 1.0))
+        return settled(laws, some, (0.0, 1.0), degrees)
 
     if laws.pointed:
         pieces = folded(windows, laws.middle(), laws.step, (0.0, 1.0))
-        return highest(pieces, settle, lambda some: _events(laws, epsilon, some, target), target)
+        return highest(pieces, settle, lambda some: _events(laws, epsilon, some, target, degrees), target)
     pieces = _branches(laws, epsilon, windows)
     if not pieces.start.size:  # the best event is all or nothing everywhere
         return Highest(0.0, 0.0, int(windows.line[0]), float(windows.start[0]))
-    return highest(pieces, settle, lambda some: _thresholds(laws, epsilon, some, target), target)
+    return highest(pieces, settle, lambda some: _thresholds(laws, epsilon, some, target, degrees), target)
+
+
+def _degrees(epsilon: float, level: float) -> dict[float, int]:
+    """The degrees of polynomials that miss next to nothing of a divergence, by the ellipse."""
+    size = 100.0 * (1.0 + math.exp(epsilon))
+    needed = {rho: 2 * math.ceil(0.5 * math.log(size / (_SHARE * level)) / math.log(rho)) for rho in RHOS}
+    return {rho: max(degree, 6) for rho, degree in needed.items() if degree <= _HIGHEST}
+
+
+def _scouted(laws: Laws, epsilon: float, windows: Windows) -> float:
+    """The largest divergence at a few places."""
+    laws = laws.attentive(_LEAST)
+    count = max(2, min(_SCOUTS, _SCOUTED // windows.start.size))
+    p, d = np.linspace(windows.start, windows.end, count).reshape(-1), np.tile(windows.d, count)
+    return max(float(_sticks(laws, epsilon, p[some], d[some]).max()) for some in laws.blocks(p, d))
 
 
 def stick_of_pair(laws: Laws, epsilon: float, p: float, d: float) -> float | None:
@@ -43,13 +70,18 @@ def stick_of_pair(laws: Laws, epsilon: float, p: float, d: float) -> float | Non
     at, apart = np.asarray([p]), np.asarray([d])
     if not 0.0 <= epsilon <= _LARGEST or laws.far(at, 0.0 * apart).any() or laws.far(at, apart).any():
         return None
-    pair = _pair(laws, at, apart)
+    return max(float(_sticks(laws.attentive(_LEAST), epsilon, at, apart)[0]), 0.0)
+
+
+def _sticks(laws: Laws, epsilon: float, p: Floats, d: Floats) -> Floats:
+    """The divergences of pairs, rounded down."""
+    pair = _pair(laws, p, d)
     if laws.pointed:
         value, error = _difference(epsilon, pair, slice(None), _best_event(epsilon, *pair) + 1)
     else:
         branch = np.searchsorted(laws.edges, _threshold(laws, epsilon, pair)[0])
         value, error = _up_to_threshold(laws, epsilon, pair, branch)
-    return max(float((value - error)[0]), 0.0)
+    return value - error
 
 
 def loss_bounds(laws: Laws, p: Floats, d: Floats) -> tuple[Floats, Floats]:
@@ -63,7 +95,7 @@ def _pair(laws: Laws, p: Floats, d: Floats) -> tuple[Seen, Seen]:
     return laws.see(p, np.zeros_like(d)), laws.see(p, d)
 
 
-def _events(laws: Laws, epsilon: float, windows: Windows, target: float | None) -> Bounds:
+def _events(laws: Laws, epsilon: float, windows: Windows, target: float | None, degrees: dict[float, int]) -> Bounds:
     """On points: bounds over all events {x <= x_k} of which one may be the best somewhere in the window.
 
     The best threshold rises with the position, so these are the events between the best ones at the ends.
@@ -79,7 +111,7 @@ def _events(laws: Laws, epsilon: float, windows: Windows, target: float | None) 
     owner = np.repeat(np.arange(first.size), counts)
     event = first[owner] + np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
     rho = float(windows.rho[0])
-    degree = _DEGREES[rho]
+    degree = degrees[rho]
     p, d = nodes_of(windows, degree)
     width = degree + 1
     value, error = np.empty((owner.size, width)), np.empty((owner.size, width))
@@ -165,10 +197,12 @@ def _branches(laws: Laws, epsilon: float, windows: Windows) -> Windows:
     return found.some((found.branch > 0) & (found.branch < laws.edges.size) & (found.start <= found.end))
 
 
-def _thresholds(laws: Laws, epsilon: float, windows: Windows, target: float | None) -> Bounds:
+def _thresholds(
+    laws: Laws, epsilon: float, windows: Windows, target: float | None, degrees: dict[float, int]
+) -> Bounds:
     """On spans: the event of all spans below the threshold, and of the span that it is in the part below it."""
     rho = float(windows.rho[0])
-    degree = _DEGREES[rho]
+    degree = degrees[rho]
     p, d = nodes_of(windows, degree)
     branch = np.repeat(windows.branch, degree + 1)
     value, error = np.empty_like(p), np.empty_like(p)

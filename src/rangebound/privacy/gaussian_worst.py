@@ -91,7 +91,7 @@ class _Search:
         """Look at windows; False where they do not tell."""
         if not windows.start.size:
             return True
-        found = _largest(self._objective, windows, self._target)
+        found = _largest(self._objective, windows, self._target, max(self._found.lower, 0.0))
         if found is not None:
             self._found = (found if found.lower > self._found.lower else self._found)._replace(
                 upper=max(found.upper, self._found.upper)
@@ -134,11 +134,11 @@ def _ends(shape: Shape) -> list[float]:
     return [*shape.points, *(end for pair in (*shape.spans, *shape.cells) for end in pair)]
 
 
-def _largest(objective: Delta | Renyi, windows: Windows, target: float | None) -> Highest | None:
+def _largest(objective: Delta | Renyi, windows: Windows, target: float | None, known: float) -> Highest | None:
     scale, shape = objective.step(), objective.shape
     with np.errstate(under="ignore"):
         if isinstance(objective, Delta):
-            return stick(Laws(scale, shape), float(objective.epsilon), windows, target)
+            return stick(Laws(scale, shape), float(objective.epsilon), windows, target, known)
         if shape.normalised:
             return renyi(Laws(scale, shape), float(objective.order), windows, target)
         return rounded_renyi(scale, shape, float(objective.order), windows, target)

@@ -10,7 +10,7 @@ on the window from a few dozen values. docs/theory.md has the proofs ("Windows")
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -144,13 +144,13 @@ def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bound
     return found
 
 
-def settled(laws: Laws, windows: Windows, offsets: Sequence[float]) -> Windows | None:
+def settled(laws: Laws, windows: Windows, offsets: Sequence[float], rhos: Iterable[float] = RHOS) -> Windows | None:
     """The windows, cut until each has an ellipse; None where that takes too many."""
     done: list[Windows] = []
     for _ in range(64):
         windows = windows._replace(rho=np.zeros_like(windows.rho))
         unrest = np.zeros_like(windows.rho)
-        for rho in RHOS:
+        for rho in rhos:
             left = np.flatnonzero(windows.rho == 0.0)
             tried = windows.some(left)._replace(rho=np.full(left.size, rho))
             unrest[left] = 0.0
