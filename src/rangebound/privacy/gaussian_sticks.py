@@ -13,7 +13,8 @@ from rangebound.privacy.windows import RHOS, Bounds, Highest, Windows, bounds, f
 _HIGHEST = 240  # degree of a polynomial
 _LEAST, _SHARE = 1e-290, 1e-11  # divergence that is worth windows, and the share of it that may be missed
 _NOTHING = 1e-100  # what a divergence must be below where none was seen
-_SCOUTS, _SCOUTED = 64, 4_000  # places on each line that are tried first, and in all
+_SCOUTS, _SCOUTED = 64, 2_000  # places on each line that are tried first, and in all
+_MORE = 1.01  # times the target: a place above that is as good as the best, where one is sought that is above it
 _LARGEST = 40.0  # epsilon
 _BRACKET = 1e-9  # scales within which a cut is found
 
@@ -31,7 +32,10 @@ def stick(
     far = laws.far(windows.start, zero) | laws.far(windows.end, windows.d)
     if not 0.0 <= epsilon <= _LARGEST or far.any():
         return None
-    level = max(target or _scouted(laws, epsilon, windows), known)
+    scouted = _scouted(laws, epsilon, windows)
+    if target is not None and scouted.lower > _MORE * target:
+        return scouted
+    level = max(target or scouted.lower, known)
     if 0.0 < level < _LEAST:
         return None
     level = level or _NOTHING
@@ -57,12 +61,14 @@ def _degrees(epsilon: float, level: float) -> dict[float, int]:
     return {rho: max(degree, 6) for rho, degree in needed.items() if degree <= _HIGHEST}
 
 
-def _scouted(laws: Laws, epsilon: float, windows: Windows) -> float:
+def _scouted(laws: Laws, epsilon: float, windows: Windows) -> Highest:
     """The largest divergence at a few places."""
     laws = laws.attentive(_LEAST)
     count = max(2, min(_SCOUTS, _SCOUTED // windows.start.size))
     p, d = np.linspace(windows.start, windows.end, count).reshape(-1), np.tile(windows.d, count)
-    return max(float(_sticks(laws, epsilon, p[some], d[some]).max()) for some in laws.blocks(p, d))
+    found = np.concatenate([_sticks(laws, epsilon, p[some], d[some]) for some in laws.blocks(p, d)])
+    best = int(np.argmax(found))
+    return Highest(math.inf, max(float(found[best]), 0.0), int(windows.line[best % windows.start.size]), float(p[best]))
 
 
 def stick_of_pair(laws: Laws, epsilon: float, p: float, d: float) -> float | None:
