@@ -239,3 +239,12 @@ def test_epsilon_of_a_grid_is_closed_and_delta_gives_it_back(noise: rb.Noise, bo
     for delta in (1e-3, 1e-8):
         assert m.delta(m.epsilon(delta) * (1.0 + 1e-9)) <= delta
         assert m.delta(m.epsilon(delta) * (1.0 - 1e-5)) > delta * (1.0 - 1e-9)
+
+
+def test_the_loss_far_outside_a_union_is_told() -> None:
+    """Seen from a hundred scales away the spans out of reach once hid those in reach, and the loss was infinite."""
+    spans = [(1.25 * k, 1.25 * k + 0.9) for k in range(40)]
+    query = rb.Query(range=rb.Interval(-50, 50), sensitivity=0.1)
+    m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, support=rb.Union(*spans))
+    width = spans[-1][1] - spans[0][0]
+    assert 0.9 * 0.1 * width < m.epsilon() < 0.1 * width  # the limit far out is sensitivity times width over s^2

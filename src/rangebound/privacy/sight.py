@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from flint import arb, arb_series, ctx
 
-from rangebound.ball import Ball, ball, is_taylor, value_of
+from rangebound.ball import Ball, ball, is_taylor, smallest, value_of
 from rangebound.privacy.pieces import score_moments, shifted
 
 Span = tuple[Any, Any]  # ends as balls or series, None where infinite
@@ -56,14 +56,16 @@ class Plain:
         """A ball, or a series of balls, around the mass of `count` spans beyond the reach (or around their pull).
 
         A derivative of order k of the mass is that of order k - 1 of the density at the ends, and those are Hermite
-        polynomials times the density: at most 1.0865 sqrt((k-1)!) e^{-z^2/4}/sqrt(2 pi) s^-k at z scales (Cramer).
+        polynomials times the density: at most 1.0865 sqrt((k-1)!) e^{-z^2/4}/sqrt(2 pi) s^-k at z scales (Cramer), and
+        at most (z + sqrt(k-1))^(k-1) e^{-z^2/2}, as He_n(z) is the mean of (z + iN)^n; that falls from 20 scales on.
         """
         z, s = reach / self._noise.scale, self._noise.scale
-        height = 2 * count * arb("1.0865") * (-z * z / 4).exp()
-        found = [
-            arb(0, (height * arb(math.factorial(max(k - 1, 0))).sqrt() / math.factorial(k - slope) / s**k).upper())
-            for k in range(slope, slope + (min(p.prec, ctx.cap) if is_taylor(p) else 1))
-        ]
+        near, far = arb("1.0865") * (-z * z / 4).exp(), (-z * z / 2).exp()
+        found = []
+        for k in range(slope, slope + (min(p.prec, ctx.cap) if is_taylor(p) else 1)):
+            n = max(k - 1, 0)
+            height = smallest(near * arb(math.factorial(n)).sqrt(), far * (z + arb(n).sqrt()) ** n)
+            found.append(arb(0, (2 * count * height / math.factorial(k - slope) / s**k).upper()))
         return arb_series(found, prec=len(found)) if is_taylor(p) else found[0]
 
     def mass(self, span: Span, p: Any) -> Any:
