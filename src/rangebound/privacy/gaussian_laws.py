@@ -23,6 +23,8 @@ _LIBRARY = 2.0**-48  # relative error of exp, log and erfcx that is allowed for:
 _ROOT = math.sqrt(2.0 * math.pi)
 _FAR = 1e3  # scales from the support: farther out moments are not known well enough
 FADED = 13.0  # scales: what lies so much farther than the nearest point of the support has e^-84 of its weight
+_LOST = 1e6  # scales from the support: farther out the weights of its points are not known to one part in a hundred
+_KNOWN = 0.01  # a norm that is not known to this is not known at all
 _NARROW = 0.5  # a span as narrow as this is integrated by a Gauss rule of five points
 _PLACES, _PARTS = (0.5 + 0.5 * np.polynomial.legendre.leggauss(5)[0], 0.5 * np.polynomial.legendre.leggauss(5)[1])
 _BLOCK = 1 << 18  # numbers in an array
@@ -80,7 +82,7 @@ class Laws:
 
     def __init__(self, scale: float, shape: Shape, faded: float = FADED) -> None:
         self.scale, self.shape, self._faded = scale, shape, faded
-        self._unseen = 4.0 * math.exp(-0.5 * faded**2)
+        self._unseen = 4.0 * math.exp(-0.5 * faded**2) * max(len(shape.points), 1)
         self.pointed = bool(shape.points)
         pieces = [(x, x) for x in shape.points] if self.pointed else shape.spans
         self.lows, self.highs = np.asarray(pieces, dtype=np.float64).T
@@ -163,7 +165,11 @@ class Laws:
         return weight, weight * (_LIBRARY + self._wobble + error)
 
     def _exponent(self, x: Floats, place: Place) -> tuple[Floats, Floats, Floats]:
-        """x as seen from the location, (x - n)(x + n - 2 location)/(2 s^2) for the nearest point n, and its error."""
+        """x as seen from the location, (x - n)(x + n - 2 location)/(2 s^2) for the nearest point n, and its error.
+
+        The error is that of the exponential, relative (at most 1.75 times that of the exponent, if this is at most 1):
+        infinite, with an exponent of 0, where nothing is known.
+        """
         p, offset, nearest, inside = (each[(...,) + (None,) * (x.ndim - each.ndim)] for each in place)
         y = (x - p) - offset
         own = np.where(inside, 0.0, (nearest - p) - offset)
@@ -171,8 +177,13 @@ class Laws:
         with np.errstate(invalid="ignore"):
             away = np.where(inside, y, x - nearest)
             exponent = away * (y + own) * rate
-            error = (8.0 * UNIT * rate) * np.abs(away) * (np.abs(y) + (np.abs(own) + 2.0 * np.abs(offset)))
-        return y, exponent, np.minimum(error, 1.0)
+            error = (14.0 * UNIT * rate) * np.abs(away) * (np.abs(y) + (np.abs(own) + 2.0 * np.abs(offset)))
+        large = ~(error <= 1.0)
+        if large.any():  # far out, where a weight is nothing in floats; or nothing is known of the difference
+            lost = large & ~np.isinf(y) & ~(exponent > 2.0 * error + 1e3)
+            error = np.where(lost, np.inf, np.where(large, 1.0, error))
+            exponent = np.where(lost, 0.0, exponent)
+        return y, exponent, error
 
     def between(self, low: Floats, high: Floats, place: Place) -> tuple[Floats, Floats]:
         """The mass from low to high in units of the scale, relative to the density at the nearest point."""
@@ -193,6 +204,9 @@ class Laws:
         within = inside & (start <= 0.0) & (end >= 0.0)
         masses = np.where(within, _ROOT - below - above, np.where(start >= -end, below - above, above - below))
         error = errors[0] + errors[1] + np.where(within, _LIBRARY * _ROOT, 0.0)
+        # Out of a gap, or to a threshold left of its span, only what rounding does may lead over the location.
+        over = np.where(within | (np.sign(start) * np.sign(end) >= 0.0), 0.0, np.minimum(np.abs(start), np.abs(end)))
+        error = error + np.where(over <= 1e-9 * self.scale, 4.0 / self.scale * over, np.inf)
         width = high - low
         size = np.abs(width) * (np.maximum(np.abs(start), np.abs(end)) + 3.2 * self.scale)
         narrow = size <= _NARROW * self.scale**2
@@ -219,17 +233,20 @@ class Laws:
         square, log = self.scale**2, np.log(seen.total)
         size = np.abs(x) * (np.abs(u) + np.abs(x) + np.abs(offset)) / square + np.abs(log) + 1.0
         off = 1.01 * seen.error / seen.total + 8.0 * UNIT * size + _LIBRARY * np.abs(log)
-        return x * (u - 0.5 * x) / square + log, off
+        known = seen.error <= _KNOWN * seen.total
+        return np.where(known, x * (u - 0.5 * x) / square + log, 0.0), np.where(known, off, np.inf)
 
     def mean(self, seen: Seen) -> Floats:
-        """The mean of x, roughly."""
+        """The mean of x, roughly: to 1e-6 scales and the rounding of a coordinate, or the width of the support."""
         _, columns, present = self._columns(seen.place)
         if self.pointed:
             found: Floats = (seen.masses * self.lows[columns]).sum(axis=1) / seen.total
-            return found
-        low, high = (self.weights(x[columns], seen.place)[0] for x in (self.lows, self.highs))
-        pull: Floats = np.where(present, low - high, 0.0).sum(axis=1) * self.scale
-        return seen.place.p + seen.place.offset + pull / seen.total
+        else:
+            low, high = (self.weights(x[columns], seen.place)[0] for x in (self.lows, self.highs))
+            pull: Floats = np.where(present, low - high, 0.0).sum(axis=1) * self.scale
+            found = seen.place.p + seen.place.offset + pull / seen.total
+        clipped: Floats = np.clip(found, self.edges[0], self.edges[-1])
+        return clipped
 
     def variance(self, start: Floats, end: Floats, offset: Floats) -> Floats:
         """A bound on the variance of x for all locations in [start, end] + offset.
@@ -241,6 +258,7 @@ class Laws:
             return np.full(start.shape, self.scale**2)
         centre = self.mean(self.see(0.5 * start + 0.5 * end, offset))
         found = self._half(self.see(end, offset), centre, 1) + self._half(self.see(start, offset), centre, -1)
+        found = np.where(np.isnan(found), np.inf, found)
         return np.minimum(found, self.scale**2) if alone else found
 
     def _half(self, seen: Seen, centre: Floats, sign: int) -> Floats:
@@ -248,10 +266,15 @@ class Laws:
         place = seen.place
         _, columns, present = self._columns(place)
         c, s = centre[:, None], self.scale
+        # Squares of what is not seen: far out the weight falls faster than the square of the distance rises.
+        own = np.abs((place.nearest - place.p) - place.offset)
+        hidden = own + (self._faded + 1.0) * s + np.abs(centre - place.nearest)
+        known = (seen.error <= _KNOWN * seen.total) & (own + np.abs(place.offset) < _LOST * s)
+        rest = np.where(known, 4.0 * self._unseen * hidden * hidden, np.inf)
         if self.pointed:
             apart = np.maximum(sign * (self.lows[columns] - c), 0.0)
             squares: Floats = (seen.masses * apart * apart).sum(axis=1)
-            return squares / seen.total * (1.0 + 1e-9)
+            return (squares + rest) / seen.total * (1.0 + 2.0 * _KNOWN)
         clip = np.maximum if sign > 0 else np.minimum
         low, high = (clip(x[columns], c) for x in (self.lows, self.highs))
         mass = self.between(low, high, place)[0]
@@ -266,7 +289,7 @@ class Laws:
         with np.errstate(invalid="ignore", over="ignore"):
             found = np.minimum(np.maximum(total, 0.0) + 1e-12 * size, mass * farthest * farthest)
         squares = np.where(present & (mass > 0.0), found, 0.0).sum(axis=1)
-        return squares / seen.total * (1.0 + 1e-9)
+        return (squares + rest) / seen.total * (1.0 + 2.0 * _KNOWN)
 
     def loss(self, near: Seen, far: Seen) -> tuple[Floats, Floats]:
         """The log-ratio of a pair at the lower end of the support, where it is the largest, and its error."""

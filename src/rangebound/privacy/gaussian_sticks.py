@@ -67,7 +67,7 @@ def _scouted(laws: Laws, epsilon: float, windows: Windows) -> Highest:
     count = max(2, min(_SCOUTS, _SCOUTED // windows.start.size))
     p, d = np.linspace(windows.start, windows.end, count).reshape(-1), np.tile(windows.d, count)
     found = np.concatenate([_sticks(laws, epsilon, p[some], d[some]) for some in laws.blocks(p, d)])
-    best = int(np.argmax(found))
+    best = int(np.argmax(np.where(np.isnan(found), -np.inf, found)))
     return Highest(math.inf, max(float(found[best]), 0.0), int(windows.line[best % windows.start.size]), float(p[best]))
 
 
@@ -104,15 +104,18 @@ def _pair(laws: Laws, p: Floats, d: Floats) -> tuple[Seen, Seen]:
 def _events(laws: Laws, epsilon: float, windows: Windows, target: float | None, degrees: dict[float, int]) -> Bounds:
     """On points: bounds over all events {x <= x_k} of which one may be the best somewhere in the window.
 
-    The best threshold rises with the position, so these are the events between the best ones at the ends.
+    The best threshold rises with the position, so these are the events between the best ones at the ends. They are told
+    by the thresholds: of events that differ by next to nothing at an end one may be far better in the window.
     """
+    (low, below), (high, above) = (_thresholds_at(laws, epsilon, at, windows.d) for at in (windows.start, windows.end))
+    if not (np.isfinite(below).all() and np.isfinite(above).all()):
+        return Bounds(*(np.full_like(low, np.inf) for _ in Bounds._fields))
     first, last = (
-        np.concatenate(
-            [_best_event(epsilon, *_pair(laws, at[some], windows.d[some])) for some in laws.blocks(at, windows.d)]
-        )
-        for at in (windows.start, windows.end)
+        np.searchsorted(laws.lows, low - below) - 1,
+        np.searchsorted(laws.lows, high + above, side="right") - 1,
     )
-    first, last = np.maximum(first - 1, 0), np.minimum(last + 1, laws.lows.size - 1)
+    last = np.clip(last, 0, laws.lows.size - 1)
+    first = np.clip(first, 0, last)
     counts = last - first + 1
     owner = np.repeat(np.arange(first.size), counts)
     event = first[owner] + np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -162,7 +165,9 @@ def _threshold(laws: Laws, epsilon: float, pair: tuple[Seen, Seen]) -> tuple[Flo
     rate = laws.scale**2 / d
     found = centre + rate * (far - near - epsilon)
     size = np.abs(far) + np.abs(near) + epsilon
-    return found, rate * (off + more + 4.0 * UNIT * size) + 4.0 * UNIT * (np.abs(centre) + np.abs(found))
+    error = rate * (off + more + 4.0 * UNIT * size) + 4.0 * UNIT * (np.abs(centre) + np.abs(found))
+    known = np.isfinite(found) & np.isfinite(error)
+    return np.where(known, found, centre), np.where(known, error, np.inf)
 
 
 def _thresholds_at(laws: Laws, epsilon: float, p: Floats, d: Floats) -> tuple[Floats, Floats]:
@@ -231,9 +236,10 @@ def _up_to_threshold(laws: Laws, epsilon: float, pair: tuple[Seen, Seen], branch
         error[inner] += abs(times) * off
     # The threshold is known to `wrong`, and about the best one the gain is flat.
     height = laws.weights(t, pair[0].place.some(inner))[0] / (laws.scale * pair[0].total[inner])
-    slack = np.expm1(np.minimum(pair[1].place.offset[inner] / laws.scale**2 * wrong, 1.0))
-    error[inner] += 2.0 * height * wrong * slack
-    return value, error
+    away = np.abs((t - pair[0].place.p[inner]) - pair[0].place.offset[inner]) + wrong
+    grown = np.exp(wrong * away / laws.scale**2)  # what the density has more nearby
+    error[inner] += 1.02 * height * grown * wrong * np.expm1(pair[1].place.offset[inner] / laws.scale**2 * wrong)
+    return value, np.where(np.isnan(error), np.inf, error)
 
 
 def _in_ellipse(laws: Laws, epsilon: float, windows: Windows) -> Floats:
@@ -247,8 +253,10 @@ def _in_ellipse(laws: Laws, epsilon: float, windows: Windows) -> Floats:
     start, end, zero = middle - wide, middle + wide, np.zeros_like(d)
     rise = high / s**2
     variance = laws.variance(start, end + d, zero)
+    rough = 1e-6 * s + 8.0 * UNIT * (np.abs(start) + np.abs(end) + d)  # of a mean
     means = laws.mean(laws.see(end, d)) - laws.mean(laws.see(start, zero))
-    drift = s**2 / d * (rise * np.maximum(means, 0.0) * 1.01 + 1.5)
+    means = np.minimum(np.maximum(means, 0.0) * 1.01 + 2.0 * rough, laws.edges[-1] - laws.edges[0])
+    drift = s**2 / d * (rise * means + 1.5)
     drift = np.where(rise**2 * variance <= 1.0, np.minimum(2.0 * rise * variance, drift), drift)
     (low, below), (top, above) = (_thresholds_at(laws, epsilon, at, d) for at in (start, end))
     low, top = low - below - drift, top + above + drift
@@ -260,7 +268,7 @@ def _in_ellipse(laws: Laws, epsilon: float, windows: Windows) -> Floats:
         for seen, factor in zip(_pair(laws, middle, d), (1.0, math.exp(epsilon)), strict=True):
             at = seen.place.p + seen.place.offset
             mean = laws.mean(seen)
-            away = np.maximum(np.abs(low - mean), np.abs(top - mean)) * 1.01 + 1e-6 * s
+            away = np.maximum(np.abs(low - mean), np.abs(top - mean)) * 1.01 + rough
             height = laws.weights(np.clip(at, low, top), seen.place)[0]  # A is above its tangent in the middle
             dense = 2.02 / s * height / seen.total * np.exp(wide * away / s**2)
             total = total + factor * (4.0 + np.where(windows.branch % 2 == 1, dense * way, 0.0))

@@ -117,7 +117,8 @@ class _Search:
         with precision(PRECISIONS[0]):
             value = down(self._objective.value(ball(found.place), self._lines[found.line].d))
         lower = max(value, 0.0) if math.isfinite(value) else 0.0
-        return Found(lower, max(found.upper, lower), found.line, found.place, ())
+        upper = math.inf if self.above else max(found.upper, lower)  # above the target nobody looks any farther
+        return Found(lower, upper, found.line, found.place, ())
 
 
 def _lonely(objective: Delta | Renyi, ends: list[float], d: float) -> list[tuple[float, float]]:
@@ -136,7 +137,7 @@ def _ends(shape: Shape) -> list[float]:
 
 def _largest(objective: Delta | Renyi, windows: Windows, target: float | None, known: float) -> Highest | None:
     scale, shape = objective.step(), objective.shape
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):  # what is unknown has no finite bound
         if isinstance(objective, Delta):
             return stick(Laws(scale, shape), float(objective.epsilon), windows, target, known)
         if shape.normalised:

@@ -57,8 +57,8 @@ class Windows(NamedTuple):
 
     @property
     def radius(self) -> Floats:
-        """Half the width, rounded up; never nothing."""
-        return 0.5 * (self.end - self.start) * (1.0 + 4.0 * UNIT) + 2.0 * UNIT * np.abs(self.end) + 1e-300
+        """Half the width, rounded up; never so small that rounding moves a node by much of it."""
+        return 0.5 * (self.end - self.start) * (1.0 + 4.0 * UNIT) + 2.0**18 * UNIT * np.abs(self.end) + 1e-300
 
     @property
     def high(self) -> Floats:
@@ -72,7 +72,7 @@ class Windows(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """For each window an upper bound, a value that is attained, its place, and what rounding adds to the bound."""
+    """For each window an upper bound, a value that is attained, its place, and what a smaller one would add as well."""
 
     upper: Floats
     lower: Floats
@@ -114,7 +114,7 @@ def highest(
             return None
         windows = settled
         bounds = _evaluated(windows, evaluate)
-        if not np.isfinite(bounds.rounding).all():
+        if not np.isfinite(bounds.rounding).all() or np.isnan(bounds.upper).any() or np.isnan(bounds.lower).any():
             return None
         best = int(np.argmax(bounds.lower))
         if bounds.lower[best] > lower:
@@ -123,7 +123,7 @@ def highest(
         high = bounds.upper > enough
         upper = max(upper, float(bounds.upper[~high].max(initial=-math.inf)))
         finished = not high.any() or (target is not None and lower > target)
-        # Smaller windows do not help against rounding.
+        # Smaller windows do not help against rounding, nor against what every polynomial misses.
         if finished or (bounds.upper[high] - enough <= 4.0 * bounds.rounding[high]).any():
             return (
                 None
@@ -131,6 +131,8 @@ def highest(
                 else Highest(max(upper, float(bounds.upper.max())), lower, line, place)
             )
         windows = windows.some(high).halves()
+        if windows.start.size > _MOST:
+            return None
     return None
 
 
@@ -197,11 +199,19 @@ def nodes_of(windows: Windows, degree: int) -> tuple[Floats, Floats]:
 def bounds(
     windows: Windows, value: Floats, error: Floats, degree: int, missed: Floats | float, target: float | None
 ) -> Bounds:
-    """From values at the nodes of each window, their errors, and what the polynomial misses, a bound for each."""
+    """From values at the nodes of each window, their errors, and what the polynomial misses, a bound for each.
+
+    A node that is off by w moves the polynomial by the Lebesgue constant times w times the slope of the function. That
+    is less than twice the largest slope that the coefficients show, plus n^2 times what the polynomial misses, while
+    w n^2 times that constant is at most 1/8, because no polynomial is steeper than n^2 times its largest value.
+    """
     rows, errors = value.reshape(-1, degree + 1), error.reshape(-1, degree + 1)
-    wobble = 4.0 * UNIT * (np.abs(windows.middle) + windows.radius) / windows.radius
+    off = UNIT * (np.abs(windows.middle) + 3.0 * windows.radius) / windows.radius
+    small = 8.0 * off * degree**2 * lebesgue(degree) <= 1.0
+    wobble, missed = np.where(small, 2.0 * lebesgue(degree) * off, 0.0), 1.25 * missed
     floor = float((rows - errors).max())
     found = tops(rows, floor if target is None else max(floor, target), wobble)
-    rounding = lebesgue(degree) * errors.max(axis=1)
+    rounding = np.where(small, lebesgue(degree) * errors.max(axis=1), np.inf)
     place = np.clip(windows.middle + windows.radius * found.where, windows.start, windows.end)
-    return Bounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding)
+    least = np.where((windows.rho == RHOS[0]) & np.isfinite(missed), missed, 0.0)  # smaller windows miss no less
+    return Bounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding + least)
