@@ -398,7 +398,8 @@ def sweep(engine_of, seeds, counts, folder, session=None, *, columns=2, part=0.4
     for at, seed in enumerate(seeds):
         for place, unit in enumerate(UNITS):
             chance = random.Random(f"{seed} {unit}")
-            count = counts[(at + place) % len(counts)]
+            # A size that is stated must be true, and there is no size of 0.
+            count = max(counts[(at + place) % len(counts)], 1 if unit == "public size" else 0)
             rows = make_rows(f"{seed} {unit}", count)
             asked = [names[(columns * (len(UNITS) * at + place) + each) % len(names)] for each in range(columns)]
             missing = None if {"day", "seen"} & set(asked) else chance.choice([None, None, 0.5])
