@@ -278,7 +278,7 @@ def is_possible(plan, table, place, new):
     """Whether a change gives another table that might have been: a privately selected key may be any text."""
     if repr(value_at(table, place)) == repr(new):
         return True
-    if place[0] != "cells" or place[2] != "key":
+    if place[0] != "cells" or "key" not in place:
         return False
     return plan.private(plan.query[table["cells"][place[1]]["question"]].by) and isinstance(new, str)
 
@@ -303,6 +303,21 @@ def test_a_release_of_a_random_plan_verifies_and_no_changed_one_does(seed):
             text = json.dumps(changed(certificate, place, new), indent=1, sort_keys=True)
             with pytest.raises(CertificateInvalid):
                 check_certificate(text, made.to_bytes())
+
+
+def test_a_table_in_which_no_key_was_selected_verifies_and_no_changed_one_does():
+    plan = make_plan(plan_data(["clinic"], [{"kind": "count"}], unit=PEOPLE))
+    made = release(plan, table(0), ledger=None)
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == len(made.cells) == 0
+    data = json.loads(made.to_bytes())
+    places = [place for place in leaves(data) if place[0] != "plan"]
+    assert ("cells",) in places
+    for place in places:
+        for new in others(value_at(data, place)):
+            if not is_possible(plan, data, place, new):
+                other = written(changed(data, place, new))
+                with pytest.raises(CertificateInvalid):
+                    check_certificate(forged(made, other), other)
 
 
 @pytest.mark.long
