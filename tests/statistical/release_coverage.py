@@ -122,7 +122,7 @@ CASES = (
         step=25.0,
     ),
     Case(
-        name="fertility, by country",
+        name="fertility, 20 rows a country",
         table=fertility,
         value={"column": "births", "range": [0, 7]},
         of={"column": "births", "is": "<", "value": 3},
