@@ -149,8 +149,7 @@ def test_the_audit_attacks_the_pair_that_gives_away_most() -> None:
 def test_masses_in_one_step_are_those_summed_one_by_one(ends: str) -> None:
     support = union(9, seed=3, ends=ends)
     m = made(support, support, scale=0.7)
-    quick, slow = (family(m.noise, m.shape) for _ in range(2))
-    assert isinstance(slow, RestrictedLaplace)
+    quick, slow = (RestrictedLaplace(m.noise, m.shape) for _ in range(2))
     slow._sides = None  # what there was before: all spans, one by one
     for p in np.random.default_rng(4).uniform(0.5, 8.0, 20).tolist():
         for d in (1e-3, 0.4, 3.0):
@@ -263,3 +262,29 @@ def test_gaussian_noise_on_many_spans_against_a_scan(scale: float) -> None:
     assert seen <= worst.upper * (1 + 1e-8)
     assert seen >= worst.upper * (1 - 1e-4)
     assert not seen <= 0.999 * worst.upper
+
+
+@pytest.mark.parametrize("count", [2, 8, 20])
+def test_spans_within_reach_of_limited_noise_are_seen_in_one_step(count: int) -> None:
+    """The sums over whole spans against each span by itself, at places, at ends, about wide balls, and as series."""
+    dice = np.random.default_rng(count)
+    support = union(count)
+    ends = [end for pair in support.spans for end in pair]
+    for limit in (1.0, 3.0, 12.0):
+        noise = rb.TruncatedLaplacian(scale=0.7, limit=0.7 * limit)
+        shape = Shape(spans=support.spans, normalised=True)
+        with precision(128):
+            quick, slow = RestrictedLaplace(noise, shape), RestrictedLaplace(noise, shape)
+            slow._whole = None
+            for at in [*dice.uniform(-1.0, ends[-1] + 1.0, 6).tolist(), *dice.choice(ends, 3).tolist()]:
+                exact = ball(at)
+                for p in (exact, taylor(exact, 3), exact.union(ball(at + 0.4))):
+                    d = ball(float(dice.uniform(0.1, 3.0)))
+                    found, known = quick.parts(p, d), slow.parts(p, d)
+                    for name in ("left", "right", "inside", "lift", "only_p", "only_q"):
+                        first, second = (ball(0.0) + value_of(getattr(parts, name)) for parts in (found, known))
+                        assert first.overlaps(second)
+                        if p is exact:
+                            assert abs(float((first - second).mid())) <= 1e-30
+                    if p is exact:
+                        assert quick.change(p, d).overlaps(slow.change(p, d))

@@ -34,7 +34,8 @@ class RestrictedLaplace(Restricted):
     def __init__(self, noise: Noise, shape: Shape) -> None:
         super().__init__(noise, shape)
         self.limit = self.noise.limit if isinstance(noise, TruncatedLaplacian) else None
-        self._sides = _Sides.of(shape, self.spans, self.noise.scale) if self.limit is None else None
+        self._whole = _Sides.of(shape, self.spans, self.noise.scale)
+        self._sides = self._whole if self.limit is None else None
 
     def parts(self, p: Any, d: Ball) -> Parts:
         """The spans as the pair (p, p + d) sees them: those on either side in one step, those it touches one by one."""
@@ -45,6 +46,8 @@ class RestrictedLaplace(Restricted):
         if self._sides is not None:
             first, last = self._sides.touched(value_of(p), value_of(p) + d)
             left, right, spans = self._sides.left(p, first), self._sides.right(p + d, last), spans[first:last]
+        elif self.limit is not None and self._whole is not None:
+            left, right, spans = self._within_reach(self._whole, p, d)
         for lower, upper in spans:
             start, end = (None if x is None else x / b for x in (shifted(lower, p), shifted(upper, p)))
             width = None if lower is None or upper is None else (upper - lower) / b
@@ -84,6 +87,21 @@ class RestrictedLaplace(Restricted):
             return total
 
         return Parts(left, right, inside, lift, overlap, only_p, only_q, self.limit is not None)
+
+    def _within_reach(self, whole: _Sides, p: Any, d: Ball) -> tuple[Any, Any, list[Span]]:
+        """With a limit of the noise: the spans that both laws reach on either side of the pair, each side in one step.
+
+        The masses of P left of p and of Q right of p + d, and the spans that are left to look at one by one.
+        """
+        at, limit = value_of(p), self.limit
+        first, last = whole.touched(at - limit, at + d + limit)
+        (start, end), (begin, stop) = whole.inside(at + d - limit, at), whole.inside(at + d, at + limit)
+        if end <= start:
+            start = end = first
+        if stop <= begin:
+            begin = stop = max(last, end)
+        left, right = whole.left(p, end, start), whole.right(p + d, begin, stop)
+        return left, right, [*self.spans[first:start], *self.spans[end:begin], *self.spans[stop:last]]
 
     def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
         """The best threshold event, in one smooth piece."""
@@ -202,13 +220,22 @@ class _Sides:
         first = bisect.bisect_right(self._uppers, down(start))
         return first, max(first, bisect.bisect_left(self._lowers, up(end)))
 
-    def left(self, p: Any, count: int) -> Any:
-        """The mass of the first `count` spans, all of them left of p; density e^{-|x-p|/b}/b."""
-        return (-(p - self._origin) / self._scale).exp() * self._before[count] if count else _ZERO
+    def inside(self, start: Ball, end: Ball) -> tuple[int, int]:
+        """The spans that are surely within [start, end]: from the first to before the second."""
+        return bisect.bisect_left(self._lowers, up(start)), bisect.bisect_right(self._uppers, down(end))
 
-    def right(self, p: Any, start: int) -> Any:
-        """The mass of the spans from number `start` on, all of them right of p."""
-        return ((p - self._origin) / self._scale).exp() * self._after[start] if start < len(self._lowers) else _ZERO
+    def left(self, p: Any, count: int, start: int = 0) -> Any:
+        """The mass of the first `count` spans, all of them left of p; density e^{-|x-p|/b}/b. Without the first few."""
+        if count <= start:
+            return _ZERO
+        return (-(p - self._origin) / self._scale).exp() * (self._before[count] - self._before[start])
+
+    def right(self, p: Any, start: int, stop: int | None = None) -> Any:
+        """The mass of the spans from number `start` on (before `stop`), all of them right of p."""
+        stop = len(self._lowers) if stop is None else stop
+        if stop <= start:
+            return _ZERO
+        return ((p - self._origin) / self._scale).exp() * (self._after[start] - self._after[stop])
 
 
 def _later(first: Any, second: Any) -> Any:
