@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ from rangebound.law.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.exact import family, stick
 from rangebound.privacy.objectives import Delta, Renyi
 from rangebound.privacy.pair import renyi_formula
+from rangebound.privacy.worst import worst_renyi
 from tests.matrix.deadline import deadline
 
 INF = math.inf
@@ -112,6 +114,44 @@ def test_the_endless_grid_bounds_every_position(noise: Any, order: float) -> Non
             inside = values[(p >= start) & (p <= start + 1.0)]
             assert inside.max() <= up(objective.ceiling(start, start + 1.0, ball(1.0))) * (1.0 + 1e-12)
     assert values.max() * (1.0 - 1e-12) <= m.rdp(order) <= values.max() * (1.0 + 1e-4)
+
+
+@pytest.mark.parametrize(("scale", "order"), [(0.2, 1.5), (1.0, 4.0), (5.0, 64.0)])
+def test_cuts_that_are_no_multiples_of_the_step_do_not_leave_the_search_open(scale: float, order: float) -> None:
+    """A step of 0.1 is no double, and the endless grid was not used: open after 7 s."""
+    m = rb.Mechanism(
+        noise=rb.Laplace(scale=scale),
+        query=rb.Query(range=rb.Interval(0, 50), sensitivity=0.1),
+        support=rb.Grid(step=0.1, within=rb.Interval(0, 50)),
+        bounding=rb.QUANTIZE,
+    )
+    found = worst_renyi(m.setting, order)
+    p = np.linspace(20.0, 20.2, 401)
+    values = renyi_formula(m.noise, m.shape, p, p + 0.1, order)
+    assert found.closed
+    assert values.max() * (1.0 - 1e-9) <= found.upper <= values.max() * (1.0 + 1e-4)
+
+
+def test_cuts_off_their_places_are_paid_for() -> None:
+    """Cuts moved by up to 4e-7 of a step: the ceiling holds; the control without the price is undercut."""
+    noise, order, d = rb.Laplace(scale=0.6), 3.0, 0.5
+    dice = np.random.default_rng(4)
+    regular = 0.5 * np.arange(21)
+    undercut = 0
+    for _ in range(20):
+        cuts = (regular + dice.choice([-2e-7, 2e-7], 21)).tolist()
+        cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
+        shape = Shape(points=tuple(range(22)), cells=cells)
+        p = np.linspace(4.0, 5.5, 601)
+        for width in (3e-3, 1e-5, 1e-7):
+            p = np.linspace(-width, width, 601) + p[renyi_formula(noise, shape, p, p + d, order).argmax()]
+        value = renyi_formula(noise, shape, p, p + d, order).max()
+        with precision(128):
+            objective = Renyi(noise, shape, order)
+            assert value <= up(objective.ceiling(4.0, 6.0, ball(d))) <= value + 1e-4
+            plain = Shape(points=shape.points, cells=((-math.inf, 0.0), *itertools.pairwise(regular), (10.0, math.inf)))
+            undercut += value > up(Renyi(noise, plain, order).ceiling(4.0, 6.0, ball(d)))
+    assert undercut > 0
 
 
 def far(noise: Any, sensitivity: float, answers: Any, support: Any, bounding: Any = rb.TRUNCATE) -> rb.Mechanism:

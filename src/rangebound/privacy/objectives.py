@@ -452,8 +452,8 @@ class Renyi(_Common):
             top = rounded_top(noise, self._cells, self.order, d)
             if top.sharp:
                 return top.value
-        step = _regular_step(self._cells)
-        if step is None:
+        step, off = _regular_step(self._cells)
+        if off > (0 if isinstance(noise, Gaussian) else ROUNDED * Fraction(step)):
             return INFINITY
         if isinstance(noise, Gaussian):  # all that counts is around where the two densities blend
             centre = down((1 - self.order) * d)
@@ -462,12 +462,21 @@ class Renyi(_Common):
             low, high = -step, up(d) + step
         first, last = math.floor(low / step) - 1, math.ceil(high / step) + 2
         cuts = [step * k for k in range(first, last + 1)]
-        exact = all(Fraction(cut) == Fraction(step) * k for k, cut in enumerate(cuts, start=first))
-        if not exact or len(cuts) > 4 * len(self._cells):
+        off += max(abs(Fraction(cut) - Fraction(step) * k) for k, cut in enumerate(cuts, start=first))
+        if (off and isinstance(noise, Gaussian)) or len(cuts) > 4 * len(self._cells):
             return INFINITY
         cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
         period = _Endless(noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
-        return ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
+        top = ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
+        # A cell has at least b (1 - e^{-w/b}) times the density at its end, so that a cut that moves by `off` moves the
+        # logarithm of its mass by no more than off over that; w is more than half a step, and a cell has two cuts.
+        rate = -1 / (noise.scale * (-ball(0.5 * step) / noise.scale).expm1())
+        moved = 2 * _rounded_up(off) * rate
+        return top + moved * (2 * self.order - 1) / (self.order - 1)
+
+
+def _rounded_up(x: Fraction) -> Ball:
+    return ball(math.nextafter(float(x), math.inf)) if x else ball(0.0)
 
 
 class _Endless(_Common):
@@ -579,14 +588,11 @@ def _window(places: tuple[float, ...], scale: Ball, d: Ball) -> _Window | None:
     )
 
 
-def _regular_step(cells: tuple[tuple[float, float], ...]) -> float | None:
-    """The distance of the cuts of a grid if it is the same between all of them, exactly."""
-    if len(cells) < 4:
-        return None
-    cuts = [high for _, high in cells[:-1]]
-    step = cuts[1] - cuts[0]
-    regular = all(Fraction(b) - Fraction(a) == Fraction(step) for a, b in itertools.pairwise(cuts))
-    return step if regular else None
+def _regular_step(cells: tuple[tuple[float, float], ...]) -> tuple[float, Fraction]:
+    """The mean distance of the cuts of a grid, and the farthest that a cut is off its place."""
+    cuts = [Fraction(high) for _, high in cells[:-1]]
+    step = float((cuts[-1] - cuts[0]) / (len(cuts) - 1))
+    return step, max(abs(cut - cuts[0] - k * Fraction(step)) for k, cut in enumerate(cuts))
 
 
 def _lonely_places(noise: Noise, shape: Shape) -> list[float]:
