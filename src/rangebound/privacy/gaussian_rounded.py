@@ -45,7 +45,7 @@ def rounded_renyi(
         return None
     cells.missable = _ENOUGH * most * min(lift, 1.0)
     pieces = folded(windows, cells.middle, cells.step, (1.0 - order,))
-    found = highest(pieces, cells.settled, lambda some: cells.bounds(some, goal), goal, _TIGHT)
+    found = highest(cells.settled(pieces), lambda some: cells.bounds(some, goal), goal, _TIGHT)
     if found is None or found.lower < _SMALLEST:
         return None
     base = lift / (order - 1.0)

@@ -16,6 +16,7 @@ _NOTHING = 1e-100  # what a divergence must be below where none was seen
 _SCOUTS, _SCOUTED = 64, 2_000  # places on each line that are tried first, and in all
 _MORE = 1.01  # times the target: a place above that is as good as the best, where one is sought that is above it
 _LARGEST = 40.0  # epsilon
+_OFFSETS = (0.0, 1.0)  # of the locations of a pair, in its distance
 _BRACKET = 1e-9  # scales within which a cut is found
 
 
@@ -42,16 +43,13 @@ def stick(
     laws = laws.attentive(_SHARE * level)
     degrees = _degrees(epsilon, level)
 
-    def settle(some: Windows) -> Windows | None:
-        return settled(laws, some, (0.0, 1.0), degrees)
-
-    if laws.pointed:
-        pieces = folded(windows, laws.middle(), laws.step, (0.0, 1.0))
-        return highest(pieces, settle, lambda some: _events(laws, epsilon, some, target, degrees), target)
-    pieces = _branches(laws, epsilon, windows)
+    pieces = settled(laws, folded(windows, laws.middle(), laws.step, _OFFSETS), _OFFSETS, tuple(degrees))
+    if laws.pointed or pieces is None:
+        return highest(pieces, lambda some: _events(laws, epsilon, some, target, degrees), target)
+    pieces = _branches(laws, epsilon, pieces)
     if not pieces.start.size:  # the best event is all or nothing everywhere
         return Highest(0.0, 0.0, int(windows.line[0]), float(windows.start[0]))
-    return highest(pieces, settle, lambda some: _thresholds(laws, epsilon, some, target, degrees), target)
+    return highest(pieces, lambda some: _thresholds(laws, epsilon, some, target, degrees), target)
 
 
 def _degrees(epsilon: float, level: float) -> dict[float, int]:

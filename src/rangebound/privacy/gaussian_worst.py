@@ -185,4 +185,4 @@ def renyi(laws: Laws, order: float, windows: Windows, target: float | None = Non
     if any(laws.far(end, each * windows.d).any() for each in offsets for end in (windows.start, windows.end)):
         return None
     pieces = folded(windows, laws.middle(), laws.step, offsets)
-    return highest(pieces, lambda some: settled(laws, some, offsets), evaluate, target)
+    return highest(settled(laws, pieces, offsets), evaluate, target)

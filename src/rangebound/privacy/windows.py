@@ -10,11 +10,13 @@ on the window from a few dozen values. docs/theory.md has the proofs ("Windows")
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from rangebound.law import Shape
 from rangebound.privacy.chebyshev import UNIT, Floats, lebesgue, nodes, tops
 from rangebound.privacy.gaussian_laws import Flags, Indices, Laws
 
@@ -97,22 +99,19 @@ def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> W
 
 
 def highest(
-    windows: Windows,
-    settle: Callable[[Windows], Windows | None],
+    windows: Windows | None,
     evaluate: Callable[[Windows], Bounds],
     target: float | None,
     tight: float = _TIGHT,
 ) -> Highest | None:
-    """The supremum over windows; with a target only as sharp as it takes to decide. None where it cannot be told.
+    """The supremum over windows that have ellipses; with a target only as sharp as it takes to decide.
 
-    `settle` cuts windows until each has an ellipse, and `tight` is how far a bound may be above the largest value.
+    None where it cannot be told. `tight` is how far a bound may be above the largest value.
     """
     upper, lower, line, place = -math.inf, -math.inf, 0, math.nan
     for _ in range(_ROUNDS):
-        settled = settle(windows)
-        if settled is None:
+        if windows is None or windows.start.size > _MOST:
             return None
-        windows = settled
         bounds = _evaluated(windows, evaluate)
         if not np.isfinite(bounds.rounding).all() or np.isnan(bounds.upper).any() or np.isnan(bounds.lower).any():
             return None
@@ -146,8 +145,24 @@ def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bound
     return found
 
 
-def settled(laws: Laws, windows: Windows, offsets: Sequence[float], rhos: Iterable[float] = RHOS) -> Windows | None:
-    """The windows, cut until each has an ellipse; None where that takes too many."""
+def settled(laws: Laws, windows: Windows, offsets: tuple[float, ...], rhos: tuple[float, ...] = RHOS) -> Windows | None:
+    """The windows, cut until each has an ellipse; None where that takes too many. The last ones are remembered.
+
+    A window that is a part of one that has an ellipse has the same one, only smaller.
+    """
+    rows = tuple(zip(*(each.tolist() for each in windows), strict=True))
+    return _settled(laws.scale, laws.shape, rows, offsets, rhos)
+
+
+@lru_cache(maxsize=64)
+def _settled(
+    scale: float,
+    shape: Shape,
+    rows: tuple[tuple[float, float, float, int, int, float], ...],
+    offsets: tuple[float, ...],
+    rhos: tuple[float, ...],
+) -> Windows | None:
+    laws, windows = Laws(scale, shape), windows_of(rows)
     done: list[Windows] = []
     for _ in range(64):
         windows = windows._replace(rho=np.zeros_like(windows.rho))
