@@ -126,7 +126,9 @@ class _Cells:
         a, lift = self._order, self._order * (self._order - 1.0) * (self._d / self._scale) ** 2 / 2.0
         parts = np.where(present, np.exp(a * near - (a - 1.0) * far - lift), 0.0) / math.sqrt(2.0 * math.pi)
         wrong = a * off + (a - 1.0) * more + 8.0 * UNIT * (a * np.abs(near) + (a - 1.0) * np.abs(far) + lift + 1.0)
-        wrong = np.expm1(np.minimum(wrong + self._wobble, 1.0)) + 2.0**-48
+        wrong = wrong + self._wobble
+        wrong = np.where(wrong < 1.0, np.expm1(np.minimum(wrong, 1.0)) + 2.0**-48, np.inf)  # more is not known at all
+        parts = np.where(np.isinf(wrong) & present, 1.0, parts)
         total, error = parts.sum(axis=1), np.where(present, parts * wrong, 0.0).sum(axis=1)
         if self._span is not None:  # there the blended density itself counts
             place = self._laws.at(p, np.full_like(p, (1.0 - a) * self._d))
