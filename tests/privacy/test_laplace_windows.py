@@ -233,7 +233,7 @@ def rough(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     infinite = lambda self, windows, values: laplace_windows._Bounds(  # noqa: E731
         np.full(windows.low.size, np.inf), np.full(windows.low.size, -np.inf), windows.low, np.zeros(windows.low.size)
     )
-    monkeypatch.setattr(laplace_windows._Problem, "glance", infinite)
+    monkeypatch.setattr(laplace_windows.Problem, "glance", infinite)
     monkeypatch.setattr(laplace_windows, "LOOSE", 1.0)
     return monkeypatch
 

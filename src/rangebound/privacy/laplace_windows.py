@@ -40,7 +40,7 @@ from rangebound.privacy.segments import (
 
 _DEGREE = 10
 _LONGEST = 0.25  # scales: a window is cut into such to begin with
-_RADII = (0.5, 0.1, 0.02)  # scales, of the discs in which a function is bounded
+RADII = (0.5, 0.1, 0.02)  # scales, of the discs in which a function is bounded
 _WIDER = 6.0  # and one that is so many times as wide as half the window, and one in between
 _ROUNDS, _MOST = 48, 150_000  # halvings, and windows in all
 _TOLERANCE, _PATIENT = 2e-11, 20  # relative, for so many halvings
@@ -104,13 +104,13 @@ def _bounded(
     return _Bounds(upper, sure, offset, np.where(good, rough, 0.0))
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """One direction of the divergence: the ends of the support, and the function on windows."""
 
     ends: Ends
     epsilon: float | None  # of delta, which needs to know where its threshold lies
     values: Values
-    radii: tuple[float, ...] = _RADII
+    radii: tuple[float, ...] = RADII
 
     def glance(self, windows: Windows, values: bool) -> _Bounds:
         """First order: the wider pair from the first p to the last q; on demand also the value at the first p."""
@@ -161,18 +161,18 @@ class _Problem(NamedTuple):
         return _Bounds(upper, lower, offset, rough)
 
 
-def _problem(objective: Delta | Renyi | Loss, ends: Ends, windows: Windows) -> _Problem:
+def _problem(objective: Delta | Renyi | Loss, ends: Ends, windows: Windows) -> Problem:
     reach = int((windows.second - windows.first).max(initial=0)) + 1
     if isinstance(objective, Loss):
-        return _Problem(ends, None, lambda some, _, sigma: loss(ends, some, sigma))
+        return Problem(ends, None, lambda some, _, sigma: loss(ends, some, sigma))
     if isinstance(objective, Renyi):
         order = float(objective.order)
         weights = sums_of(ends, reach, rate_of(order))
-        radii = (*_RADII[:2], min(_RADII[2], 0.3 / order))
-        return _Problem(ends, None, lambda some, _, sigma: renyi(ends, weights, order, some, sigma), radii)
+        radii = (*RADII[:2], min(RADII[2], 0.3 / order))
+        return Problem(ends, None, lambda some, _, sigma: renyi(ends, weights, order, some, sigma), radii)
     epsilon = float(objective.epsilon)
     masses = sums_of(ends, reach, exactly(1.0))
-    return _Problem(ends, epsilon, lambda some, segments, sigma: event(ends, masses, epsilon, some, segments, sigma))
+    return Problem(ends, epsilon, lambda some, segments, sigma: event(ends, masses, epsilon, some, segments, sigma))
 
 
 def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None:
@@ -188,7 +188,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
         groups.setdefault(id(task.objective), []).append((number, task))
     if not tasks or not all(_fits(task) for task in tasks):
         return None
-    work: list[tuple[_Problem, Windows]] = []
+    work: list[tuple[Problem, Windows]] = []
     for group in groups.values():
         objective = group[0][1].objective
         ends = ends_of(objective.shape, objective.noise.scale)  # type: ignore[attr-defined]
@@ -197,7 +197,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
             return None
         work.append((_problem(objective, ends, windows), windows))  # type: ignore[arg-type]
     with np.errstate(all="ignore"):  # what is not finite is unknown
-        return _search(tasks, work, target)
+        return search(tasks, work, target)
 
 
 def _fits(task: Task) -> bool:
@@ -221,7 +221,8 @@ class _Best(NamedTuple):
     position: float
 
 
-def _search(tasks: Sequence[Task], work: list[tuple[_Problem, Windows]], target: float | None) -> Found | None:
+def search(tasks: Sequence[Task], work: list[tuple[Problem, Windows]], target: float | None) -> Found | None:
+    """Cut windows until none is too high, or it is known on which side of the target all are; see `enclosed`."""
     best, upper, done = _Best(-math.inf, 0, math.nan), -math.inf, 0
     for step in range(_ROUNDS):
         slack = _TOLERANCE if step < _PATIENT else 0.5 * LOOSE
@@ -254,10 +255,10 @@ def _search(tasks: Sequence[Task], work: list[tuple[_Problem, Windows]], target:
     return result if result.upper <= max(close, FLOOR) else None
 
 
-Step = tuple[_Problem, Windows, _Bounds]
+Step = tuple[Problem, Windows, _Bounds]
 
 
-def _glance(problem: _Problem, windows: Windows, values: bool) -> _Bounds:
+def _glance(problem: Problem, windows: Windows, values: bool) -> _Bounds:
     return _in_blocks(lambda some: problem.glance(some, values), windows)
 
 
@@ -299,7 +300,7 @@ def _better(tasks: Sequence[Task], seen: list[Step], best: _Best) -> _Best:
     return max(best, *found, key=lambda each: each.value)
 
 
-def _place(tasks: Sequence[Task], problem: _Problem, windows: Windows, found: _Bounds, by: Floats) -> tuple[int, float]:
+def _place(tasks: Sequence[Task], problem: Problem, windows: Windows, found: _Bounds, by: Floats) -> tuple[int, float]:
     """The task and position of the window that is highest by some measure."""
     row = int(np.argmax(by))
     task = int(windows.task[row])

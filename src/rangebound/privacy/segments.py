@@ -46,22 +46,25 @@ def ends_of(shape: Shape, scale: float) -> Ends:
     places = np.asarray(shape.points if points else [end for span in shape.spans for end in span])
     inside = np.zeros(places.size - 1) if points else (np.arange(places.size - 1) % 2 == 0).astype(np.float64)
     widths = difference(places[1:], places[:-1]).over(exactly(scale))
-    left = _running(widths, inside, points)
-    backwards = _running(widths.at(slice(None, None, -1)), inside[::-1], points)
+    loss_of, weights = widths.scaled(-1.0).expm1(), exactly(inside)
+    left = running(loss_of, weights, points=points)
+    backwards = running(loss_of.at(slice(None, None, -1)), weights.at(slice(None, None, -1)), points=points)
     return Ends(places, inside, widths, left, backwards.at(slice(None, None, -1)), scale, points)
 
 
-def _running(widths: Discs, inside: Floats, points: bool) -> Discs:
+def running(loss_of: Discs, inside: Discs, *, points: bool) -> Discs:
     """The masses M left of the ends: M' = M + (M - m) (e^-w - 1), and 1 more where the next end is a point.
+
+    `loss_of` is e^-w - 1 of each segment, and `inside` its m.
 
     What rounding takes from a sum is carried along, so that the error does not grow with the number of ends.
     """
-    loss_of = widths.scaled(-1.0).expm1()
     high, low, rad = (1.0 if points else 0.0), 0.0, 0.0
     mids, rads = [high], [rad]
-    for g, g_rad, m in zip(*map(np.ndarray.tolist, (*loss_of, inside)), strict=True):
+    for g, g_rad, m, m_rad in zip(*map(np.ndarray.tolist, (*loss_of, *inside)), strict=True):
         change = (high - m) * g + low * g
-        rad = ((1.0 + g + g_rad) * rad + (abs(high - m) + abs(low)) * g_rad) * (1.0 + 8.0 * UNIT)
+        rad = (1.0 + g + g_rad) * rad + (abs(high - m) + abs(low)) * g_rad + (abs(g) + g_rad) * m_rad
+        rad *= 1.0 + 8.0 * UNIT
         rad += 4.0 * UNIT * (abs(change) + abs(low))
         for term in (change, 1.0) if points else (change,):
             total = high + term
@@ -244,14 +247,15 @@ def renyi(ends: Ends, sums: Sums, order: float, windows: Windows, sigma: Discs) 
         own = _integral(seen.rest, rate).times(exactly(ends.inside[first]))
         other = _fade(d.minus(seen.tau), rate).times(_integral(seen.tau, rate)).times(exactly(ends.inside[second]))
         same = _integral(d, rate).times(exactly(ends.inside[first]))
-        total = total.plus(_where(apart, own.plus(further).plus(other), same))
+        total = total.plus(where(apart, own.plus(further).plus(other), same))
     else:
-        total = total.plus(_where(apart, further, exactly(np.zeros((1, 1)))))
+        total = total.plus(where(apart, further, exactly(np.zeros((1, 1)))))
     moment = total.over(seen.of_p).log().over(exactly(order).minus(exactly(1.0)))
     return d.plus(moment).plus(seen.of_q.over(seen.of_p).log())
 
 
-def _where(chosen: Mask, first: Discs, second: Discs) -> Discs:
+def where(chosen: Mask, first: Discs, second: Discs) -> Discs:
+    """The first where it is chosen, else the second."""
     return Discs(*(np.where(chosen, a, b) for a, b in zip(first, second, strict=True)))
 
 
@@ -277,14 +281,14 @@ def event(ends: Ends, sums: Sums, epsilon: float, windows: Windows, segment: Ind
     further = seen.rest.scaled(-1.0).exp().times(sums.ahead.at((start, steps)))
     further = further.minus(odds.plus(lag).exp().times(sums.behind.at((at, steps))))
     if ends.points:
-        added = _where(away, further, exactly(np.zeros((1, 1))))
+        added = where(away, further, exactly(np.zeros((1, 1))))
         return total.plus(added).over(seen.of_p)
     own = seen.rest.scaled(-1.0).expm1().times(seen.rest.plus(odds).expm1()).times(exactly(ends.inside[first]))
     gap = y.minus(lag).scaled(-1.0).expm1()
     part = lag.scaled(-1.0).exp().times(gap.times(gap)).times(exactly(ends.inside[at]))
     same = y.scaled(-1.0).expm1()
     same = same.times(same).times(exactly(ends.inside[first]))
-    return total.plus(_where(away, own.plus(further).plus(part), same)).over(seen.of_p)
+    return total.plus(where(away, own.plus(further).plus(part), same)).over(seen.of_p)
 
 
 class Events(NamedTuple):

@@ -20,7 +20,7 @@ from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
-from rangebound.privacy import gaussian_worst, laplace_windows, unions
+from rangebound.privacy import gaussian_worst, laplace_rounded, laplace_windows, unions
 from rangebound.privacy.exact import Mapped, family, stick
 from rangebound.privacy.gaussian_laws import Laws
 from rangebound.privacy.gaussian_sticks import loss_bounds, stick_of_pair
@@ -368,10 +368,11 @@ def tasks(setting: Setting, make: Make) -> list[Task]:
 def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
     quick = None
-    if isinstance(setting.noise, Laplace):
+    if isinstance(setting.noise, (Laplace, TruncatedLaplacian)):
+        by_windows = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
         with precision(PRECISIONS[0]):
-            quick = laplace_windows.enclosed(tasks(setting, make), target)
-    elif _by_windows(setting) or (isinstance(setting.noise, Gaussian) and not setting.shape.normalised):
+            quick = by_windows(tasks(setting, make), target)
+    elif _by_windows(setting) or not setting.shape.normalised:
         quick = gaussian_worst.enclosed(tasks(setting, make), target)
     if quick is not None and _decided(quick, target):
         return quick
