@@ -13,9 +13,11 @@ import pytest
 import rangebound as rb
 from rangebound.ball import ball, down, precision, up
 from rangebound.noise import TruncatedLaplacian
+from rangebound.noise.exact import INFINITY
 from rangebound.privacy import laplace_rounded
 from rangebound.privacy.discs import Discs, exactly
 from rangebound.privacy.laplace_rounded import clipped, enclosed
+from rangebound.privacy.mapped import Mapped
 from rangebound.privacy.objectives import Loss, Renyi
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Found, Task, enclose
@@ -277,3 +279,25 @@ def test_random_calls_are_closed() -> None:
     assert len(asked) > 25
     outcomes = [random_calls.outcome(call) for call in asked]
     assert [each for each in outcomes if not each.closed or each.refused] == []
+
+
+def test_the_loss_of_noise_of_limited_reach_is_that_of_the_leftmost_outcome() -> None:
+    of = limited(1.5, 12.0, 1.0, 0.0, 60.0, 0.8)
+    mapped, d = Mapped(of.noise, of.shape), ball(0.8)
+    places = np.concatenate([np.random.default_rng(11).uniform(-30.0, 90.0, 300), np.arange(-30.0, 90.0, 0.5)])
+    kinds = set()
+    for p in map(float, places):
+        reached = [high for _, high in of.shape.cells[:-1] if high > p - 12.0]
+        found = mapped.loss(ball(p), d)
+        if not reached:  # both are in the last cell
+            kinds.add("none")
+            assert found == 0
+        elif ball(reached[0]) <= ball(p) + d - 12:
+            kinds.add("infinite")
+            assert found == INFINITY
+        else:
+            kinds.add("finite")
+            cut = ball(reached[0])
+            expected = mapped.noise.cdf(cut - p).log() - mapped.noise.cdf(cut - p - d).log()
+            assert expected.overlaps(found)
+    assert kinds == {"none", "infinite", "finite"}

@@ -264,7 +264,8 @@ class Mapped:
     def _limited_loss(self, p: Any, d: Ball) -> Any:
         """With noise of limited reach the ratio is finite only if Q can cause the leftmost event that P can."""
         begins, escapes = value_of(p) + d - self.noise.limit, value_of(p) - self.noise.limit
-        for first, last in self.cuts:
+        start = max(bisect.bisect_left(self.cuts, (down(escapes), -math.inf)) - 1, 0)  # no earlier cut is reached
+        for first, last in self.cuts[start:]:
             if math.isfinite(last) and ball(last) <= escapes:
                 continue
             if math.isinf(first) or not ball(first) > begins:
