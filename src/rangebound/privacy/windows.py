@@ -108,7 +108,7 @@ def highest(
 
     None where it cannot be told. `tight` is how far a bound may be above the largest value.
     """
-    upper, lower, line, place = -math.inf, -math.inf, 0, math.nan
+    top, upper, lower, line, place = math.inf, -math.inf, -math.inf, 0, math.nan
     for _ in range(_ROUNDS):
         if windows is None or windows.start.size > _MOST:
             return None
@@ -122,17 +122,12 @@ def highest(
         high = bounds.upper > enough
         upper = max(upper, float(bounds.upper[~high].max(initial=-math.inf)))
         finished = not high.any() or (target is not None and lower > target)
+        top = max(upper, float(bounds.upper.max()))
         # Smaller windows do not help against rounding, nor against what every polynomial misses.
-        if finished or (bounds.upper[high] - enough <= 4.0 * bounds.rounding[high]).any():
-            return (
-                None
-                if math.isinf(bounds.upper.max())
-                else Highest(max(upper, float(bounds.upper.max())), lower, line, place)
-            )
+        if finished or (bounds.upper[high] - enough <= 8.0 * bounds.rounding[high]).any():
+            break
         windows = windows.some(high).halves()
-        if windows.start.size > _MOST:
-            return None
-    return None
+    return None if math.isinf(top) else Highest(top, lower, line, place)
 
 
 def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bounds:
@@ -228,5 +223,5 @@ def bounds(
     found = tops(rows, floor if target is None else max(floor, target), wobble)
     rounding = np.where(small, lebesgue(degree) * errors.max(axis=1), np.inf)
     place = np.clip(windows.middle + windows.radius * found.where, windows.start, windows.end)
-    least = np.where((windows.rho == RHOS[0]) & np.isfinite(missed), missed, 0.0)  # smaller windows miss no less
+    least = missed if np.ndim(missed) == 0 else 0.0  # what is the same for all is no less on smaller windows
     return Bounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding + least)
