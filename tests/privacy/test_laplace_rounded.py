@@ -224,6 +224,19 @@ def test_one_step_stands_for_all(sensitivity: float, order: float, monkeypatch: 
     assert abs(short.upper / long.upper - 1.0) < 1e-9
 
 
+def test_one_step_stands_for_all_where_noise_is_much_narrower_than_a_step() -> None:
+    of = laplace(0.0049, 0.1, 0.0, 99.9, 0.00936)
+    objective = made(of, 472.0)[0].objective
+    assert isinstance(objective, Renyi)
+    assert laplace_rounded._wobble(objective, [high for _, high in of.shape.cells[:-1]], of.lines()) is not None
+    found, dice = found_for(of, 472.0), np.random.default_rng(12)
+    assert found.upper <= found.lower * (1.0 + 1e-8)
+    with precision(128):
+        for task in made(of, 472.0):
+            for at in places(of, task.line, dice, 100):
+                assert down(task.objective.value(ball(at), task.line.d)) <= found.upper
+
+
 def test_a_step_is_not_taken_for_all_where_cuts_are_off_their_places() -> None:
     of = laplace(1.0, 0.1, 1e9, 1e9 + 10.0, 0.1)
     objective = made(of, 2.0)[0].objective

@@ -29,7 +29,7 @@ from rangebound.privacy.search import Found, Task
 from rangebound.privacy.segments import Ends, Indices, Windows, joined, rate_of, running, where, windows_of
 
 _NARROW = 1.0  # scales: in narrower cells differences of masses are taken from the middle
-_REGULAR = 1e-11  # relative to the result: by so little the rounding of cuts may move it where one step stands for all
+_REGULAR = 3e-9  # relative to the result: by so little the rounding of cuts may move it where one step stands for all
 _LEAST = 1e-250  # added to the sum: more than floats lose where it vanishes, and nothing where it is largest
 _LONG = 8  # cells of a grid whose steps are compared
 
