@@ -618,3 +618,17 @@ def test_a_certificate_says_no_less_than_it_proves():
     certificate = rb.certify(m, epsilon=1.0000004)
     assert "Certificate of (1.00001, 0)-differential" in str(certificate)
     assert certificate._repr_html_().startswith("<pre>Certificate of (1.00001, 0)-")
+
+
+def test_a_claim_about_many_spans_is_proved_on_windows_and_says_so():
+    """Cells of balls took a minute here, and found nothing at some targets."""
+    spans = [(2.0 * k, 2.0 * k + 1.0) for k in range(40)]
+    query = rb.Query(range=rb.Union(*spans), sensitivity=1.0)
+    m = rb.calibrate(noise=rb.Gaussian, query=query, support=rb.Union(*spans), epsilon=1.0, delta=1e-6)
+    certificate = rb.certify(m, epsilon=1.0, delta=1e-6)
+    assert "doubles with bounds on their errors" in str(certificate)
+    assert rb.verify(certificate.to_json()).delta == 1e-6
+    with pytest.raises(CertificateInvalid):
+        rb.verify(twisted(certificate, delta=0.99e-6))
+    with pytest.raises(CertificateInvalid, match="bits"):
+        rb.verify(twisted(certificate, bits=128))

@@ -133,7 +133,8 @@ def test_the_other_program_is_small_and_imports_nothing_of_ours():
 
 def test_the_certificates_that_are_shipped_show_every_theorem_noise_bounding_and_support():
     data = [json.loads(path.read_text(encoding="utf-8")) for path in CERTIFICATES.values()]
-    assert {each["theorem"] for each in data} == {each.name for each in Theorem if each is not Theorem.RATE_AT_ENDS}
+    others = {Theorem.RATE_AT_ENDS, Theorem.DELTA_ON_WINDOWS}  # that the other program does not check
+    assert {each["theorem"] for each in data} == {each.name for each in Theorem if each not in others}
     mechanisms = [each["mechanism"] for each in data]
     assert {each["noise"]["family"] for each in mechanisms} == {"laplace", "gaussian", "truncated_laplacian"}
     assert {each["bounding"] for each in mechanisms} == {"truncate", "rectify", "quantize", "unbounded"}

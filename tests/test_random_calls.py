@@ -33,11 +33,18 @@ def test_the_generator_gives_the_same_calls_again_and_most_are_accepted():
     assert refused < 0.1 * len(made)
 
 
-def test_calls_on_bounded_intervals_are_quick_and_closed():
-    """Not on half-lines: there one calibration of Gaussian noise, epsilon 0.01 and delta 1e-10, takes 35 s."""
-    simple = [call for call in calls(500) if not any(each in call for each in ("Grid(", "Union(", "inf"))]
-    assert len(simple) > 90
+def test_calls_on_intervals_are_quick_and_closed():
+    simple = [call for call in calls(500) if not any(each in call for each in ("Grid(", "Union("))]
+    assert len(simple) > 150
     assert judged([outcome(call) for call in simple]) == []
+
+
+def test_calls_on_grids_and_unions_are_closed_and_none_takes_long():
+    """Not the compositions: one in a hundred of them takes more than ten seconds (see docs/security.md)."""
+    some = [call for call in calls(200, seed=5) if ("Grid(" in call or "Union(" in call) and "accounting" not in call]
+    assert len(some) > 80
+    outcomes = [outcome(call) for call in some]
+    assert [each.call for each in outcomes if not each.closed or each.seconds > VERY_SLOW] == []
 
 
 def test_control_an_open_or_a_slow_call_is_told():

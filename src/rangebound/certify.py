@@ -76,8 +76,13 @@ class Certificate:
         cells = f", on {arguments.counted(len(self.proof.cells), 'cell')}" if self.proof.cells else ""
         return (
             f"Certificate of {claim} of\n  {self.mechanism}\nfor {scope}.\n"
-            f"It holds because {self.proof.theorem.value}{cells}; in ball arithmetic of {self.proof.bits} bits."
+            f"It holds because {self.proof.theorem.value}{cells}; in {self._arithmetic}."
         )
+
+    @property
+    def _arithmetic(self) -> str:
+        floats = self.proof.theorem is Theorem.DELTA_ON_WINDOWS
+        return "doubles with bounds on their errors" if floats else f"ball arithmetic of {self.proof.bits} bits"
 
     def _repr_html_(self) -> str:  # a notebook would show the whole proof
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rangebound.ball import PRECISIONS, ball, down, precision, up
+from rangebound.ball import PRECISIONS, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.noise import Gaussian
 from rangebound.privacy.chebyshev import UNIT, truncation
 from rangebound.privacy.gaussian_laws import Laws
 from rangebound.privacy.gaussian_rounded import rounded_renyi
-from rangebound.privacy.gaussian_sticks import stick
+from rangebound.privacy.gaussian_sticks import stick, stick_of_pair
 from rangebound.privacy.objectives import Delta, Renyi
 from rangebound.privacy.positions import Line
 from rangebound.privacy.search import Found, Task
@@ -110,13 +110,16 @@ class _Search:
         return True
 
     def result(self) -> Found | None:
-        """The enclosure; its lower end is the value at one place, in balls."""
+        """The enclosure; its lower end is the value at one place, in balls or where they do not tell it in floats."""
         found = self._found
         if math.isnan(found.place):
             return None
-        with precision(PRECISIONS[0]):
-            value = down(self._objective.value(ball(found.place), self._lines[found.line].d))
-        lower = max(value, 0.0) if math.isfinite(value) else 0.0
+        line, objective = self._lines[found.line], self._objective
+        lower = down(refine(lambda: objective.value(ball(found.place), line.d)))
+        if not lower > 0.0 and isinstance(objective, Delta):
+            laws = Laws(objective.step(), objective.shape)
+            lower = stick_of_pair(laws, float(objective.epsilon), found.place, down(line.d)) or 0.0
+        lower = lower if lower > 0.0 else 0.0
         upper = math.inf if self.above else max(found.upper, lower)  # above the target nobody looks any farther
         return Found(lower, upper, found.line, found.place, ())
 

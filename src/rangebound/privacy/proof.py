@@ -17,6 +17,7 @@ from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian
+from rangebound.privacy import gaussian_worst, laplace_windows
 from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.metric import Notion, side_score
 from rangebound.privacy.search import HIGH, LOW, Objective, Task, bound, enclose
@@ -32,6 +33,7 @@ class Theorem(enum.Enum):
     LOSS_ON_CELLS = "the loss is bounded on every cell of positions"
     DELTA_AT_PEAK = "delta depends on cut minus position alone and has one peak, so its supremum is next to the peak"
     DELTA_ON_CELLS = "delta is bounded on every cell of positions"
+    DELTA_ON_WINDOWS = "delta is bounded on windows of positions by polynomials, whose errors are bounded"
     RATE_AT_ENDS = (
         "the log-density of an output changes fastest with the true answer at an end of a span or of the range"
     )
@@ -42,6 +44,9 @@ WORK = 600_000
 at one span or point of the support."""
 _HALVINGS = 3  # of a cell that is not proved as a whole
 _CELL_BITS = PRECISIONS[:2]  # more than these have never helped on cells
+FLOATS = 53  # bits of the numbers on windows
+_MANY = 8  # spans from which on windows come first
+_SPAN_STEPS, _POINT_STEPS = 4000, 250  # that windows take for a span and for a point, at most
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,15 @@ class Proof:
 
 def prove(setting: Setting, epsilon: float, delta: float, notion: Notion = Notion.DP) -> Proof | None:
     """A proof of the claim, or None where none was found (which says nothing about the claim)."""
+    theorems = _theorems(setting, delta, notion)
+    quick = Proof(Theorem.DELTA_ON_WINDOWS, FLOATS)
+    possible, many = quick.theorem in theorems, len(setting.shape.spans) > _MANY  # where cells of balls take long
+    if possible and many and _holds(setting, epsilon, delta, quick):
+        return quick
     for bits in PRECISIONS:
         if _fixed_steps(setting, bits) > WORK:
             break
-        for theorem in _theorems(setting, delta, notion):
+        for theorem in (each for each in theorems if each is not quick.theorem):
             cells: tuple[tuple[int, float, float], ...] = ()
             if theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS):
                 if bits not in _CELL_BITS:
@@ -77,7 +87,7 @@ def prove(setting: Setting, epsilon: float, delta: float, notion: Notion = Notio
                     return proof
             except _TooMuchWork:  # a proof that nobody could check again is none
                 continue
-    return None
+    return quick if possible and not many and _holds(setting, epsilon, delta, quick) else None
 
 
 def check(setting: Setting, epsilon: float, delta: float, proof: Proof, notion: Notion = Notion.DP) -> None:
@@ -88,7 +98,9 @@ def check(setting: Setting, epsilon: float, delta: float, proof: Proof, notion: 
     if proof.theorem not in _theorems(setting, delta, notion):
         raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
     on_cells = proof.theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS)
-    allowed = _CELL_BITS if on_cells else PRECISIONS
+    allowed: tuple[int, ...] = _CELL_BITS if on_cells else PRECISIONS
+    if proof.theorem is Theorem.DELTA_ON_WINDOWS:
+        allowed = (FLOATS,)
     if proof.bits not in allowed:
         raise CertificateInvalid(f"bits={proof.bits}: must be one of {', '.join(map(str, allowed))}")
     if proof.cells and not on_cells:
@@ -108,10 +120,20 @@ def _theorems(setting: Setting, delta: float, notion: Notion) -> list[Theorem]:
     pure.append(Theorem.LOSS_AT_ENDS if loss_is_pinned(setting) else Theorem.LOSS_ON_CELLS)
     if delta == 0.0:
         return pure
-    return [*pure, Theorem.DELTA_AT_PEAK if mapped else Theorem.DELTA_ON_CELLS]
+    if mapped:
+        return [*pure, Theorem.DELTA_AT_PEAK]
+    spans, points = max(len(setting.shape.spans), len(setting.answers.spans)), len(setting.shape.points)
+    windows = [Theorem.DELTA_ON_WINDOWS] if spans * _SPAN_STEPS + points * _POINT_STEPS <= WORK else []
+    return [*pure, *windows, Theorem.DELTA_ON_CELLS]
 
 
 def _holds(setting: Setting, epsilon: float, delta: float, proof: Proof) -> bool:
+    if proof.theorem is Theorem.DELTA_ON_WINDOWS:
+        with precision(PRECISIONS[0]):
+            lines = _tasks(setting, proof.theorem, epsilon)
+            by_windows = gaussian_worst if isinstance(setting.noise, Gaussian) else laplace_windows
+            found = by_windows.enclosed(lines, delta)
+        return found is not None and found.upper <= delta
     with precision(proof.bits):
         if proof.theorem is Theorem.POST_PROCESSING:
             free = Mapped(setting.noise, UNBOUNDED_SHAPE).loss(ball(0.0), ball(setting.sensitivity))

@@ -120,13 +120,13 @@ def highest(
             lower, line, place = float(bounds.lower[best]), int(windows.line[best]), float(bounds.place[best])
         enough = lower + tight * abs(lower) if target is None else max(target, lower)
         high = bounds.upper > enough
-        upper = max(upper, float(bounds.upper[~high].max(initial=-math.inf)))
-        finished = not high.any() or (target is not None and lower > target)
-        top = max(upper, float(bounds.upper.max()))
         # Smaller windows do not help against rounding, nor against what every polynomial misses.
-        if finished or (bounds.upper[high] - enough <= 8.0 * bounds.rounding[high]).any():
+        stuck = bounds.upper - enough <= 8.0 * bounds.rounding
+        upper = max(upper, float(bounds.upper[~high | stuck].max(initial=-math.inf)))
+        top = max(upper, float(bounds.upper.max()))
+        if (target is not None and lower > target) or not (high & ~stuck).any():
             break
-        windows = windows.some(high).halves()
+        windows = windows.some(high & ~stuck).halves()
     return None if math.isinf(top) else Highest(top, lower, line, place)
 
 
