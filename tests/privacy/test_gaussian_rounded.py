@@ -9,8 +9,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import rangebound as rb
+from rangebound.ball import ball, down, up
 from rangebound.law import Shape
+from rangebound.privacy import gaussian_rounded, gaussian_worst
 from rangebound.privacy.gaussian_rounded import _Cells
+from rangebound.privacy.objectives import Renyi
+from rangebound.privacy.worst import tasks
 
 CUTS = (-math.inf, 0.5, 1.5, 2.5, math.inf)
 SHAPE = Shape(points=(0.0, 1.0, 2.0, 3.0), cells=tuple(itertools.pairwise(CUTS)))
@@ -22,7 +27,8 @@ def test_sums_are_within_their_errors(order: float) -> None:
     d = 0.7
     p = np.asarray([0.3, (order - 1.0) * d, (order - 1.0) * d + 1.3])
     with np.errstate(all="ignore"):
-        value, error = _Cells(1.0, SHAPE, order, d)._sums(p)
+        cells = _Cells(1.0, SHAPE, order, d)
+        value, error = cells._sum(p, *cells._near(p, cells.level))
     with mp.workdps(40):
         a, lift = mp.mpf(order), mp.mpf(order) * (mp.mpf(order) - 1) * mp.mpf(d) ** 2 / 2
         for k, at in enumerate(map(mp.mpf, p)):
@@ -41,3 +47,57 @@ def log_mass(low: mp.mpf, high: mp.mpf) -> mp.mpf:
     if low > 0:
         return mp.log((mp.erfc(low / root) - mp.erfc(high / root)) / 2)
     return mp.log((mp.erf(high / root) - mp.erf(low / root)) / 2)
+
+
+GRID = rb.Grid(step=0.5, within=rb.Interval(0, 6))
+DEEP = {
+    "far ends": (0.5, rb.Interval(0, 6), 1.0, GRID, rb.QUANTIZE, 64.0),
+    "wide noise": (20.0, rb.Interval(0, 6), 3.0, GRID, rb.QUANTIZE, 256.0),
+    "beyond the grid": (2.0, rb.Interval(-10, 30), 1.0, GRID, rb.QUANTIZE, 128.0),
+    "half-line": (3.0, rb.Interval(0, math.inf), 2.0, GRID, rb.QUANTIZE, 32.0),
+    "clamped": (0.5, rb.Interval(0, 6), 1.0, rb.Interval(0, 6), rb.RECTIFY, 64.0),
+    "clamped, half-line": (3.0, rb.Interval(0, math.inf), 2.0, rb.Interval(0, 6), rb.RECTIFY, 128.0),
+    "low order": (2.0, rb.Interval(0, 6), 1.0, GRID, rb.QUANTIZE, 1.25),
+}
+
+
+def lines_of(name: str) -> tuple[list, float]:
+    scale, answers, d, support, bounding, order = DEEP[name]
+    m = rb.Mechanism(
+        noise=rb.Gaussian(scale=scale),
+        query=rb.Query(range=answers, sensitivity=d),
+        support=support,
+        bounding=bounding,
+    )
+    return tasks(m.setting, lambda noise, shape: Renyi(noise, shape, order)), scale
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_no_position_has_more_than_the_upper_end_however_far_the_sum_is_below_the_unbounded_one(name: str) -> None:
+    lines, scale = lines_of(name)
+    found = gaussian_worst.enclosed(lines, None)
+    assert found is not None
+    assert found.closed
+    dice = np.random.default_rng(3)
+    for objective, line in lines:
+        start, end = max(line.start, -40.0 * scale), min(line.end, 400.0 * scale)
+        places = [*dice.uniform(start, end, 60), start, end, found.position + 1e-3 * scale, found.position]
+        for p in (float(x) for x in places if line.start <= x <= line.end):
+            assert down(objective.value(ball(p), line.d)) <= found.upper
+    objective, line = lines[found.task]
+    assert up(objective.value(ball(found.position), line.d)) >= found.lower
+
+
+def test_control_a_polynomial_of_too_low_a_degree_misses_the_largest_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a degree of 4 and nothing added for what it misses, an upper end falls below an attained value."""
+    monkeypatch.setattr(gaussian_rounded, "truncation", lambda degree, rho: 0.0)
+    wrong = 0
+    for name in DEEP:
+        lines, _ = lines_of(name)
+        found = gaussian_worst.enclosed(lines, None)
+        if found is None:
+            continue
+        objective, line = lines[found.task]
+        reached = down(objective.value(ball(found.position), line.d))
+        wrong += found.upper <= reached * (1.0 + 1e-13) or not found.closed
+    assert wrong > 0
