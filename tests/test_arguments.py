@@ -215,7 +215,7 @@ def plurals_of_numbers(source):
 
 
 MANY = {  # what is more than one wherever it is shown
-    "certify.py: {self.proof.bits} bits.",
+    "certify.py: {self.proof.bits} bits",
     "engine.py: {clipping.most} examples",
     "serial.py: {len(text)} characters: must have at most ",
     "size.py: {PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most ",

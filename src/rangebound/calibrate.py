@@ -24,6 +24,7 @@ from rangebound.privacy.metric import Notion
 from rangebound.privacy.roots import falling_root
 from rangebound.privacy.worst import (
     Violation,
+    by_windows,
     excess,
     find_violation,
     glimpse,
@@ -217,7 +218,7 @@ def _by_violations(request: _Request, cap: float) -> float:
     natural = request.query.sensitivity / request.epsilon
     if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
         return cap
-    slack = _WINDOWED if request.family is Gaussian else _CLOSE
+    slack = _WINDOWED if by_windows(request.start().setting) else _CLOSE
     scale, low, violation = min(_first_guess(request), 0.999 * cap), 0.0, None
     while True:
         if scale >= cap and low > 0.0:

@@ -197,7 +197,7 @@ def test_a_certificate_holds_the_intervals_to_their_places():
                 check_certificate(text, other.to_bytes())
     dearer = found.certificate.replace('"epsilon_of_each_interval_end": 0.125', '"epsilon_of_each_interval_end": 0.0')
     assert dearer != found.certificate
-    with pytest.raises(CertificateInvalid, match="queries: is not what"):
+    with pytest.raises(CertificateInvalid, match="queries: is not that of this table"):
         check_certificate(dearer, found.to_bytes())
 
 

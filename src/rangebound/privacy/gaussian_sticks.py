@@ -16,6 +16,7 @@ _NOTHING = 1e-100  # what a divergence must be below where none was seen
 _SCOUTS, _SCOUTED = 64, 2_000  # places on each line that are tried first, and in all
 _MORE = 1.01  # times the target: a place above that is as good as the best, where one is sought that is above it
 _LARGEST = 40.0  # epsilon
+_SURE = 1e-11  # relative: how well the divergence of one pair must be known
 _OFFSETS = (0.0, 1.0)  # of the locations of a pair, in its distance
 _BRACKET = 1e-9  # scales within which a cut is found
 
@@ -64,28 +65,30 @@ def _scouted(laws: Laws, epsilon: float, windows: Windows) -> Highest:
     laws = laws.attentive(_LEAST)
     count = max(2, min(_SCOUTS, _SCOUTED // windows.start.size))
     p, d = np.linspace(windows.start, windows.end, count).reshape(-1), np.tile(windows.d, count)
-    found = np.concatenate([_sticks(laws, epsilon, p[some], d[some]) for some in laws.blocks(p, d)])
+    pairs = [_sticks(laws, epsilon, p[some], d[some]) for some in laws.blocks(p, d)]
+    found = np.concatenate([value - error for value, error in pairs])
     best = int(np.argmax(np.where(np.isnan(found), -np.inf, found)))
     return Highest(math.inf, max(float(found[best]), 0.0), int(windows.line[best % windows.start.size]), float(p[best]))
 
 
 def stick_of_pair(laws: Laws, epsilon: float, p: float, d: float) -> float | None:
-    """The hockey-stick divergence of one pair, rounded down; None where it is too far out."""
+    """The hockey-stick divergence of one pair, rounded down; None where it is not known to 1e-11 relative."""
     at, apart = np.asarray([p]), np.asarray([d])
     if not 0.0 <= epsilon <= _LARGEST or laws.far(at, 0.0 * apart).any() or laws.far(at, apart).any():
         return None
-    return max(float(_sticks(laws.attentive(_LEAST), epsilon, at, apart)[0]), 0.0)
+    value, error = (float(each[0]) for each in _sticks(laws.attentive(_LEAST), epsilon, at, apart))
+    return max(value - error, 0.0) if error <= _SURE * abs(value) else None
 
 
-def _sticks(laws: Laws, epsilon: float, p: Floats, d: Floats) -> Floats:
-    """The divergences of pairs, rounded down."""
+def _sticks(laws: Laws, epsilon: float, p: Floats, d: Floats) -> tuple[Floats, Floats]:
+    """The divergences of pairs, and their errors."""
     pair = _pair(laws, p, d)
     if laws.pointed:
         value, error = _difference(epsilon, pair, slice(None), _best_event(epsilon, *pair) + 1)
     else:
         branch = np.searchsorted(laws.edges, _threshold(laws, epsilon, pair)[0])
         value, error = _up_to_threshold(laws, epsilon, pair, branch)
-    return value - error
+    return value, error
 
 
 def loss_bounds(laws: Laws, p: Floats, d: Floats) -> tuple[Floats, Floats]:

@@ -131,8 +131,8 @@ def _holds(setting: Setting, epsilon: float, delta: float, proof: Proof) -> bool
     if proof.theorem is Theorem.DELTA_ON_WINDOWS:
         with precision(PRECISIONS[0]):
             lines = _tasks(setting, proof.theorem, epsilon)
-            by_windows = gaussian_worst if isinstance(setting.noise, Gaussian) else laplace_windows
-            found = by_windows.enclosed(lines, delta)
+            gaussian = isinstance(setting.noise, Gaussian)
+            found = (gaussian_worst.enclosed if gaussian else laplace_windows.enclosed)(lines, delta)
         return found is not None and found.upper <= delta
     with precision(proof.bits):
         if proof.theorem is Theorem.POST_PROCESSING:

@@ -200,7 +200,7 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
         pure = worst_loss(setting)
     if delta == 0.0 or pure.upper == 0.0:
         return pure
-    lower, pair, slack, least = 0.0, pure.pair, 2e-9 if _by_windows(setting) else 1e-10, 0.0
+    lower, pair, slack, least = 0.0, pure.pair, 2e-9 if by_windows(setting) else 1e-10, 0.0
     violation = None
     for _ in range(60):
         tried = max(lower * (1.0 + slack), least)
@@ -260,7 +260,7 @@ def find_violation(setting: Setting, epsilon: float, delta: float, last: Violati
 
 def glimpse(setting: Setting, epsilon: float, delta: float) -> Violation | None:
     """A pair above (epsilon, delta) among the likely ones; None proves nothing."""
-    if delta and _by_windows(setting):
+    if delta and by_windows(setting):
         return find_violation(setting, epsilon, delta)
     pairs = setting.pairs()
     with precision(PRECISIONS[0]):
@@ -275,7 +275,7 @@ def _violation(
 ) -> Violation:
     """The pair at a position, or at a worse one nearby."""
     side, line = where
-    if not _by_windows(setting):  # else it is the top of its window already
+    if not by_windows(setting):  # else it is the top of its window already
         with precision(PRECISIONS[0]):
             position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), position)
     return Violation(side, line, position, _pair(side, setting, line, position))
@@ -296,7 +296,7 @@ def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0
     side, line, position, _ = pair
 
     kind = cache(lambda bits: family(side.noise, side.shape))  # at each precision one, which remembers the masses
-    laws = Laws(side.noise.scale, side.shape) if _by_windows(side) else None
+    laws = Laws(side.noise.scale, side.shape) if by_windows(side) else None
 
     def above(epsilon: float) -> float:
         quick = None if laws is None else stick_of_pair(laws, epsilon, position, up(line.d))
@@ -319,7 +319,7 @@ Make = Callable[[Noise, Shape], Any]
 def _lossy(setting: Setting) -> list[tuple[Setting, Line]]:
     """Every direction with every line of pairs but those that surely lose less than another, where there are many."""
     pairs = setting.pairs()
-    if len(pairs) <= _FEW or not _by_windows(setting):
+    if len(pairs) <= _FEW or not by_windows(setting):
         return pairs
     found, lows, highs = [], [], []
     for side in setting.sides():
@@ -369,10 +369,10 @@ def _search(setting: Setting, make: Make, target: float | None = None, near: Seq
     """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
     quick = None
     if isinstance(setting.noise, (Laplace, TruncatedLaplacian)):
-        by_windows = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
+        enclosed = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
         with precision(PRECISIONS[0]):
-            quick = by_windows(tasks(setting, make), target)
-    elif _by_windows(setting) or not setting.shape.normalised:
+            quick = enclosed(tasks(setting, make), target)
+    elif by_windows(setting) or not setting.shape.normalised:
         quick = gaussian_worst.enclosed(tasks(setting, make), target)
     if quick is not None and _decided(quick, target):
         return quick
@@ -393,7 +393,7 @@ def _decided(found: Found, target: float | None) -> bool:
     return found.closed if target is None else found.upper <= target or found.lower > target
 
 
-def _by_windows(setting: Setting) -> bool:
+def by_windows(setting: Setting) -> bool:
     """Whether laws are Gaussian and truncated, and there is more to do than to follow one span over its inside."""
     shape, hull = setting.shape, setting.answers.hull
     if not isinstance(setting.noise, Gaussian) or not shape.normalised:
