@@ -57,5 +57,5 @@ def test_control_an_open_or_a_slow_call_is_told():
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_five_thousand_calls(seed):
-    """The bar. It is not reached yet: see docs/security.md for what still takes seconds."""
+    """The bar. It is not quite reached: see docs/security.md for what still takes seconds."""
     assert judged([outcome(call) for call in calls(500, seed=seed)]) == []
