@@ -41,7 +41,8 @@ def gaussian(scale: float, times: int, delta: float, rate: float = 1.0) -> dict[
     import math
 
     import rangebound as rb
-    from rangebound.accounting import Release, Sampled, loss
+    from rangebound.accounting import Release, Sampled
+    from rangebound.accounting.pld import accountant as loss
 
     query = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
     m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, bounding=rb.UNBOUNDED)
@@ -52,7 +53,8 @@ def gaussian(scale: float, times: int, delta: float, rate: float = 1.0) -> dict[
 
 def bounded_loss(scale: float, times: int, delta: float) -> dict[str, float]:
     import rangebound as rb
-    from rangebound.accounting import Release, loss
+    from rangebound.accounting import Release
+    from rangebound.accounting.pld import accountant as loss
 
     m = rb.Mechanism(noise=rb.Laplace(scale=scale), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
     return timed(lambda: loss.epsilon(Release(mechanism=m, times=times), delta).upper)

@@ -23,9 +23,9 @@ import rangebound as rb
 from benchmarks import peers
 from benchmarks.report import Row, parser, publish
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
-from rangebound.learn.torch.clamped import blocked, clamped_products
-from rangebound.learn.torch.engine import step_mechanism
-from rangebound.learn.torch.table import LossTable
+from rangebound.learn.torch.accounts.loss_table import LossTable
+from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
+from rangebound.learn.torch.privacy_engine import step_mechanism
 
 TEXT = (
     "One training step, the least of 7; plain is a step of PyTorch's SGD, in turns with ours. Opacus runs in its own "

@@ -23,8 +23,8 @@ from typing import Any
 from rich.progress import track
 
 from benchmarks.report import Row, parser, publish
-from rangebound.accounting.ledger import Ledger
-from rangebound.accounting.rule import Cost
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import Cost
 
 TEXT = (
     "Durable calls a second, over all processes, the median of 15 turns. A release is two commits (the charge, then "

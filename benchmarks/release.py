@@ -21,10 +21,10 @@ import duckdb
 from benchmarks.report import Row, parser, publish
 from benchmarks.tables import errors, opendp, pipeline_dp
 from rangebound.release import Source, make_plan, release
-from rangebound.release.answer import bits
-from rangebound.release.contribution import Salt
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.sql import statements
+from rangebound.release.noise.draw import bits
+from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.statements import statements
 
 GROUPS, PEOPLE, KEPT = 100, 1_000_000, 5
 TEXT = (

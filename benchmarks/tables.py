@@ -19,16 +19,17 @@ import pyarrow
 
 from benchmarks.peers import Absent, call
 from rangebound.mechanism import Mechanism
-from rangebound.release import Plan, make_plan, rank
+from rangebound.release import Plan, make_plan
 from rangebound.release import demo as clinic
-from rangebound.release.aggregate import aggregate
-from rangebound.release.allocation import allocate
-from rangebound.release.answer import bits
-from rangebound.release.contribution import Salt
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.estimate import estimate
-from rangebound.release.known import known_rows
-from rangebound.release.mechanisms import Noise, noise_for
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise.allocation import allocate
+from rangebound.release.noise.draw import bits
+from rangebound.release.noise.estimate import estimate
+from rangebound.release.noise.public_constant import known_rows
+from rangebound.release.noise.publishers import Noise, noise_for
+from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.contribution_bound import Salt
 
 TOP, LONG = 120.0, 30.0
 
@@ -117,9 +118,9 @@ def our_error(kind: str, waits: list[float], truth: float, size: int | None, *, 
 def _of_rank(plan: Plan, counts: Any, truth: float) -> float:
     question: Any = plan.query[0]
     allocation = allocate(plan)
-    speed = rank.rate(question.asked[0], allocation.sensitivities[0].cell, allocation.questions[0].drawn)
-    weights = np.array(rank.weights(rank.misses(counts, question.asked[0]), speed), dtype=np.float64)
-    return math.sqrt(float(weights @ (np.array(rank.grid(question)) - truth) ** 2 / weights.sum()))
+    speed = exponential.rate(question.asked[0], allocation.sensitivities[0].cell, allocation.questions[0].drawn)
+    weights = np.array(exponential.weights(exponential.misses(counts, question.asked[0]), speed), dtype=np.float64)
+    return math.sqrt(float(weights @ (np.array(exponential.grid(question)) - truth) ** 2 / weights.sum()))
 
 
 def _of_estimate(plan: Plan, noise: Noise, exact: Any, truth: float, draws: int) -> float:

@@ -14,7 +14,7 @@ from matplotlib import pyplot
 import rangebound as rb
 from rangebound import arguments, plot
 from rangebound.accounting.event import Release
-from rangebound.accounting.fisher import information
+from rangebound.accounting.fisher_information import information
 from rangebound.errors import ArgumentError
 from rangebound.release import make_plan, release
 

@@ -10,11 +10,12 @@ import pytest
 
 import rangebound as rb
 from rangebound import accounting, arguments, plot
-from rangebound.accounting import basic, best, rule
-from rangebound.accounting.ledger import Ledger
-from rangebound.accounting.rule import Cost
+from rangebound.accounting import best, composition
 from rangebound.audit import adapters, attack, timing
 from rangebound.errors import ArgumentTypeError
+from rangebound.ledger import rule
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import Cost
 from rangebound.release import explain, release
 from rangebound.release.engine.duckdb import DuckDB
 
@@ -29,7 +30,7 @@ NAMES = {
         accounting,
         adapters,
         attack,
-        basic,
+        composition,
         best,
         math,
         rule,

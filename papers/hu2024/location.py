@@ -14,7 +14,7 @@ import numpy as np
 import rangebound as rb
 from papers.report import Claims, Progress, Row, Verdict, save
 from rangebound.plot import style
-from rangebound.privacy.pair import fisher_formula, renyi_formula
+from rangebound.privacy.pairs.divergences import fisher_formula, renyi_formula
 
 HERE = Path(__file__).parent
 FIGURES = {

@@ -23,9 +23,9 @@ from sklearn.model_selection import train_test_split
 import rangebound as rb
 from papers.report import Claims, Progress, Row, Verdict, save
 from rangebound.learn.torch import Elementwise, PrivacyEngine, RenyiWatcher
-from rangebound.learn.torch.fisher import spectral_losses
+from rangebound.learn.torch.accounts.fisher_loss import spectral_losses
 from rangebound.plot import style
-from rangebound.privacy.pair import fisher_formula
+from rangebound.privacy.pairs.divergences import fisher_formula
 
 HERE = Path(__file__).parent
 FIGURES = {

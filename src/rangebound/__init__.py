@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test holds the two together
     from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
-    from rangebound.calibrate import calibrate
-    from rangebound.certify import Certificate, certify, verify
-    from rangebound.choose import choose
+    from rangebound.calibration import calibrate
+    from rangebound.certificates import Certificate, certify, verify
+    from rangebound.choice import choose
     from rangebound.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test h
     from rangebound.mechanism import Mechanism
     from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
     from rangebound.privacy import hockey_stick, renyi
-    from rangebound.privacy.variable_scale import VariableScaleLaplace
+    from rangebound.published.variable_scale import VariableScaleLaplace
     from rangebound.query import Query
     from rangebound.support import Grid, Interval, Union
 
@@ -67,9 +66,9 @@ __all__ = [
 
 _ROOMS = {
     "bounding": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
-    "calibrate": ("calibrate",),
-    "certify": ("Certificate", "certify", "verify"),
-    "choose": ("choose",),
+    "calibration": ("calibrate",),
+    "certificates": ("Certificate", "certify", "verify"),
+    "choice": ("choose",),
     "errors": (
         "ArgumentError",
         "ArgumentTypeError",
@@ -83,21 +82,12 @@ _ROOMS = {
     "mechanism": ("Mechanism",),
     "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
     "privacy": ("hockey_stick", "renyi"),
-    "privacy.variable_scale": ("VariableScaleLaplace",),
+    "published.variable_scale": ("VariableScaleLaplace",),
     "query": ("Query",),
     "support": ("Grid", "Interval", "Union"),
 }
 _HOMES = {name: f"{__name__}.{room}" for room, names in _ROOMS.items() for name in names}
 
-
-class _Package(ModuleType):
-    def __setattr__(self, name: str, value: object) -> None:
-        # An import of rangebound.calibrate, certify or choose would put the module in the place of its function.
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 if not TYPE_CHECKING:  # else a checker would take any name for one of ours
 

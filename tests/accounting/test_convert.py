@@ -9,9 +9,10 @@ from fractions import Fraction
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Release, Sampled, loss
+from rangebound.accounting import Batch, Release, Sampled
 from rangebound.accounting.convert import from_dp_accounting, to_dp_accounting
 from rangebound.accounting.event import steps
+from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError, MissingExtra
 
 dp = pytest.importorskip("dp_accounting")
@@ -42,7 +43,7 @@ def test_the_multiplier_is_scale_over_sensitivity_and_never_too_large():
     peer = to_dp_accounting(Release(mechanism=free(rb.Gaussian(scale=0.7), query)))
     assert peer.noise_multiplier == pytest.approx(7 / 3)
     assert Fraction(peer.noise_multiplier) <= Fraction(0.7) / Fraction(0.3)
-    ours = loss.epsilon(from_dp_accounting(peer), 1e-6).upper
+    ours = accountant.epsilon(from_dp_accounting(peer), 1e-6).upper
     assert ours >= free(rb.Gaussian(scale=0.7), query).epsilon(1e-6) * (1.0 - 1e-9)
 
 
@@ -57,7 +58,7 @@ def test_the_accountants_agree_on_a_converted_event():
     event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(2.0)), 20)
     peer = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
     peer.compose(event)
-    assert loss.epsilon(from_dp_accounting(event), 1e-6).upper == pytest.approx(peer.get_epsilon(1e-6), rel=2e-3)
+    assert accountant.epsilon(from_dp_accounting(event), 1e-6).upper == pytest.approx(peer.get_epsilon(1e-6), rel=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Release, Sampled, loss, renyi
+from rangebound.accounting import Batch, Release, Sampled, renyi
+from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
-from tests.accounting.exact import gaussian_delta
+from tests.accounting.pld.exact import gaussian_delta
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 SHORT = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
@@ -131,7 +132,7 @@ def test_a_clamped_sampled_step_costs_at_most_the_unbounded_one():
     a = renyi.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6)
     b = renyi.epsilon(Sampled(mechanism=free(rb.Gaussian(scale=2.0)), rate=0.05, times=100), 1e-6)
     assert a <= b
-    assert loss.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6).lower <= a
+    assert accountant.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6).lower <= a
 
 
 def test_agreement_with_dp_accounting_on_sampled_gaussians():

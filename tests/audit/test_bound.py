@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import rangebound as rb
-from rangebound.accounting.rule import Cost
 from rangebound.audit import EmpiricalBound, lower_bound
+from rangebound.ledger.rule import Cost
 
 FOUND = EmpiricalBound(
     epsilon=1.1789,

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from rangebound.accounting.ledger import Ledger
 from rangebound.cli.app import run
+from rangebound.ledger.book import Ledger
 
 PLAN = {
     "title": "visits",

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from rangebound.accounting.ledger import Ledger, ledger_files
 from rangebound.cli import writing
 from rangebound.cli.app import run
+from rangebound.ledger.book import Ledger, ledger_files
 
 PLAN = """
 [source]
@@ -147,7 +147,7 @@ def test_what_fails_after_the_charge_says_that_it_stands(place, capsys):
 
 
 def test_a_link_that_appears_while_the_table_is_made_is_found_out(place, monkeypatch, capsys):
-    from rangebound.cli import release as module
+    from rangebound.cli import release_command as module
 
     plain = module._made
 
@@ -178,7 +178,7 @@ def test_other_commands_write_over_nothing_either(place, capsys):
 
 
 def test_control_without_the_check_a_log_is_written_over(place, monkeypatch):
-    monkeypatch.setattr("rangebound.cli.release.check_files", lambda outputs, kept: None)
+    monkeypatch.setattr("rangebound.cli.release_command.check_files", lambda outputs, kept: None)
     assert run(["release", "plan.toml", "--request", "1", "--certificate", "people.ledger-shm"]) == 0
     assert (place / "people.ledger-shm").read_bytes().startswith(b"{")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.privacy.pair import renyi_formula, stick_formula
+from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
 from tests.crosscheck.compare import TIGHT, agree
 from tests.crosscheck.extremes import NOTHING, Pair, draw
 from tests.crosscheck.oracle import oracle

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.privacy.pair import renyi_formula, stick_formula
+from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
 from tests.matrix.cells import ALLOWED, Cell, places
 
 torch = pytest.importorskip("torch")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 import rangebound as rb
-from rangebound.privacy.pair import renyi_formula, stick_formula
+from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
 
 Pairs = tuple[np.ndarray, np.ndarray]
 Number = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import rangebound as rb
-from rangebound.privacy.pair import renyi_formula, stick_formula
+from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
 from rangebound.privacy.quadrature import renyi_quadrature, stick_quadrature
 from tests.crosscheck.compare import distance
 

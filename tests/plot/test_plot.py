@@ -167,7 +167,7 @@ def test_no_pair_lies_above_the_worst_one_and_one_comes_near(mechanism, epsilon)
 
 
 def test_pairs_are_the_farthest_answers_within_the_sensitivity():
-    from rangebound.plot.place import _pairs
+    from rangebound.plot.worst_pair import _pairs
 
     lower, upper = _pairs(UNION)
     assert (upper - lower).max() == 2.5

@@ -14,9 +14,9 @@ import pytest
 import rangebound as rb
 from rangebound.ball import ball, down, precision, taylor, up
 from rangebound.law import Shape
-from rangebound.privacy.objectives import Delta, Loss, Renyi
-from rangebound.privacy.positions import Line
-from rangebound.privacy.search import Task, bound, enclose
+from rangebound.privacy.search.branch_and_bound import Task, bound, enclose
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.search.positions import Line
 from tests.crosscheck.oracle import Oracle
 
 INF = math.inf

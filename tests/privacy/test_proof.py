@@ -12,7 +12,7 @@ import rangebound as rb
 from rangebound.ball import precision
 from rangebound.errors import CertificateInvalid
 from rangebound.privacy.proof import Proof, Theorem, check, prove
-from rangebound.privacy.search import Task, bound
+from rangebound.privacy.search.branch_and_bound import Task, bound
 from rangebound.privacy.worst import excess, worst_delta, worst_loss
 from tests.matrix.cells import ALLOWED, Cell
 

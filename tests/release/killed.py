@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from rangebound.accounting.chain import Kind
-from rangebound.accounting.ledger import Ledger, Reservation
-from rangebound.accounting.rule import Cost
+from rangebound.ledger.book import Ledger, Reservation
+from rangebound.ledger.chain import Kind
+from rangebound.ledger.rule import Cost
 from rangebound.release import explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from rangebound.release.aggregate import aggregate, sensitivity
-from rangebound.release.allocation import allocate
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.reading import make_plan
+from rangebound.release.noise.allocation import allocate
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.aggregate import aggregate, sensitivity
 from tests.release.plans import KINDS, SALT, plan_data
 
 CLINICS = ["a", "b", "c"]
@@ -202,13 +202,13 @@ def test_control_half_the_noise_of_a_replaced_unit_is_too_little(monkeypatch):
 
 
 def test_control_without_bounds_the_sensitivity_is_exceeded(monkeypatch):
-    monkeypatch.setattr("rangebound.release.sql._Scan._at_most", lambda self, amount, n: amount.copy())
+    monkeypatch.setattr("rangebound.release.sql.statements._Scan._at_most", lambda self, amount, n: amount.copy())
     with pytest.raises(AssertionError):
         check(200, UNITS[0], seed=11)
 
 
 def test_control_a_choice_that_looks_at_others_is_exceeded(monkeypatch):
-    plain = "rangebound.release.sql._Scan._kept"
+    plain = "rangebound.release.sql.statements._Scan._kept"
     monkeypatch.setattr(plain, lambda self, measures: self._indexed(measures))
     with pytest.raises(AssertionError):
         check(200, UNITS[1], seed=11)

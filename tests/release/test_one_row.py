@@ -17,16 +17,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from rangebound.accounting.ledger import Ledger
 from rangebound.errors import PlanError
+from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
 from rangebound.release.engine import duckdb as module
 from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan import Source
-from rangebound.release.schema import Family, check_schema
-from tests.release.test_damage import as_text
-from tests.release.test_engines import found
+from rangebound.release.plan.model import Source
+from rangebound.release.plan.schema import Family, check_schema
+from tests.release.engine.test_damage import as_text
+from tests.release.engine.test_engines import found
 
 GOOD = 3
 FAR = [2**62, -(2**62), 2**63 - 1, -(2**63), -(2**63) + 1]

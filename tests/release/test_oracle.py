@@ -26,16 +26,16 @@ from sqlglot import exp
 from statsmodels.datasets import modechoice
 
 from rangebound.errors import PlanError
-from rangebound.release import expression
-from rangebound.release.aggregate import aggregate, sensitivity
-from rangebound.release.allocation import Allocation, Share
-from rangebound.release.answer import answers, bin_names
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.mechanisms import noise_for
-from rangebound.release.plan import Source
-from rangebound.release.reading import make_plan
-from rangebound.release.schema import check_schema
+from rangebound.release.noise.allocation import Allocation, Share
+from rangebound.release.noise.draw import answers, bin_names
+from rangebound.release.noise.publishers import noise_for
+from rangebound.release.plan.model import Source
+from rangebound.release.plan.schema import check_schema
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql import expression
+from rangebound.release.sql.aggregate import aggregate, sensitivity
 from tests.release.plans import SALT
 
 BIG = 2**60
@@ -725,7 +725,7 @@ def _by_fixed_point(question, x, number, dialect):
 def test_control_bins_by_rounded_values_are_caught(monkeypatch, tmp_path):
     hours = pa.table({"hour": [hour for hour in range(24) for _ in range(10)]})
     assert counted_in_bins(hours, HOURS) == [10] * 24
-    monkeypatch.setattr("rangebound.release.sql.cell", _by_fixed_point)
+    monkeypatch.setattr("rangebound.release.sql.statements.cell", _by_fixed_point)
     wrong = counted_in_bins(hours, HOURS)
     assert sum(each != 10 for each in wrong) == 16
     assert wrong[8] == 0
@@ -741,6 +741,6 @@ def test_control_missing_values_in_the_middle_are_caught(monkeypatch):
     with arrow(rows) as engine:
         check(plan, engine, rows)
     middle = property(lambda self: self.bounds.lower + self.bounds.width / 2)
-    monkeypatch.setattr("rangebound.release.question._ColumnQuestion.filler", middle)
+    monkeypatch.setattr("rangebound.release.plan.question._ColumnQuestion.filler", middle)
     with pytest.raises(AssertionError, match="age"), arrow(rows) as engine:
         check(plan, engine, rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rangebound.release.run as run_module
-from rangebound.accounting.ledger import Ledger
+from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from tests.release.plans import SALT, SUPPORTED, plan_data

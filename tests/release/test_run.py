@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import rangebound.release.run as run_module
-from rangebound.accounting.ledger import Ledger
+from rangebound.discrete_laplace import Geometric
 from rangebound.errors import ArgumentError, BudgetExceeded, CertificateInvalid, PlanError
+from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, explain, make_plan, release
-from rangebound.release.allocation import allocate, spent
-from rangebound.release.geometric import Geometric
-from rangebound.release.mechanisms import intervals, noise_for
-from rangebound.release.result import plan_json, sha256
+from rangebound.release.noise.allocation import allocate, spent
+from rangebound.release.noise.publishers import intervals, noise_for
+from rangebound.release.output.table import plan_json, sha256
 from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 

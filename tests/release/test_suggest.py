@@ -9,19 +9,19 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from rangebound.accounting.ledger import Ledger
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, ArgumentTypeError, PlanError, RangeboundError
+from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, parse_plan, release, suggest
 from rangebound.release import suggest as function
-from rangebound.release.aggregate import aggregate
-from rangebound.release.bracket import margin, misses
-from rangebound.release.condition import Condition
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.expression import ONE
-from rangebound.release.rank import rate, weights
-from rangebound.release.sql import owners_by_size, owners_by_value
+from rangebound.release.noise.exponential_mechanism import rate, weights
+from rangebound.release.noise.quantile_interval import margin, misses
+from rangebound.release.plan.condition import Condition
+from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.expression import ONE
+from rangebound.release.sql.statements import owners_by_size, owners_by_value
 from rangebound.release.suggest import COUNTS, COVER, VALUES, _counts, _range, left_out
 from tests.release.plans import SALT
 from tests.statistical.release_coverage import cancer, fair, fertility

@@ -9,10 +9,10 @@ from flint import arb, arb_series
 
 import rangebound as rb
 from rangebound.ball import ball, precision
-from rangebound.noise.exact import exact
+from rangebound.noise.ball_noise import exact
 from rangebound.sampling import inversion, tables
+from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, plan
 from rangebound.sampling.lattice import default_lattice
-from rangebound.sampling.plan import MARGIN, NEAR, RARE, plan
 from rangebound.sampling.sampler import _kernel, sampler_for
 from tests.sampling.sources import words
 

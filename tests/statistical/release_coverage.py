@@ -18,11 +18,11 @@ import pandas as pd
 import pyarrow as pa
 
 from rangebound.release import Plan, make_plan
-from rangebound.release.aggregate import aggregate
-from rangebound.release.allocation import allocate
-from rangebound.release.answer import answers
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.mechanisms import noise_for
+from rangebound.release.noise.allocation import allocate
+from rangebound.release.noise.draw import answers
+from rangebound.release.noise.publishers import noise_for
+from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
 
 LEVEL = 0.95

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from rangebound.accounting import loss, renyi
+from rangebound.accounting import renyi
 from rangebound.accounting.enclosure import Enclosure
 from rangebound.accounting.event import Event
+from rangebound.accounting.pld import accountant
 
 
 def epsilon(event: Event, delta: float) -> Enclosure:
     """The epsilon that a composition needs at delta: the better upper end of both accountants.
 
     Guarantee: the upper end holds for all databases and adaptive choices; the lower end is given away by some pair.
-    Assumes: as for `rangebound.accounting.loss.delta`.
+    Assumes: as for `rangebound.accounting.pld.accountant.delta`.
     Edge cases: delta = 0 adds up the pure epsilons; `inf` where no epsilon is enough.
 
     >>> import rangebound as rb
@@ -22,7 +23,7 @@ def epsilon(event: Event, delta: float) -> Enclosure:
     >>> 480 < found.lower <= found.upper < 500
     True
     """
-    found = loss.epsilon(event, delta)
+    found = accountant.epsilon(event, delta)
     upper = renyi.epsilon_within(event, delta, found.upper)
     return Enclosure(lower=min(found.lower, upper), upper=upper)
 
@@ -31,7 +32,7 @@ def delta(event: Event, epsilon: float) -> Enclosure:
     """The delta that a composition needs at epsilon: the better upper end of both accountants.
 
     Guarantee: as for `epsilon`.
-    Assumes: as for `rangebound.accounting.loss.delta`.
+    Assumes: as for `rangebound.accounting.pld.accountant.delta`.
     Edge cases: 0 from the sum of the pure epsilons on.
 
     >>> import rangebound as rb
@@ -41,6 +42,6 @@ def delta(event: Event, epsilon: float) -> Enclosure:
     >>> 0.0 < delta(Release(mechanism=m, times=10), 5.0).upper < 0.0014
     True
     """
-    found = loss.delta(event, epsilon)
+    found = accountant.delta(event, epsilon)
     upper = min(found.upper, renyi.delta(event, epsilon))
     return Enclosure(lower=min(found.lower, upper), upper=upper)

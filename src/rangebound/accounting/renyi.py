@@ -56,7 +56,7 @@ def curve(event: Event, orders: float | Sequence[float]) -> Floats:
     """The Renyi curve of an event: the sum of those of its steps, at each order.
 
     Guarantee: never below the exact worst case of each step; sums rounded up.
-    Assumes: as for `rangebound.accounting.loss.delta`.
+    Assumes: as for `rangebound.accounting.pld.accountant.delta`.
     Edge cases: a sampled step needs integer orders from 2 on. Infinite where one step's curve is.
 
     >>> import rangebound as rb

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import rangebound
-from rangebound.cli import account, audit, ledger, plan, plot, release
+from rangebound.cli import account_command, audit_command, ledger_command, plan_command, plot_command, release_command
 from rangebound.cli.options import SETTINGS, Interrupted
 from rangebound.errors import RangeboundError, plain
 
@@ -24,14 +24,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
 )
-app.add_typer(ledger.app, name="ledger")
-app.command("account")(account.account)
-app.add_typer(plan.app, name="plan")
-app.command()(release.release)
-app.command()(release.verify)
-app.command()(release.demo)
-app.add_typer(plot.app, name="plot")
-app.add_typer(audit.app, name="audit")
+app.add_typer(ledger_command.app, name="ledger")
+app.command("account")(account_command.account)
+app.add_typer(plan_command.app, name="plan")
+app.command()(release_command.release)
+app.command()(release_command.verify)
+app.command()(release_command.demo)
+app.add_typer(plot_command.app, name="plot")
+app.add_typer(audit_command.app, name="audit")
 
 _INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 

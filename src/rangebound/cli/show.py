@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rangebound.accounting.record import Account, Record
-from rangebound.accounting.verify import Report
 from rangebound.arguments import counted
 from rangebound.errors import plain
+from rangebound.ledger.record import Account, Record
+from rangebound.ledger.verification import Report
 
 if TYPE_CHECKING:
-    from rangebound.release.plan import Plan
-    from rangebound.release.result import Release
-    from rangebound.release.schema import Schema
+    from rangebound.release.output.table import Release
+    from rangebound.release.plan.model import Plan
+    from rangebound.release.plan.schema import Schema
 
 _PIPE = 200  # columns, where there is no screen to fit
 
@@ -62,7 +62,7 @@ def report(found: Report, *, as_json: bool) -> None:
 
 def cautions(plan: Plan, schema: Schema) -> None:
     """What to think of before a charge, on the standard error."""
-    from rangebound.release.schema import cautions as found
+    from rangebound.release.plan.schema import cautions as found
 
     for each in found(plan, schema):
         sys.stderr.write(f"warning: {plain(each)}\n")
@@ -98,8 +98,8 @@ class Charge:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.report import brief, shown
-    from rangebound.release.scope import scope_lines
+    from rangebound.release.output.report import brief, shown
+    from rangebound.release.output.scope import scope_lines
 
     rows = release.rows()
     if as_json:

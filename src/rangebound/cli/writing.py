@@ -63,8 +63,8 @@ def _same(one: Path, other: Path) -> bool:
 
 def _of_database(path: Path) -> bool:
     """Whether a path is a file that SQLite, or a ledger, keeps beside a database."""
-    from rangebound.accounting.head import ENDING
-    from rangebound.accounting.sqlite import FILES
+    from rangebound.ledger.head import ENDING
+    from rangebound.ledger.sqlite import FILES
 
     real = Path(os.path.realpath(path))
     bases = [real.with_name(real.name.removesuffix(each)) for each in (*FILES[1:], ENDING, ".key")]

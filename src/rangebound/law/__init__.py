@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rangebound.law.law import Law
+from rangebound.law.distribution import Law
 from rangebound.law.shape import Shape
 
 __all__ = ["Law", "Shape"]

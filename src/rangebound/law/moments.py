@@ -17,7 +17,7 @@ from flint import arb
 from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.law.shape import Shape
 from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
-from rangebound.noise.exact import exact
+from rangebound.noise.ball_noise import exact
 from rangebound.numeric import log_sum
 
 Floats = npt.NDArray[np.float64]

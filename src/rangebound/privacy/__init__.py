@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rangebound.privacy.pair import fisher, hockey_stick, renyi
+from rangebound.privacy.pairs.divergences import fisher, hockey_stick, renyi
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import WIDTH, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 

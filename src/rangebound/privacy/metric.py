@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
-from rangebound.noise.exact import INFINITY
-from rangebound.privacy.exact import Mapped, Restricted, RestrictedGrid, family
+from rangebound.noise.ball_noise import INFINITY
+from rangebound.privacy.pairs.exact import Mapped, Restricted, RestrictedGrid, family
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import pair_loss
 

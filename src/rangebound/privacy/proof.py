@@ -17,11 +17,11 @@ from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian
-from rangebound.privacy import gaussian_worst, laplace_windows
-from rangebound.privacy.exact import Mapped, family
 from rangebound.privacy.metric import Notion, side_score
-from rangebound.privacy.search import HIGH, LOW, Objective, Task, bound, enclose
+from rangebound.privacy.pairs.exact import Mapped, family
+from rangebound.privacy.search.branch_and_bound import HIGH, LOW, Objective, Task, bound, enclose
 from rangebound.privacy.setting import Setting
+from rangebound.privacy.windows import gaussian_worst, laplace_windows
 from rangebound.privacy.worst import excess, loss_is_pinned, loss_values, tasks
 
 

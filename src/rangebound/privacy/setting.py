@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from rangebound.law import Shape
 from rangebound.noise import Laplace, Noise, TruncatedLaplacian
-from rangebound.privacy.positions import Line, lines
+from rangebound.privacy.search.positions import Line, lines
 from rangebound.support import Interval, Union
 
 

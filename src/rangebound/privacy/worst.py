@@ -20,17 +20,18 @@ from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
-from rangebound.privacy import gaussian_worst, laplace_rounded, laplace_windows, unions
-from rangebound.privacy.exact import Mapped, family, stick
-from rangebound.privacy.gaussian_laws import Laws
-from rangebound.privacy.gaussian_sticks import loss_bounds, stick_of_pair
-from rangebound.privacy.laplace_pair import top_loss
-from rangebound.privacy.objectives import Delta, Loss, Renyi
-from rangebound.privacy.positions import Line
-from rangebound.privacy.roots import bracket, falling_root
-from rangebound.privacy.rounded_lattice import rounded_top
-from rangebound.privacy.search import DECIDING, FLOOR, Found, Task, climb, enclose, look
+from rangebound.privacy.pairs.exact import Mapped, family, stick
+from rangebound.privacy.pairs.laplace_pair import top_loss
+from rangebound.privacy.search.branch_and_bound import DECIDING, FLOOR, Found, Task, climb, enclose, look
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.roots import bracket, falling_root
+from rangebound.privacy.search.rounded_lattice import rounded_top
 from rangebound.privacy.setting import Setting, mirrored
+from rangebound.privacy.unions import laplace_union
+from rangebound.privacy.windows import gaussian_worst, laplace_rounded, laplace_windows
+from rangebound.privacy.windows.gaussian_laws import Laws
+from rangebound.privacy.windows.gaussian_sticks import loss_bounds, stick_of_pair
 from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
@@ -84,7 +85,7 @@ def _on_spans(setting: Setting) -> Worst | None:
     if len(spans) < 2 or not isinstance(setting.noise, Laplace) or setting.answers.spans != spans:
         return None
     lowers, uppers = np.asarray(spans).T
-    upper, (a, b) = unions.dp_pair(lowers, uppers, setting.noise.scale, setting.sensitivity)
+    upper, (a, b) = laplace_union.dp_pair(lowers, uppers, setting.noise.scale, setting.sensitivity)
     low, high = neighbours(setting, a, b)
     lower, pair = max((down(pair_loss(setting, each)), each) for each in ((low, high), (high, low)))
     return Worst(min(max(lower, 0.0), upper), upper, pair)

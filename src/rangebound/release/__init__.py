@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rangebound.release.certificate import Checked, check_certificate, check_entry
-from rangebound.release.draft import draft
-from rangebound.release.plan import Budget, Plan, Source, Unit
-from rangebound.release.reading import make_plan, parse_plan, plan_schema, read_plan
-from rangebound.release.result import Release
+from rangebound.release.output.explain import explain
+from rangebound.release.output.table import Release
+from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
+from rangebound.release.plan.draft import draft
+from rangebound.release.plan.model import Budget, Plan, Source, Unit
+from rangebound.release.plan.toml import make_plan, parse_plan, plan_schema, read_plan
 from rangebound.release.run import release
 from rangebound.release.suggest import Suggestion, suggest
-from rangebound.release.words import explain
 
 __all__ = [
     "Budget",

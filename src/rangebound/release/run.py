@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from rangebound import arguments
-from rangebound.accounting.ledger import Ledger
-from rangebound.accounting.rule import Cost
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
-from rangebound.release.aggregate import aggregate
-from rangebound.release.allocation import allocate
-from rangebound.release.answer import answers, bits
-from rangebound.release.certificate import Entry, write_certificate
-from rangebound.release.charge import charge_text, check_unit, without_delta
-from rangebound.release.consistency import consistent
-from rangebound.release.contribution import Salt
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
-from rangebound.release.mechanisms import noise_for
-from rangebound.release.plan import Plan, check_plan
-from rangebound.release.rehearsal import rehearse
-from rangebound.release.result import Release
-from rangebound.release.schema import cautions, check_schema
-from rangebound.release.size import check_size, fitting
-from rangebound.release.words import mechanism_name
+from rangebound.release.noise.allocation import allocate
+from rangebound.release.noise.draw import answers, bits
+from rangebound.release.noise.publishers import noise_for
+from rangebound.release.noise.rehearsal import rehearse
+from rangebound.release.output.charge import charge_text, check_unit, without_delta
+from rangebound.release.output.consistency import consistent
+from rangebound.release.output.explain import mechanism_name
+from rangebound.release.output.size import check_size, fitting
+from rangebound.release.output.table import Release
+from rangebound.release.output.table_certificate import Entry, write_certificate
+from rangebound.release.plan.model import Plan, check_plan
+from rangebound.release.plan.schema import cautions, check_schema
+from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.contribution_bound import Salt
 
 Progress = Callable[[str], None]
 

@@ -17,22 +17,23 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rangebound import arguments
-from rangebound.accounting.ledger import Ledger
-from rangebound.accounting.rule import Cost
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
-from rangebound.release import bracket, rank
-from rangebound.release.answer import bits
-from rangebound.release.charge import check_unit, suggestion_text
-from rangebound.release.contribution import Salt
-from rangebound.release.draft import quoted
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
-from rangebound.release.expression import ONE
-from rangebound.release.part import number
-from rangebound.release.plan import Plan
-from rangebound.release.question import ColumnQuestion, CountUnits
-from rangebound.release.reading import make_plan
-from rangebound.release.schema import Family, Schema, check_schema
-from rangebound.release.sql import Conditions, owners_by_size, owners_by_value
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise import quantile_interval
+from rangebound.release.noise.draw import bits
+from rangebound.release.output.charge import check_unit, suggestion_text
+from rangebound.release.plan.draft import quoted
+from rangebound.release.plan.fields import number
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.question import ColumnQuestion, CountUnits
+from rangebound.release.plan.schema import Family, Schema, check_schema
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.expression import ONE
+from rangebound.release.sql.statements import Conditions, owners_by_size, owners_by_value
 
 FORMAT = "rangebound suggestion 1"
 COVER = Fraction(49, 50)
@@ -307,10 +308,10 @@ def _bound(counts: list[Fraction], plan: Plan, epsilon: Fraction) -> int:
 
 def _drawn(counts: list[Fraction], level: Fraction, plan: Plan, epsilon: Fraction) -> int | None:
     """One draw: a place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
-    speed = rank.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
-    shift = bracket.margin(len(counts) + 1, speed, 1.0 - _DOUBT)
-    misses = bracket.misses([Fraction(0), *counts], Fraction(float(level)), shift)
-    drawn = rank.draw(rank.weights(misses, speed), bits)
+    speed = exponential.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
+    shift = quantile_interval.margin(len(counts) + 1, speed, 1.0 - _DOUBT)
+    misses = quantile_interval.misses([Fraction(0), *counts], Fraction(float(level)), shift)
+    drawn = exponential.draw(exponential.weights(misses, speed), bits)
     return drawn - 1 if drawn else None
 
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.sampling.draw_plan import RARE, Family, Plan
 from rangebound.sampling.entropy import Words
-from rangebound.sampling.plan import RARE, Family, Plan
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

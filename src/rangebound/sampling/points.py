@@ -12,9 +12,9 @@ import numpy.typing as npt
 from rangebound.law import Shape
 from rangebound.noise import Laplace
 from rangebound.noise.gaussian import Gaussian
+from rangebound.sampling.draw_plan import MARGIN, ROUNDING, Plan, largest
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform
-from rangebound.sampling.plan import MARGIN, ROUNDING, Plan, largest
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -16,11 +16,11 @@ from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise
 from rangebound.query import Query
-from rangebound.sampling import far, inversion, points, spans
+from rangebound.sampling import inversion, points, tail, truncation
+from rangebound.sampling.draw_plan import NEAR, Family, Plan, farthest, largest, plan
 from rangebound.sampling.entropy import SECURE, Source, Words
+from rangebound.sampling.fallback import Settler
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
-from rangebound.sampling.plan import NEAR, Family, Plan, farthest, largest, plan
-from rangebound.sampling.settle import Settler
 
 try:
     from rangebound.sampling import _kernel
@@ -106,7 +106,7 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
         estimate, chunk = partial(_rounded_far, plan(noise, shape, query.range, lattice)), CHUNK
     elif distance <= _WIDE.get(type(noise), _WIDEST):
         bound = largest((query.range.hull.lower, query.range.hull.upper))
-        estimate = partial(spans.between_gaps, noise, shape, lattice, bound)
+        estimate = partial(truncation.between_gaps, noise, shape, lattice, bound)
         estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
     else:
         estimate, chunk = _unknown, CHUNK
@@ -128,7 +128,7 @@ def _rounded(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]
 
 
 def _rounded_far(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
-    return inversion.rounded(whole, far.inverted_far(whole, words, answers))
+    return inversion.rounded(whole, tail.inverted_far(whole, words, answers))
 
 
 def _clipped(query: Query, estimate: Estimate, words: Words, answers: Floats) -> tuple[Floats, Bools]:

@@ -19,8 +19,8 @@ from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 import rangebound as rb  # noqa: E402
-from rangebound.accounting.ledger import Ledger  # noqa: E402
 from rangebound.learn.sklearn import GaussianNB, LedgerBudget, MeanEstimator, StandardScaler, statistics  # noqa: E402
+from rangebound.ledger.book import Ledger  # noqa: E402
 
 # Two fits of twelve rows must predict the same: at epsilon 1e5 one check in 700 saw a difference, and the chance falls
 # by e for each 12,000 more.

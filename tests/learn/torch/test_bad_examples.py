@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import rangebound as rb  # noqa: E402
-from rangebound.accounting.instance import PerInstance  # noqa: E402
+from rangebound.accounting.per_instance import PerInstance  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher  # noqa: E402
-from rangebound.learn.torch import clamped as clamped_module  # noqa: E402
-from rangebound.learn.torch.clamped import blocked  # noqa: E402
-from rangebound.learn.torch.gradients import clipped_sum, learned  # noqa: E402
+from rangebound.learn.torch.gradients import clamped as clamped_module  # noqa: E402
+from rangebound.learn.torch.gradients.clamped import blocked  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum, learned  # noqa: E402
 from tests.learn.torch.models import CRITERION, SHAPES, Custom, NoNoise, data, linear, private, train  # noqa: E402
 
 MEMORY = 2**24

@@ -12,8 +12,8 @@ if not torch.cuda.is_available():
 
 from rangebound.bounding import Bounding  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher  # noqa: E402
-from rangebound.learn.torch.clamped import blocked, clamped_products  # noqa: E402
-from rangebound.learn.torch.gradients import clipped_sum  # noqa: E402
+from rangebound.learn.torch.gradients.clamped import blocked, clamped_products  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
 from tests.learn.torch.models import CRITERION, SHAPES, data, images  # noqa: E402
 
 CLIP = Elementwise(clip=0.01)

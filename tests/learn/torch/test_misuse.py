@@ -16,16 +16,9 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset  # noqa: E402
 
 import rangebound as rb  # noqa: E402
-from rangebound.learn.torch import (  # noqa: E402
-    Elementwise,
-    Euclidean,
-    FisherWatcher,
-    PrivacyEngine,
-    RenyiWatcher,
-    engine,
-    worst,
-)
-from rangebound.learn.torch.engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher, privacy_engine  # noqa: E402
+from rangebound.learn.torch.accounts import worst_case  # noqa: E402
+from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
 
 Refused = rb.errors.ArgumentError
@@ -189,9 +182,9 @@ def test_a_changed_checkpoint_is_refused(change: dict[str, Any]) -> None:
 
 def test_a_large_noise_costs_next_to_nothing() -> None:
     mechanism = step_mechanism(clipping=Elementwise(clip=1.0), noise_multiplier=1e300)
-    step = worst.Step(mechanism=mechanism, coordinates=10, rate=1.0, together=False)
-    assert 0.0 <= worst.epsilon({step: 3}, 1e-5) < 1e-6
-    assert worst.Step(mechanism=mechanism, coordinates=10**11, rate=1.0, together=False)
+    step = worst_case.Step(mechanism=mechanism, coordinates=10, rate=1.0, together=False)
+    assert 0.0 <= worst_case.epsilon({step: 3}, 1e-5) < 1e-6
+    assert worst_case.Step(mechanism=mechanism, coordinates=10**11, rate=1.0, together=False)
 
 
 class Words(nn.Module):
@@ -241,12 +234,12 @@ def test_processes_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     def gathered(found: list[Any], mine: Any) -> None:
         found[:] = [mine, *others]
 
-    monkeypatch.setattr(engine.dist, "all_gather_object", gathered)
+    monkeypatch.setattr(privacy_engine.dist, "all_gather_object", gathered)
     others = [repr((1, 2))]
-    engine._agree((1, 2), 2)
+    privacy_engine._agree((1, 2), 2)
     others = [repr((1, 3))]
     with pytest.raises(Refused, match="whole dataset"):
-        engine._agree((1, 2), 2)
+        privacy_engine._agree((1, 2), 2)
 
 
 def test_a_step_that_fails_in_the_draw_has_been_paid_for() -> None:

@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.audit import attack  # noqa: E402
-from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, Relation, SecureNoise, worst  # noqa: E402
-from rangebound.learn.torch.engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, Relation, SecureNoise  # noqa: E402
+from rangebound.learn.torch.accounts import worst_case  # noqa: E402
+from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
 from tests.learn.torch.models import NoNoise, data, linear, private, train  # noqa: E402
 
 Refused = rb.errors.ArgumentError
@@ -87,8 +88,8 @@ def off_lattice(weights: np.ndarray) -> np.ndarray:
 def test_whole_trainings_with_a_missing_example_stay_within_the_claim() -> None:
     """An audit of the divisor and of the sum; dividing by the number of examples, as before, is caught."""
     mechanism = step_mechanism(clipping=Elementwise(clip=1.0), noise_multiplier=6.0)
-    step = worst.Step(mechanism=mechanism, coordinates=8, rate=1.0, together=False, relation=Relation.ADD_REMOVE)
-    claimed = worst.epsilon({step: 3}, 1e-2)
+    step = worst_case.Step(mechanism=mechanism, coordinates=8, rate=1.0, together=False, relation=Relation.ADD_REMOVE)
+    claimed = worst_case.epsilon({step: 3}, 1e-2)
     options: dict[str, Any] = {"pair": (0.0, 1.0), "delta": 1e-2, "draws": 20_000, "confidence": 1.0 - 1e-6}
     honest, old = trained(old_divisor=False), trained(old_divisor=True)
     quiet = attack(lambda a, n: off_lattice(honest(a, n)), epsilon=claimed, **options)

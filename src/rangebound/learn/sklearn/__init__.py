@@ -10,7 +10,7 @@ except ImportError:
     raise MissingExtra("sklearn: is not installed; pip install 'rangebound[sklearn]'") from None
 
 from rangebound.learn.sklearn.budget import LedgerBudget
-from rangebound.learn.sklearn.moments import MeanEstimator, StandardScaler
 from rangebound.learn.sklearn.naive_bayes import GaussianNB
+from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
 
 __all__ = ["GaussianNB", "LedgerBudget", "MeanEstimator", "StandardScaler"]

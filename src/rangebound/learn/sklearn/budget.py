@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.accounting.ledger import Ledger
-from rangebound.accounting.rule import Cost
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import Cost
 
 Floats = npt.NDArray[np.float64]
 Released = dict[str, Floats]

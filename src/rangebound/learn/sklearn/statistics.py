@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.accounting.budget import below, promised
 from rangebound.bounding import RECTIFY, TRUNCATE, Bounding
-from rangebound.calibrate import calibrate
+from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.ledger.amount import below, promised
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian, Laplace
 from rangebound.query import Query

@@ -17,12 +17,12 @@ try:
 except ImportError:
     raise MissingExtra("torch: is not installed; pip install 'rangebound[torch]'") from None
 
+from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.clip import Elementwise, Euclidean
-from rangebound.learn.torch.engine import PrivacyEngine
-from rangebound.learn.torch.fisher import FisherWatcher
-from rangebound.learn.torch.instance import RenyiWatcher
-from rangebound.learn.torch.noise import InsecureTorchNoise, SecureNoise
+from rangebound.learn.torch.noise_source import InsecureTorchNoise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer
+from rangebound.learn.torch.privacy_engine import PrivacyEngine
 from rangebound.learn.torch.relation import Relation
 
 __all__ = [

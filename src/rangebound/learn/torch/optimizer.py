@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from rangebound.accounting.instance import PerInstance
+from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clip import Clipping, Elementwise
-from rangebound.learn.torch.gradients import Criterion, clipped_sum, learned
+from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum, learned
 from rangebound.learn.torch.loader import PrivateLoader
-from rangebound.learn.torch.noise import NoiseSource
+from rangebound.learn.torch.noise_source import NoiseSource
 from rangebound.mechanism import Mechanism
 
 Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]

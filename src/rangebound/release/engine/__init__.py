@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rangebound.release.engine.engine import Engine
+from rangebound.release.engine.interface import Engine
 
 __all__ = ["Engine"]

@@ -17,8 +17,8 @@ from sqlglot import exp
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.frame import as_arrow, need_arrow
 from rangebound.release.engine.parquet import Unchecked, unchecked
-from rangebound.release.plan import Source
-from rangebound.release.schema import Family, Schema
+from rangebound.release.plan.model import Source
+from rangebound.release.plan.schema import Family, Schema
 
 _RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its

@@ -17,7 +17,7 @@ from sqlglot import exp
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, MissingExtra
 from rangebound.release.engine.java import java_home
-from rangebound.release.schema import Family, Schema
+from rangebound.release.plan.schema import Family, Schema
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),

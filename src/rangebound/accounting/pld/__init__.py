@@ -1,0 +1,1 @@
+"""The privacy-loss distribution (PLD): discretization, composition by a Fourier transform, and the accountant."""

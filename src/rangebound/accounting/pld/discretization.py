@@ -1,0 +1,233 @@
+"""A privacy-loss distribution on a grid, by connecting the dots of a profile.
+
+With x = e^epsilon a profile h(x) = sup_A P(A) - x Q(A) is convex in x. The line through its values at some knots lies
+above it everywhere, and is itself the profile of a discrete pair whose loss takes the values of the knots: the mass
+of Q at a knot is the change of slope there, the mass of P is x times that. That pair gives away at least as much, and
+so do all its compositions [doroshenko2022; zhu2022, Thm 10]. For the lower end the line is moved down by as much as it
+can be above the profile between two knots, which the slopes on both sides limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, pairwise
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.accounting.event import Release, Sampled
+from rangebound.accounting.pld import step_profile
+from rangebound.ball import Ball, ball, down, precision, up
+from rangebound.bounding import UNBOUNDED
+from rangebound.noise import TruncatedLaplacian
+
+Floats = npt.NDArray[np.float64]
+Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it
+
+
+@dataclass(frozen=True, eq=False)
+class Dots:
+    """Masses of P on the losses index * step, and what is left at an infinite loss.
+
+    Upper dots have masses at or above those of a pair that gives away at least as much as the step, lower dots at or
+    below those of one that gives away at most as much. What is given away only rises with a mass.
+    """
+
+    step: float
+    index: npt.NDArray[np.int64]
+    mass: Floats
+    infinite: float
+
+    @cached_property
+    def places(self) -> Floats:
+        """The losses."""
+        return self.index.astype(np.float64) * self.step
+
+    @cached_property
+    def log_mass(self) -> Floats:
+        """Logarithms of the masses; minus infinity where there is none."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.mass)
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A step from above, of a person being there and of one being taken away, and some single pairs from below."""
+
+    upper: tuple[Dots, ...]
+    lower: tuple[Dots, ...]
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """How the knots are set: so many to a typical loss, evenly up to `even` of these, then ever farther apart."""
+
+    fine: int
+    even: float
+    growth: float
+
+
+QUICK = Spacing(fine=64, even=10.0, growth=1.01)
+SEARCHED = Spacing(fine=12, even=4.0, growth=1.05)
+
+
+def spacing(step: Release | Sampled) -> Spacing:
+    """Fine knots where a value of the profile is cheap, fewer where each is a search."""
+    return QUICK if step_profile.is_quick(step.mechanism) else SEARCHED
+
+
+def typical_loss(step: Release | Sampled) -> float:
+    """The mu of the Gaussian mechanism with the same total variation distance: a length for grids, no claim."""
+    with precision(step_profile.BITS):
+        distance = float(step_profile.worst(step.mechanism)(0.0).mid())
+    if isinstance(step, Sampled):
+        distance *= step.rate
+    return 2.0 * NormalDist().inv_cdf(0.5 + 0.5 * min(distance, 1.0 - 1e-15))
+
+
+def largest_loss(step: Release | Sampled) -> float:
+    """The largest finite loss: of the person being there, which sampling can only shrink."""
+    limit = step_profile.pure(step.mechanism).upper
+    if isinstance(step.mechanism.noise, TruncatedLaplacian) and math.isinf(limit):
+        # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
+        most = 2.0 if step.mechanism.shape.normalised else 1.0
+        limit = most * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-15)
+    if isinstance(step, Sampled) and math.isfinite(limit):
+        with precision(step_profile.BITS):
+            limit = up((ball(step.rate) * ball(limit).expm1()).log1p())
+    return limit
+
+
+def connect(step: Release | Sampled, width: float, tail: float) -> Connected:
+    """The dots of a step on multiples of `width`, left alone beyond where the profile has fallen to `tail`."""
+    edge = isinstance(step.mechanism.noise, TruncatedLaplacian)
+    with precision(step_profile.BITS):
+        above = _of_step(step_profile.worst(step.mechanism), step)
+        places = _knots(step, above, width, tail)
+        forth, back = _both(_masses(_points(above, places, width), lambda new, old: not new > old), places, width, up)
+        upper = (forth, back if isinstance(step, Sampled) else forth)
+        lower: list[Dots] = []
+        first, second = step_profile.pairs(step.mechanism)
+        for each in (first,) if first is second else (first, second):
+            points = _points(_of_step(each, step), places, width)
+            found = _masses(_lowered(points, edge=edge), lambda new, old: new <= old)
+            lower += _both(found, places, width, down)
+        if step.mechanism.bounding is UNBOUNDED and isinstance(step, Release):
+            lower = lower[:1] * 2  # its own mirror image
+        return Connected(upper, (*lower[:2], *lower[-2:]))
+
+
+def _of_step(found: step_profile.Profile, step: Release | Sampled) -> step_profile.Profile:
+    return step_profile.sampled(found, step.rate) if isinstance(step, Sampled) else found
+
+
+def _points(found: step_profile.Profile, places: list[int], width: float) -> list[Point]:
+    return [(ball(place * width).exp(), found(place * width)) for place in places]
+
+
+def _knots(step: Release | Sampled, above: step_profile.Profile, width: float, tail: float) -> list[int]:
+    """The multiples of the width at which to look, in rising order."""
+    limit, last = largest_loss(step), math.inf
+    if math.isfinite(limit):
+        last = next(place for place in count(math.ceil(limit / width)) if place * width >= limit)
+    right = []
+    for place in _places(spacing(step), last):
+        right.append(place)
+        if above(place * width) <= tail:
+            break
+    left = right
+    if isinstance(step, Sampled):
+        # Without the person nothing is less likely by more than 1 - rate.
+        left = list(_places(spacing(step), 1 - math.floor(math.log1p(-step.rate) / width)))
+    return [*(-place for place in reversed(left) if place), *right]
+
+
+def _places(rule: Spacing, last: float) -> Iterator[int]:
+    """0, 1, 2, ... and then wider, up to the last."""
+    place, gap = 0, 1.0
+    while place < last:
+        yield place
+        if place >= rule.even * rule.fine:
+            gap *= rule.growth
+        place += int(gap)
+    yield int(last)
+
+
+def _lowered(points: list[Point], *, edge: bool) -> list[Point]:
+    """Values at the knots whose connecting line is nowhere above the profile, and that are those of some pair.
+
+    Between two knots the profile is above the lines through the two knots on the left and the two on the right. With a
+    and b the differences of their slopes from the chord's, the chord is at most a b w/(a + b) above both.
+    """
+    zero = ball(0.0)
+    row = [(zero, ball(1.0)), *points]
+    slopes = [ball(-1.0)]  # no profile falls faster
+    slopes += [(h1 - h0) / (x1 - x0) for (x0, h0), (x1, h1) in pairwise(row)]
+    slopes.append(zero)
+    sags = []
+    for before, chord, after, (x0, _), (x1, _) in zip(slopes, slopes[1:], slopes[2:], row, row[1:], strict=False):
+        left, right = chord - before, after - chord
+        sags.append(left * right * (x1 - x0) / (left + right) if left > 0 and right > 0 else zero)
+    sags.append(zero)
+    values = [h - before.max(after) for (_, h), before, after in zip(points, sags[:-1], sags[1:], strict=True)]
+    return _feasible([x for x, _ in points], values, points[-1][1] if edge else zero)
+
+
+def _feasible(xs: list[Ball], values: list[Ball], floor: Ball) -> list[Point]:
+    """The same, but nowhere below 1 - x or the floor: cut to these from the last knot on that is safely above."""
+    middle = next(i for i, x in enumerate(xs) if x >= 1)
+    right = next((i for i in range(middle, len(xs)) if not values[i] > floor), len(xs)) - 1
+    left = next((i for i in range(middle, -1, -1) if not values[i] > 1 - xs[i]), -1) + 1
+    if not left < middle < right:
+        return [(x, (1 - x).max(ball(0.0))) for x in xs]
+    ends = [(1 - xs[i] if i <= left else values[i] if i < right else floor) for i in range(len(xs))]
+    return list(zip(xs, ends, strict=True))
+
+
+@dataclass(frozen=True)
+class _Masses:
+    """Masses of P and Q at the knots, and what each has where the other has nothing."""
+
+    p: list[Ball]
+    q: list[Ball]
+    only_p: Ball
+    only_q: Ball
+
+
+def _masses(points: list[Point], drops: Callable[[Ball, Ball], bool]) -> _Masses:
+    """Changes of slope of the convex hull of the points, from (0, 1) on the left to a flat line on the right.
+
+    An upper line stays above the profile whichever knot is left out, so it drops a knot in doubt. A lower line goes
+    down only if the knot was above, so it keeps one in doubt, and a mass that may be negative is rounded down to zero.
+    """
+    zero = ball(0.0)
+    kept: list[tuple[int, Ball, Ball]] = [(-1, zero, ball(1.0))]
+    slopes: list[Ball] = [ball(-math.inf)]
+    for i, (x, value) in enumerate(points):
+        while True:
+            slope = (value - kept[-1][2]) / (x - kept[-1][1])
+            if len(kept) == 1 or not drops(slope, slopes[-1]):
+                break
+            kept.pop()
+            slopes.pop()
+        kept.append((i, x, value))
+        slopes.append(slope)
+    q = [zero] * len(points)
+    for (i, _, _), slope, after in zip(kept[1:], slopes[1:], [*slopes[2:], zero], strict=True):
+        q[i] = after - slope
+    p = [x * each for (x, _), each in zip(points, q, strict=True)]
+    return _Masses(p, q, points[-1][1], 1 + slopes[1])
+
+
+def _both(found: _Masses, places: list[int], width: float, rounded: Callable[[Ball], float]) -> tuple[Dots, Dots]:
+    index = np.asarray(places, dtype=np.int64)
+    forth = np.maximum([rounded(each) for each in found.p], 0.0)
+    back = np.maximum([rounded(each) for each in found.q], 0.0)
+    return (
+        Dots(width, index, forth, max(0.0, rounded(found.only_p))),
+        Dots(width, -index[::-1], back[::-1].copy(), max(0.0, rounded(found.only_q))),
+    )

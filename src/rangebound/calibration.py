@@ -1,0 +1,403 @@
+"""Calibration: the smallest scale that gives a guarantee, always on the private side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from rangebound import arguments
+from rangebound.ball import PRECISIONS, Ball, ball, precision, refine, up
+from rangebound.bounding import TRUNCATE, Bounding
+from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
+from rangebound.mechanism import Mechanism
+from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
+from rangebound.privacy import metric
+from rangebound.privacy.metric import Notion
+from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
+from rangebound.privacy.search.roots import falling_root
+from rangebound.privacy.unions import laplace_union
+from rangebound.privacy.windows.gaussian_laws import Laws
+from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
+from rangebound.privacy.worst import (
+    Violation,
+    by_windows,
+    excess,
+    find_violation,
+    glimpse,
+    loss_is_pinned,
+    worst_delta,
+    worst_loss,
+)
+from rangebound.query import Query
+from rangebound.support import Interval, Support, Union
+
+_CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
+_LARGEST_EPSILON = 1e6
+_LARGEST = 10**308
+_GLANCE = 1e-3  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
+_RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked, with the scale left open."""
+
+    family: type[Noise]
+    query: Query
+    support: Support | None
+    bounding: Bounding
+    epsilon: float
+    delta: float
+
+    def noise(self, scale: float) -> Noise:
+        if self.family is TruncatedLaplacian:
+            return TruncatedLaplacian(scale=scale, limit=self._reach() * scale)
+        return Gaussian(scale=scale) if self.family is Gaussian else Laplace(scale=scale)
+
+    def mechanism(self, scale: float) -> Mechanism:
+        return Mechanism(noise=self.noise(scale), query=self.query, support=self.support, bounding=self.bounding)
+
+    def start(self) -> Mechanism:
+        """A mechanism to begin with: at the natural scale, or the first larger one whose noise reaches the support."""
+        scale = self.query.sensitivity / self.epsilon
+        for _ in range(60 if self.family is TruncatedLaplacian else 0):
+            try:
+                return self.mechanism(scale)
+            except ArgumentError:
+                scale *= 2.0
+        return self.mechanism(self.query.sensitivity / self.epsilon)
+
+    def _reach(self) -> float:
+        """Limit over scale of the truncated Laplacian: ln(1 + (e^eps - 1)/(2 delta)), rounded up [geng2020, Def 3]."""
+        return up(refine(lambda: (ball(self.epsilon).expm1() / (2 * ball(self.delta))).log1p()))
+
+
+@arguments.guided
+def calibrate(
+    *,
+    noise: type[Noise],
+    query: Query,
+    support: Support | None = None,
+    bounding: Bounding = TRUNCATE,
+    epsilon: float,
+    delta: float = 0.0,
+    notion: str | Notion = Notion.DP,
+) -> Mechanism:
+    """The mechanism with the smallest scale that is (epsilon, delta)-private.
+
+    Guarantee: the result is private (its own worst case was evaluated in ball arithmetic), and its scale is at most
+    1e-9 relative above the smallest one. With notion="metric" a pair at distance i * sensitivity differs by at most i *
+    epsilon, for every real i; that implies the ordinary guarantee and costs more noise [croft2022].
+    Assumes: the query's sensitivity is true.
+    Edge cases: a target that nothing reaches is refused with the reason, such as delta = 0 with Gaussian noise on the
+    line. A truncated Laplacian keeps the published ratio of limit to scale and needs 0 < delta < 1/2.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0)
+    >>> round(m.noise.scale, 5), m.epsilon() <= 1.0
+    (1.61156, True)
+    """
+    if not any(noise is family for family in FAMILIES):
+        raise ArgumentTypeError(
+            f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian; "
+            "the scale is what calibrate finds"
+        )
+    arguments.instance("query", query, Query, "a Query")
+    epsilon = arguments.positive("epsilon", epsilon)
+    delta = arguments.probability("delta", delta)
+    if epsilon > _LARGEST_EPSILON:
+        raise ArgumentError(f"epsilon={epsilon}: must be at most {_LARGEST_EPSILON:g}; so large a one protects nobody")
+    natural = query.sensitivity / epsilon
+    if not 1e-305 < natural < 1e305:
+        raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
+    request = _Request(noise, query, support, bounding, epsilon, delta)
+    kind = arguments.member("notion", notion, Notion)
+    _refuse_hopeless(request, kind)
+    if kind is Notion.METRIC:
+        return request.mechanism(_metric_scale(request))
+    return request.mechanism(_dp_scale(request))
+
+
+def _refuse_hopeless(request: _Request, notion: Notion) -> None:
+    """Say no before searching, with the reason."""
+    if notion is Notion.METRIC and request.delta > 0.0:
+        raise ArgumentError(f"delta={request.delta}: the metric notion is about pure privacy; leave delta out")
+    if request.family is TruncatedLaplacian and not 0.0 < request.delta < 0.5:
+        raise Unsatisfiable(
+            f"delta={request.delta}: truncated Laplacian noise needs a delta in (0, 1/2), because its edge shows; "
+            "use Laplace for pure privacy"
+        )
+    mechanism = request.start()
+    if request.family is Gaussian and request.delta == 0.0:
+        low, high = mechanism.shape.ends
+        tails = math.isinf(low) or math.isinf(high)
+        far = not mechanism.shape.normalised and not request.query.range.bounded
+        if tails or far:
+            raise Unsatisfiable(
+                f"epsilon={request.epsilon}, delta=0: Gaussian noise is never purely private where a tail shows "
+                f"(support {mechanism.support}, bounding {mechanism.bounding!r}); "
+                "allow a delta, use Laplace, or take a bounded support"
+            )
+
+
+def _dp_scale(request: _Request) -> float:
+    quick = _laplace_on_interval(request) if request.delta == 0.0 else None
+    if quick is not None:
+        return quick
+    start = request.start()
+    if request.delta == 0.0 and _is_union(request, start):
+        lowers, uppers = np.asarray(start.shape.spans).T
+        return laplace_union.dp_scale(lowers, uppers, request.epsilon, request.query.sensitivity)
+    if request.delta == 0.0 and loss_is_pinned(start.setting):
+        return _smallest(request, lambda scale: worst_loss(request.mechanism(scale).setting).upper - request.epsilon)
+    if not start.shape.normalised:
+        return _smallest(
+            request, lambda scale: worst_delta(request.mechanism(scale).setting, request.epsilon).upper - request.delta
+        )
+    return _by_violations(request, _enough(request, start))
+
+
+def _enough(request: _Request, start: Mechanism) -> float:
+    """A scale that is private and cheap to find; more noise than that is never needed."""
+    if request.family is Laplace:
+        return _universal_scale(request)
+    if request.delta == 0.0 or request.family is TruncatedLaplacian or not loss_is_pinned(start.setting):
+        return math.inf
+    if math.isinf(worst_loss(start.setting).upper):
+        return math.inf
+    return _dp_scale(replace(request, delta=0.0))
+
+
+def _universal_scale(request: _Request) -> float:
+    """The scale at which no truncated Laplace law exceeds the target, whatever its support."""
+
+    def private(scale: float) -> bool:
+        d = ball(request.query.sensitivity) / ball(scale)
+        if request.delta == 0.0:
+            return bool(top_loss(d) <= request.epsilon)
+        return bool(top_stick(d, ball(request.epsilon)) <= request.delta)
+
+    with precision(PRECISIONS[1]):
+        low = high = request.query.sensitivity / request.epsilon
+        while not private(high):
+            low, high = high, 2.0 * high
+        while private(low):
+            low, high = 0.5 * low, low
+        while high - low > 1e-12 * high:
+            middle = 0.5 * low + 0.5 * high
+            low, high = (low, middle) if private(middle) else (middle, high)
+        return high
+
+
+def _smallest(request: _Request, over: Callable[[float], float]) -> float:
+    """The smallest scale whose excess over the target is zero or less, from above, to 1e-12 relative."""
+    natural = request.query.sensitivity / request.epsilon
+    nice = up(ball(request.query.sensitivity) / ball(request.epsilon))
+    high = natural
+    while over(high) > 0.0:
+        high *= 2.0
+        _inside_range(high, request)
+    low = 0.5 * high
+    while over(low) <= 0.0:
+        high, low = low, 0.5 * low
+        _inside_range(low, request)
+    root = falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-12)
+    scale = math.exp(root)
+    if abs(nice / scale - 1.0) < 1e-9 and over(nice) <= 0.0:
+        return nice
+    return _first_private(scale, lambda s: over(s) <= 0.0)
+
+
+def _by_violations(request: _Request, cap: float) -> float:
+    """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
+    natural = request.query.sensitivity / request.epsilon
+    if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
+        return cap
+    slack = _WINDOWED if by_windows(request.start().setting) else _CLOSE
+    scale, low, violation = min(_first_guess(request), 0.999 * cap), 0.0, None
+    while True:
+        if scale >= cap and low > 0.0:
+            return cap
+        try:
+            mechanism = request.mechanism(scale)
+        except ArgumentError:  # the noise no longer reaches the support: less than the least that does is not possible
+            low, scale = scale, _first_in_reach(request, scale, 2.0 * scale)
+            continue
+        # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
+        if low == 0.0 and scale > _GLANCE * natural:
+            violation = glimpse(mechanism.setting, request.epsilon, request.delta)
+        else:
+            violation = find_violation(mechanism.setting, request.epsilon, request.delta, violation)
+        if violation is not None:
+            needed = _pair_scale(request, violation, scale)
+            if needed > scale:
+                low = needed
+            else:  # this pair does not need more, and yet it was not proved that none does
+                low, slack = max(low, scale / (1.0 + slack)), 4.0 * slack
+            scale = low * (1.0 + slack)
+            _inside_range(scale, request)
+        elif low > 0.0:
+            return scale
+        else:
+            scale *= 0.5
+            _inside_range(scale, request)
+
+
+def _first_guess(request: _Request) -> float:
+    """The scale to begin with; on a grid with Gaussian noise just below what two neighbouring points alone need."""
+    start = request.start()
+    points = start.shape.points
+    if not (request.family is Gaussian and start.shape.normalised and points):
+        return start.noise.scale
+    # Their log-ratio varies by 2x, x = d step/(2 s^2), and `top_stick` is attained.
+    with precision(PRECISIONS[0]):
+        low, high = 0.0, 1.0
+        while not top_stick(ball(high), ball(request.epsilon)) > request.delta:
+            low, high = high, 2.0 * high
+        while high - low > 1e-9 * high:
+            middle = 0.5 * (low + high)
+            low, high = (
+                (low, middle) if top_stick(ball(middle), ball(request.epsilon)) > request.delta else (middle, high)
+            )
+    gap = max(b - a for a, b in itertools.pairwise(points))
+    return math.sqrt(0.5 * request.query.sensitivity / high) * math.sqrt(gap) * (1.0 - 1e-9)
+
+
+def _first_in_reach(request: _Request, low: float, high: float) -> float:
+    """The least scale that is possible at all, between one that is not and one that is."""
+    while high - low > 1e-10 * high:
+        middle = 0.5 * (low + high)
+        try:
+            request.mechanism(middle)
+        except ArgumentError:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _pair_scale(request: _Request, violation: Violation, scale: float) -> float:
+    """The scale at which one pair just meets the target, from below."""
+    side, line, position, _ = violation
+    mirrored = side.shape != request.mechanism(scale).shape
+
+    def over(s: float) -> float:
+        setting = request.mechanism(s).setting
+        shape = setting.shape.mirrored() if mirrored else setting.shape
+
+        if request.delta and isinstance(setting.noise, Gaussian) and shape.normalised:
+            quick = stick_of_pair(Laws(s, shape), request.epsilon, position, up(line.d))
+            if quick is not None:
+                return quick - request.delta
+
+        def value() -> Ball:
+            return excess(setting.noise, shape, request.epsilon, request.delta).value(ball(position), line.d)
+
+        return float(refine(value).mid()) - (request.delta or request.epsilon)
+
+    low = high = scale
+    while over(high) > 0.0:
+        low, high = high, 2.0 * high
+        _inside_range(high, request)
+    if low == high:
+        return scale
+    return math.exp(falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-12))
+
+
+def _metric_scale(request: _Request) -> float:
+    start = request.start()
+    if _is_union(request, start):
+        lowers, uppers = np.asarray(start.shape.spans).T
+        return laplace_union.metric_scale(lowers, uppers, request.epsilon, request.query.sensitivity)
+
+    def over(scale: float) -> float:
+        mechanism = request.mechanism(scale)
+        return metric.worst_score(mechanism.setting) * request.query.sensitivity * (1.0 + 1e-14) - request.epsilon
+
+    return _smallest(request, over)
+
+
+def _is_union(request: _Request, mechanism: Mechanism) -> bool:
+    """Truncated Laplace on a union that is also the query's range: linear time in the number of gaps."""
+    return (
+        request.family is Laplace
+        and mechanism.bounding is TRUNCATE
+        and isinstance(mechanism.support, Union)
+        and mechanism.support == request.query.range
+    )
+
+
+def _laplace_on_interval(request: _Request) -> float | None:
+    """Truncated Laplace on [l, u] = the query's range: the fixed point of [holohan2018, Thm 3.5], on the safe side.
+
+    With x = 1/b and W = u - l the worst pair (l, l + D) has the loss
+    D x + ln(1 + (1 - e^{-Dx})(1 - e^{-(W-D)x})/(1 - e^{-Wx})), rising in x. Newton's steps in floats find the root; one
+    evaluation in ball arithmetic decides on which side of it the answer lies.
+    """
+    answers, support = request.query.range, request.support
+    if request.family is not Laplace or request.bounding is not TRUNCATE or not isinstance(answers, Interval):
+        return None
+    if (support is not None and support != answers) or (math.isinf(answers.lower) and math.isinf(answers.upper)):
+        return None
+    sensitivity, epsilon, width = request.query.sensitivity, request.epsilon, answers.width
+    rest = math.inf
+    if answers.bounded:  # exactly: the width of two doubles need not be one
+        exact = Fraction(answers.upper) - Fraction(answers.lower) - Fraction(sensitivity)
+        rest = float(exact) if exact < _LARGEST else math.inf
+    x = epsilon / sensitivity if rest <= 0.0 else 0.5 * epsilon / sensitivity
+    for _ in range(60):
+        near, far = -math.expm1(-sensitivity * x), -math.expm1(-rest * x)
+        whole = -math.expm1(-width * x)
+        lift = near * far / whole
+        value = sensitivity * x + math.log1p(lift) - epsilon
+        bent = (1.0 - near) * sensitivity * far + (near * (1.0 - far) * rest if math.isfinite(rest) else 0.0)
+        shrink = lift * (1.0 - whole) * width if math.isfinite(width) else 0.0
+        step = value / (sensitivity + (bent - shrink) / whole / (1.0 + lift))
+        x -= step
+        if abs(step) <= 1e-15 * x:
+            break
+    exact_width = (
+        ball(sensitivity) if rest <= 0.0 else ball(answers.upper) - ball(answers.lower) if answers.bounded else None
+    )
+
+    def private(scale: float) -> bool:
+        inverse = 1 / ball(scale)
+        loss = ball(sensitivity) * inverse
+        if exact_width is None:
+            loss = loss + (-(-loss).expm1()).log1p()
+        elif rest > 0.0:
+            ratio = (
+                (-loss).expm1() * (-(exact_width - sensitivity) * inverse).expm1() / -(-exact_width * inverse).expm1()
+            )
+            loss = loss + ratio.log1p()
+        return bool(loss <= epsilon)
+
+    with precision(PRECISIONS[0]):
+        return _first_private(1.0 / x, private)
+
+
+def _first_private(scale: float, private: Callable[[float], bool]) -> float:
+    """The first scale at or just above `scale` that is private; steps of an ulp, then growing."""
+    step = math.ulp(scale)
+    while not private(scale):
+        scale += step
+        step *= 2.0
+    return scale
+
+
+def _inside_range(scale: float, request: _Request) -> None:
+    natural = request.query.sensitivity / request.epsilon
+    target = f"epsilon={request.epsilon}, delta={request.delta}"
+    if scale < natural / _RANGE:
+        raise Unsatisfiable(
+            f"{target}: every scale meets this, so none is the smallest; seen from outside its support the published "
+            "number says next to nothing; build the Mechanism with a scale of your own"
+        )
+    if scale > natural * _RANGE:
+        raise Unsatisfiable(f"{target}: no scale meets this; allow a larger epsilon or delta")

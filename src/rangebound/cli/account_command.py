@@ -1,0 +1,193 @@
+"""`rangebound account`: what a list of mechanisms, written down in TOML, gives away together."""
+
+from __future__ import annotations
+
+import json as json_text
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import rangebound as rb
+from rangebound.cli.mechanism_options import noise_named
+from rangebound.cli.options import Json
+from rangebound.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rangebound.accounting import Batch, Enclosure, Event, Release, Sampled
+    from rangebound.support import Support
+
+_KNOWN = {"noise", "scale", "limit", "range", "sensitivity", "support", "bounding", "times", "rate"}
+_WIDTH = 100  # columns, where there is no screen to fit
+
+
+def account(
+    releases: Annotated[
+        Path, typer.Argument(metavar="RELEASES", help="A TOML file with a [[release]] for each mechanism.")
+    ],
+    delta: Annotated[
+        list[float] | None, typer.Option(help="Print epsilon at this delta; may be repeated.", show_default=False)
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Print delta at this epsilon; may be repeated.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compose mechanisms: epsilon at a delta, and delta at an epsilon.
+
+    Without options the file's own `delta` and `epsilon` are taken, and without these a delta of 1e-6.
+    """
+    from rangebound.accounting import renyi
+    from rangebound.accounting.pld import accountant as loss
+
+    event, deltas, epsilons = _read(releases)
+    if delta or epsilon:
+        deltas, epsilons = delta or [], epsilon or []
+    elif not deltas and not epsilons:
+        deltas = [1e-6]
+    rows: list[dict[str, Any]] = [
+        {"asked": "epsilon", "at": {"delta": level}, **_found(event, level, loss.epsilon, renyi.epsilon)}
+        for level in deltas
+    ]
+    rows += [
+        {"asked": "delta", "at": {"epsilon": level}, **_found(event, level, loss.delta, renyi.delta)}
+        for level in epsilons
+    ]
+    if json:
+        print(json_text.dumps({"steps": _count(event), "results": _plain(rows)}, indent=1))
+    else:
+        _show(rows, _count(event))
+
+
+def _found(
+    event: Batch, level: float, by_loss: Callable[[Event, float], Enclosure], by_renyi: Callable[[Event, float], float]
+) -> dict[str, float]:
+    """What both accountants say, and the better of it."""
+    loss, renyi = by_loss(event, level), by_renyi(event, level)
+    upper = min(loss.upper, renyi)
+    return {"at_least": min(loss.lower, upper), "at_most": upper, "privacy_loss": loss.upper, "renyi": renyi}
+
+
+def _read(path: Path) -> tuple[Batch, list[float], list[float]]:
+    """The event of a file, and the deltas and epsilons it asks for."""
+    import tomllib
+
+    from rangebound.accounting import Batch
+
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path}: not valid TOML: {error}") from None
+    unknown = sorted(set(data) - {"release", "delta", "epsilon"})
+    if unknown:
+        raise ArgumentError(f"{path}: {unknown[0]!r} is not known; a file has [[release]], delta and epsilon")
+    entries = data.get("release", [])
+    if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
+        raise ArgumentError(f"{path}: must have at least one [[release]]")
+    events = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            events.append(_event(entry))
+        except (ArgumentError, ArgumentTypeError) as error:
+            raise ArgumentError(f"{path}, release {number}: {error}") from None
+    return Batch(events=tuple(events)), _levels(data, "delta"), _levels(data, "epsilon")
+
+
+def _levels(data: dict[str, Any], name: str) -> list[float]:
+    levels = data.get(name, [])
+    levels = levels if isinstance(levels, list) else [levels]
+    if any(isinstance(each, bool) or not isinstance(each, (int, float)) for each in levels):
+        raise ArgumentTypeError(f"{name}={levels}: must be a number or a list of numbers")
+    return [float(each) for each in levels]
+
+
+def _event(entry: dict[str, Any]) -> Release | Sampled:
+    """One [[release]]: the parts of a mechanism, how often, and on which share of the people."""
+    from rangebound import arguments
+    from rangebound.accounting import Release, Sampled
+    from rangebound.bounding import Bounding
+
+    unknown = sorted(set(entry) - _KNOWN)
+    if unknown:
+        raise ArgumentError(f"{unknown[0]}: is not known; a release has {', '.join(sorted(_KNOWN))}")
+    missing = [name for name in ("noise", "scale", "sensitivity") if name not in entry]
+    if missing:
+        raise ArgumentError(f"{missing[0]}: is missing; a release needs noise, scale and sensitivity")
+    bounding = entry.get("bounding", "truncate" if "range" in entry or "support" in entry else "unbounded")
+    answers: Any = _support("range", entry.get("range", [-math.inf, math.inf]))
+    mechanism = rb.Mechanism(
+        noise=noise_named(entry["noise"], entry["scale"], entry.get("limit")),
+        query=rb.Query(range=answers, sensitivity=entry["sensitivity"]),
+        support=_support("support", entry["support"]) if "support" in entry else None,
+        bounding=arguments.member("bounding", bounding, Bounding),
+    )
+    times = entry.get("times", 1)
+    if "rate" in entry:
+        return Sampled(mechanism=mechanism, rate=entry["rate"], times=times)
+    return Release(mechanism=mechanism, times=times)
+
+
+def _support(name: str, value: Any) -> Support:
+    """[0, 10] is an interval and [[0, 1], [2, 3]] a union; a table says it in full, as for a grid."""
+    from rangebound.serial import support_from_dict
+
+    match value:
+        case dict():
+            return support_from_dict(value)
+        case [list(), *_]:
+            return rb.Union(*map(_ends, value))
+        case [_, _]:
+            return rb.Interval(*_ends(value))
+    raise ArgumentError(f"{name}={value}: must be two numbers, a list of such pairs, or a table")
+
+
+def _ends(pair: Any) -> Any:
+    """The same with "inf" and "-inf" as numbers."""
+    return [float(each) if each in ("inf", "-inf") else each for each in pair] if isinstance(pair, list) else pair
+
+
+def _count(event: Batch) -> int:
+    from rangebound.accounting.event import steps
+
+    return sum(steps(event).values())
+
+
+def _show(rows: list[dict[str, Any]], count: int) -> None:
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from rangebound.arguments import counted
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title=counted(count, "step"), title_justify="left")
+    for name in ("asked", "at least", "at most", "privacy loss", "Renyi"):
+        table.add_column(name, justify="left" if name == "asked" else "right")
+    for row in rows:
+        ((name, level),) = row["at"].items()
+        table.add_row(
+            f"{row['asked']} at {name} {level:g}",
+            _digits(row["at_least"], ROUND_FLOOR),
+            *(_digits(row[key], ROUND_CEILING) for key in ("at_most", "privacy_loss", "renyi")),
+        )
+    Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _digits(value: float, rounding: str) -> str:
+    """Six digits, rounded to the safe side."""
+    if math.isinf(value):
+        return "inf"
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(value))):.6g}"
+
+
+def _plain(value: Any) -> Any:
+    """The same without infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value

@@ -1,0 +1,132 @@
+"""`rangebound audit`: what a mechanism gives away at least. Exit code 1 if its claim is refuted."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json as to_json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rangebound.cli.mechanism_options import Delta, Mechanisms, on_mechanisms
+from rangebound.cli.options import Json, group
+from rangebound.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rangebound.audit import EmpiricalBound
+
+app = group("Lower bounds on what mechanisms give away.")
+
+Draws = Annotated[int, typer.Option(help="Outputs to draw for each of the two answers.")]
+Confidence = Annotated[float, typer.Option(help="How sure the bound must be.")]
+
+
+@app.command()
+@on_mechanisms
+def ours(
+    made: Mechanisms,
+    claim: Annotated[
+        float | None,
+        typer.Option(help="The epsilon to refute; else what the mechanism guarantees.", show_default=False),
+    ] = None,
+    delta: Delta = 0.0,
+    draws: Draws = 1_000_000,
+    confidence: Confidence = 0.999,
+    json: Json = False,
+) -> None:
+    """Audit mechanisms of this library at their worst pairs."""
+    from rangebound.audit import attack
+
+    found = []
+    for each in made:
+        with _progress() as progress:
+            found.append(
+                attack(each, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress)
+            )
+    _report(found, json)
+
+
+@app.command()
+def call(
+    function: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="What to audit; it must be importable.")],
+    pair: Annotated[tuple[float, float], typer.Option(help="Two neighbouring answers.")],
+    claim: Annotated[float | None, typer.Option(help="The epsilon that it claims.", show_default=False)] = None,
+    delta: Annotated[float, typer.Option(help="The delta that it claims.")] = 0.0,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="It takes an answer and returns one output; else (answer, count).")
+    ] = False,
+    draws: Draws = 1_000_000,
+    confidence: Confidence = 0.999,
+    json: Json = False,
+) -> None:
+    """Audit any function that publishes numbers."""
+    from rangebound import arguments
+    from rangebound.audit import adapters, attack
+
+    target = _imported(function)
+    rule = "a function of an answer and a count, or of an answer alone with --one-by-one"
+    arguments.function("function", target, 1 if one_by_one else 2, rule)
+    draw = adapters.one_by_one(target) if one_by_one else target
+    with _progress() as progress:
+        found = attack(
+            draw, pair=pair, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress
+        )
+    _report([found], json)
+
+
+def _imported(path: str) -> Any:
+    module, colon, name = path.partition(":")
+    if not (module and colon and name):
+        raise ArgumentError(f"function={path!r}: must be MODULE:FUNCTION, such as mypackage.noise:publish")
+    if "" not in sys.path:
+        sys.path.append("")  # so that a module of this folder can be named, as with `python -m`
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as reason:  # whatever a stranger's module does when it is imported
+        raise ArgumentError(f"function={path!r}: cannot be imported ({_named(reason)})") from None
+    if not callable(found):
+        raise ArgumentError(f"function={path!r}: must be a function, not {type(found).__name__}")
+
+    @functools.wraps(found)
+    def call(*given: Any) -> Any:
+        try:
+            return found(*given)
+        except (Exception, SystemExit) as reason:
+            raise ArgumentError(f"function={path!r}: failed ({_named(reason)})") from None
+
+    return call
+
+
+def _named(reason: BaseException) -> str:
+    return f"{type(reason).__name__}: {reason}"
+
+
+def _report(found: list[EmpiricalBound], json: bool) -> None:
+    if json:
+        typer.echo(to_json.dumps([each.to_dict() for each in found], indent=1))
+    else:
+        for each in found:
+            typer.echo(str(each))
+    if any(each.refutes for each in found):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on the error stream, where someone can see it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("drawing", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

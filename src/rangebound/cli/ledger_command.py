@@ -1,0 +1,150 @@
+"""`rangebound ledger`: open accounts, look at them, check the file, hand it on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rangebound.cli.options import Json, group
+from rangebound.cli.writing import write_new
+
+if TYPE_CHECKING:
+    from rangebound.ledger.book import Ledger
+
+# The rooms below are loaded by the commands that need them, so that help comes at once.
+app = group("Privacy budgets that outlive the process.")
+
+File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
+Key = Annotated[
+    Path | None,
+    typer.Option(help="Its key file; else RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it.", show_default=False),
+]
+
+
+@app.command("open")
+def open_(
+    ledger: File,
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The name of the new account.")],
+    epsilon: Annotated[str, typer.Option(help="The total epsilon, an exact decimal.")],
+    delta: Annotated[str, typer.Option(help="The total delta, an exact decimal.")] = "0",
+    order: Annotated[
+        str | None, typer.Option(help="Add Renyi divergences at this order, not plain epsilons.", show_default=False)
+    ] = None,
+    who: Annotated[str | None, typer.Option(help="Who opens it; else the user.", show_default=False)] = None,
+    note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Open an account, in a new ledger if there is no such file yet."""
+    from rangebound.cli import show
+    from rangebound.ledger.book import Ledger
+    from rangebound.ledger.rule import PlainSum, RenyiFilter
+
+    rule = PlainSum() if order is None else RenyiFilter(order=order)
+    with Ledger.open(ledger, key=key) if ledger.exists() else Ledger.create(ledger, key=key) as book:
+        opened = book.open_account(account, epsilon=epsilon, delta=delta, rule=rule, who=who, note=note)
+        show.accounts([opened], book.head, as_json=json)
+
+
+@app.command("show")
+def show_(
+    ledger: File,
+    account: Annotated[str | None, typer.Option(help="Only this account.", show_default=False)] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Show what each account has left, and the head to keep."""
+    from rangebound.cli import show
+
+    with _opened(ledger, key) as book:
+        show.accounts(book.accounts() if account is None else [book.account(account)], book.head, as_json=json)
+
+
+@app.command()
+def history(
+    ledger: File,
+    account: Annotated[str | None, typer.Option(help="Only this account.", show_default=False)] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Only so many entries.", show_default=False)] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Show who did what and when."""
+    from rangebound.cli import show
+
+    with _opened(ledger, key) as book:
+        show.history(book.history(account)[-last if last else 0 :], as_json=json)
+
+
+@app.command()
+def verify(
+    ledger: File,
+    head: Annotated[
+        str | None, typer.Option(help="A head noted elsewhere, to find a rollback.", show_default=False)
+    ] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Check every entry, every published byte and the file.
+
+    Other commands check the same when they open a ledger, but for the published bytes that they do not show.
+    """
+    from rangebound.cli import show
+    from rangebound.errors import LedgerTampered
+    from rangebound.ledger.book import verify as check
+
+    try:
+        report = check(ledger, key=key, head=head)
+    except LedgerTampered as error:
+        if json:
+            show.findings(error.findings)
+        raise
+    show.report(report, as_json=json)
+
+
+@app.command()
+def adopt(
+    ledger: File,
+    head: Annotated[
+        str | None, typer.Option(help="The last head that you know, as `show` printed it.", show_default=False)
+    ] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Make the missing head of a ledger, from one that you know.
+
+    For a ledger that was moved without its head, or was made by version 0.1.
+    """
+    from rangebound.cli import show
+    from rangebound.ledger.book import Ledger
+
+    with Ledger.adopt(ledger, key=key, head=head) as book:
+        show.accounts(book.accounts(), book.head, as_json=json)
+
+
+@app.command()
+def export(
+    ledger: File,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; else the screen.", show_default=False)
+    ] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Write the history as CSV, or everything as JSON."""
+    from rangebound.ledger.export import to_csv, to_json
+
+    with _opened(ledger, key) as book:
+        text = to_json(book) if json else to_csv(book.history())
+    if output is None:
+        sys.stdout.write(text)  # as it is: typer.echo would drop what looks like a colour
+        return
+    write_new(output, text)
+
+
+def _opened(path: Path, key: Path | None) -> Ledger:
+    from rangebound.ledger.book import Ledger
+
+    return Ledger.open(path, key=key)

@@ -1,0 +1,155 @@
+"""`rangebound plan`: begin a plan, check it, say it in words, export its schema."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rangebound.cli.options import Json, group
+from rangebound.cli.writing import write_new
+from rangebound.errors import ArgumentError
+
+# The rooms below are loaded by the commands that need them, so that help comes at once.
+app = group("Plans of releases.")
+
+File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
+
+
+@app.command()
+def new(
+    table: Annotated[
+        str,
+        typer.Argument(metavar="TABLE", help="A .csv, .tsv, .parquet or DuckDB file, or a Spark server: sc://host."),
+    ],
+    unit: Annotated[
+        str | None, typer.Option(help="The column that names the owner of a row.", show_default=False)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--table", help="The table of a DuckDB file or server.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; else the screen.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a first plan for a table, from its columns; read no data."""
+    from rangebound.release import draft, make_plan
+    from rangebound.release.engine.opened import opened
+    from rangebound.release.plan.draft import drafted_bounds
+
+    place = {"spark": table} if table.startswith("sc://") else {"path": table}
+    query = [{"name": "rows", "kind": "count"}]
+    source = make_plan(
+        {"source": place | ({"table": name} if name else {}), "budget": {"epsilon": 1.0}, "query": query}
+    ).source
+    assert source is not None
+    with opened(source) as engine:
+        schema = engine.schema()
+    if output is not None and source.path is not None:  # a plan's paths count from its own folder
+        source = source.model_copy(update={"path": Path(os.path.relpath(table, output.parent)).as_posix()})
+    text = draft(schema, source, unit=unit)
+    note = f"note: {drafted_bounds(unit)}\n"
+    if output is None:
+        sys.stdout.write(text)
+        sys.stderr.write(note)
+        return
+    write_new(output, text)
+    sys.stdout.write(f"{output}: fill it in, then rangebound plan check {output}\n{note}")
+
+
+@app.command()
+def check(plan: File, json: Json = False) -> None:
+    """Check a plan, and its table's columns; read no data."""
+    from rangebound.arguments import counted
+    from rangebound.cli import show
+    from rangebound.release import explain as words
+    from rangebound.release import read_plan
+    from rangebound.release.engine.opened import opened
+    from rangebound.release.plan.clipping import is_cut
+    from rangebound.release.plan.schema import check_schema
+    from rangebound.release.plan.toml import pointing
+
+    found = read_plan(plan)
+    with pointing(plan):
+        words(found)
+        if found.source is not None:
+            with opened(found.source, folder=plan.parent) as engine:
+                check_schema(found, engine.schema())
+                show.cautions(found, engine.schema())
+    added = sum(map(is_cut, found.query))
+    count = len(found.query) - added
+    more = f", and {added} about what is cut" if added else ""
+    show.fact({"ok": True, "queries": count}, f"ok: {counted(count, 'query', 'queries')}{more}", as_json=json)
+
+
+@app.command()
+def explain(plan: File, json: Json = False) -> None:
+    """Say a plan in words, with its cost and expected errors."""
+    from rangebound.cli import show
+    from rangebound.release import explain as words
+    from rangebound.release import read_plan
+    from rangebound.release.plan.toml import pointing
+
+    with pointing(plan):
+        text = words(read_plan(plan))
+    show.fact({"explained": text}, text, as_json=json)
+
+
+@app.command()
+def suggest(
+    plan: File,
+    request: Annotated[
+        str | None, typer.Option(help="The id of this suggestion; the same id is charged once.", show_default=False)
+    ] = None,
+    share: Annotated[float, typer.Option(help="The cost, as a part of the plan's epsilon.")] = 0.1,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; else the one that the plan names.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be estimated, and the cost; read only the schema.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Estimate range, rows and groups privately, for a charge."""
+    from rangebound.cli import show
+    from rangebound.cli.release_command import stopping
+    from rangebound.ledger.book import Ledger
+    from rangebound.release.engine.opened import opened
+    from rangebound.release.plan.toml import pointing
+    from rangebound.release.suggest import draft_of, left_out
+    from rangebound.release.suggest import suggest as estimate
+
+    draft = draft_of(plan)
+    with pointing(plan):
+        whole = left_out(draft, {}).plan
+        if whole.source is None:
+            raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
+        with opened(whole.source, folder=plan.parent) as engine:
+            if dry_run:
+                words = left_out(draft, engine.schema()).words(share)
+                return show.fact({"dry_run": True, "explained": words}, words, as_json=json)
+            book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
+            if book is None or request is None:
+                missing = "ledger" if book is None else "request"
+                raise ArgumentError(f"{missing}: is missing; a suggestion is charged like a release (--dry-run is not)")
+            show.cautions(whole, engine.schema())
+            with Ledger.open(book, key=key) as paying, stopping(paying, request):
+                before = paying.published(request) is not None
+                found = estimate(draft, engine, ledger=paying, request=request, share=share)
+                charge = show.Charge(request=request, before=before, account=paying.account(whole.budget.account or ""))
+    words = f"{found}\n# {charge.words(str(found.cost))}"
+    return show.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of plans."""
+    import json
+
+    from rangebound.release import plan_schema
+
+    sys.stdout.write(json.dumps(plan_schema(), indent=1) + "\n")

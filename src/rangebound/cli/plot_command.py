@@ -1,0 +1,135 @@
+"""`rangebound plot`: pictures of mechanisms, saved as PNG, SVG or PDF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rangebound.cli import mechanism_options as words
+from rangebound.cli.mechanism_options import Mechanisms, Range, Sensitivity, Step
+from rangebound.cli.options import group
+from rangebound.cli.writing import check_files
+from rangebound.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+app = group("Pictures of mechanisms.")
+
+_FORMATS = (".png", ".svg", ".pdf")
+
+
+def _checked(output: Path) -> Path:
+    """Refuse before anything is computed; the three endings also keep a mistyped name from replacing other files."""
+    if output.suffix.lower() not in _FORMATS:
+        raise ArgumentError(f"output={str(output)!r}: must end in {', '.join(_FORMATS)}")
+    if not output.absolute().parent.is_dir():
+        raise ArgumentError(f"output={str(output)!r}: its folder does not exist")
+    check_files([output], name="output")
+    return output
+
+
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="The picture to write: .png, .svg or .pdf.", callback=_checked)
+]
+
+
+@app.command()
+@words.on_mechanisms
+def profile(made: Mechanisms, output: Output) -> None:
+    """The privacy profile: delta against epsilon."""
+    from rangebound import plot
+
+    _save(plot.profile(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
+def renyi(made: Mechanisms, output: Output) -> None:
+    """The Renyi divergence of the worst pair, against its order."""
+    from rangebound import plot
+
+    _save(plot.renyi_curve(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
+def fisher(made: Mechanisms, output: Output) -> None:
+    """The Fisher information against the true answer."""
+    from rangebound import plot
+
+    _save(plot.fisher(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
+def law(
+    made: Mechanisms,
+    output: Output,
+    at: Annotated[list[float], typer.Option(help="A true answer; repeat it for more.")],
+) -> None:
+    """The density and the atoms of the published number."""
+    from rangebound import plot
+    from rangebound.plot.style import describe
+
+    labels = [f"{describe(each)}, true answer {answer:g}" for each in made for answer in at]
+    _save(plot.law(*(each.law(at) for each in made), labels=labels), output)
+
+
+@app.command("worst-pair")
+@words.on_mechanisms
+def worst_pair(
+    made: Mechanisms,
+    output: Output,
+    level: Annotated[
+        float | None, typer.Option(help="Draw delta at this epsilon, not the pure epsilon.", show_default=False)
+    ] = None,
+) -> None:
+    """What each pair of neighbours gives away, and the worst."""
+    from rangebound import plot
+
+    if len(made) != 1:
+        raise ArgumentError("noise, bounding: name one of each; this picture is of one mechanism")
+    _save(plot.worst_pair(made[0], epsilon=level), output)
+
+
+@app.command()
+def errors(
+    output: Output,
+    range: Range,
+    sensitivity: Sensitivity,
+    delta: Annotated[float, typer.Option(help="The delta that all mechanisms meet.")] = 0.0,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="An epsilon to calibrate at; repeat it.", show_default="0.1 to 5")
+    ] = None,
+    objective: Annotated[str, typer.Option(help="mae, mse or bias.")] = "mae",
+    at: Annotated[str, typer.Option(help="worst, average, or a true answer.")] = "worst",
+    grid: Step = None,
+) -> None:
+    """The error of every mechanism that can answer, against epsilon."""
+    from rangebound import plot
+
+    asked = words.query(range, sensitivity)
+    place: Any = at if at in ("worst", "average") else _number(at)
+    epsilons = None if epsilon is None else sorted(epsilon)
+    within = words.support(asked, grid)
+    axes = plot.errors(asked, epsilons=epsilons, delta=delta, objective=objective, at=place, support=within)
+    _save(axes, output)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(f"at={text!r}: must be worst, average or a number") from None
+
+
+def _save(axes: Axes, output: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    figure: Any = axes.figure
+    figure.savefig(output)
+    plt.close(figure)
+    typer.echo(str(output))

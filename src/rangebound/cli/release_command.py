@@ -1,0 +1,264 @@
+"""`rangebound release`, `verify` and `demo`: publish a table, check one, see one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rangebound.cli.options import Interrupted, Json
+from rangebound.cli.writing import check_files
+from rangebound.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from rangebound.ledger.book import Ledger
+    from rangebound.release import Plan, Release, Source
+
+_BLINK = 0.5  # seconds between two looks at how far a scan is
+
+Out = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output", "-o", help="A file to write: .csv, .parquet, .json or .html; may be repeated.", show_default=False
+    ),
+]
+
+
+def _size(memory: str | None) -> str | None:
+    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
+        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
+    return memory
+
+
+def release(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")],
+    request: Annotated[
+        str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; else the one that the plan names.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    output: Out = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Where to write the certificate.", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=_size, show_default=False)
+    ] = None,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Publish the table of a plan, charged to a ledger first."""
+    from rangebound.cli import show
+    from rangebound.ledger.book import ledger_files
+    from rangebound.release import explain, read_plan
+    from rangebound.release.engine.opened import opened as open_source
+    from rangebound.release.output.table import writable
+    from rangebound.release.plan.schema import check_schema
+    from rangebound.release.plan.toml import pointing
+
+    found = read_plan(plan)
+    if found.source is None:
+        raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
+    folder = plan.parent  # paths in a plan count from its own folder, those on the command line from the present one
+    settings: dict[str, Any] = {"spark": spark, "threads": threads, "memory": memory}
+    with pointing(plan), open_source(found.source, folder=folder, **settings) as engine:
+        if dry_run:
+            check_schema(found, engine.schema())
+            show.cautions(found, engine.schema())
+            text = explain(found)
+            return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
+        book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
+        if book is None:
+            raise ArgumentError(
+                "ledger: is missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)"
+            )
+        if request is None:
+            raise ArgumentError(
+                "request: is missing; --request gives the release an id, charged once (--dry-run needs none)"
+            )
+        outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
+        kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder)]
+        check_files(outputs, kept)
+        with _opened(book, key) as opened, stopping(opened, request):
+            before = opened.published(request) is not None
+            made = _made(found, engine, opened, request, quiet=json)
+            charge = show.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
+            with _still_charged(opened, request):
+                check_files(outputs, kept)
+                _write(made, output or [], certificate)
+    return show.table(made, charge, as_json=json)
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="The certificate.")],
+    published: Annotated[Path, typer.Argument(metavar="PUBLISHED", help="The published .json file.")],
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    work: Annotated[float, typer.Option(help="Steps that the check may take, of about 10 milliseconds.")] = 1000.0,
+    json: Json = False,
+) -> None:
+    """Check a certificate against the published table."""
+    from rangebound.arguments import counted, upwards
+    from rangebound.cli import show
+    from rangebound.release import check_certificate, check_entry
+
+    data = published.read_bytes()
+    found = check_certificate(certificate.read_text(encoding="utf-8", errors="replace"), data, work=work)
+    if ledger is not None:
+        with _opened(ledger, key) as opened:
+            check_entry(found, data, opened)
+    facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
+    facts |= {"charged": ledger is not None}
+    words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
+    unchecked = "the charge was not checked, which takes --ledger" if found.entry else "charged to no ledger"
+    words += f", {'charged in the ledger' if ledger is not None else unchecked}"
+    show.fact(facts, words, as_json=json)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to write the table, the ledger and the report.")] = Path(
+        "out/demo"
+    ),
+    json: Json = False,
+) -> None:
+    """Publish a made-up table of clinic visits, with a report."""
+    from rangebound.cli import show
+    from rangebound.ledger.book import Ledger
+    from rangebound.release import Source, read_plan
+    from rangebound.release import demo as clinic
+    from rangebound.release.engine.duckdb import DuckDB
+
+    place = folder / os.urandom(4).hex()
+    place.mkdir(parents=True)
+    (place / clinic.TABLE).write_text(clinic.table(), encoding="utf-8")
+    (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
+    plan = read_plan(place / "plan.toml")
+    with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(Source(path=str(place / clinic.TABLE))) as engine:
+        ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # so that a second can be tried
+        made = _made(plan, engine, ledger, "demo", quiet=json)
+        charge = show.Charge(request="demo", before=False, account=ledger.account("clinics"))
+    _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
+    show.table(made, charge, as_json=json)
+    if not json:
+        called = Path(sys.argv[0])
+        program = str(called) if called.name == "rangebound" and not shutil.which("rangebound") else "rangebound"
+        files = f"{place / 'certificate.json'} {place / 'table.json'} --ledger {place / clinic.LEDGER}"
+        sys.stdout.write(
+            f"report in {place / 'report.html'}, made by plan.toml beside it; to try next:\n"
+            f"  {program} verify {files}\n"
+            f"  {program} release {place / 'plan.toml'} --request second\n"
+        )
+
+
+def _opened(path: Path, key: Path | None) -> Ledger:
+    from rangebound.ledger.book import Ledger
+
+    return Ledger.open(path, key=key)
+
+
+def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool) -> Release:
+    """The release, with what is being done shown on a terminal; how long it takes depends on the data and is shown
+    to the custodian alone."""
+    from rich.console import Console
+
+    from rangebound.cli import show
+    from rangebound.release import release as run
+
+    show.cautions(plan, engine.schema())
+    console = Console(stderr=True, quiet=quiet)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_BLINK):
+            done = engine.progress() if hasattr(engine, "progress") else None
+            if done is not None:
+                status.update(f"aggregating, {done:.0f} % of this scan")
+
+    with console.status("reading the plan") as status:
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # they were shown
+                return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+        finally:
+            ended.set()
+            watcher.join()
+
+
+def _table_files(source: Source, folder: Path) -> list[Path]:
+    """The file of a plan's table, if it is one, and the log that DuckDB keeps beside its own files."""
+    file = folder / source.path if source.path else None
+    return [] if file is None else [file, file.with_name(file.name + ".wal")]
+
+
+@contextmanager
+def stopping(ledger: Ledger, request: str) -> Iterator[None]:
+    """Say of a release or a suggestion that a signal ends what became of its charge."""
+    came = signal.SIGINT
+
+    def stop(number: int, _: object) -> None:
+        nonlocal came
+        came = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, stop) if here else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = "interrupted" if came is signal.SIGINT else "terminated"
+        raise Interrupted(f"{words}; {_became(ledger, request)}", 128 + came) from None
+    finally:
+        if here:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
+    """Say of a file that could not be written after all what became of the charge."""
+    try:
+        yield
+    except OSError as error:
+        place = f"path={str(error.filename)!r}: " if error.filename else ""
+        raise ArgumentError(f"{place}cannot be written ({error.strerror}); {_became(ledger, request)}") from None
+    except ArgumentError as error:
+        raise ArgumentError(f"{error}; {_became(ledger, request)}") from None
+
+
+def _became(ledger: Ledger, request: str) -> str:
+    from rangebound.ledger.chain import Kind
+
+    charged = any(each.kind is Kind.SPEND and each.request == request for each in ledger.history())
+    return "the charge stands; the same request again is free" if charged else "nothing was charged"
+
+
+def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:
+    for path in outputs:
+        made.write(path)
+    if certificate is not None:
+        certificate.write_text(made.certificate, encoding="utf-8")

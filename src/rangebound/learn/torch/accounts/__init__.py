@@ -1,0 +1,1 @@
+"""Accounts of training: worst case, per instance, Fisher information."""

@@ -1,0 +1,79 @@
+"""Where the noise comes from: the exact, secure draw, or (by its name only) torch's own generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from rangebound import arguments
+from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE
+from rangebound.learn.torch.tensor_draw import release_in_place
+from rangebound.mechanism import Mechanism
+
+
+class NoiseSource(Protocol):
+    """Publishes locations: draws one number for each, from the mechanism's law at it."""
+
+    def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
+        """Numbers in float64 for a vector of locations in float64, on its device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureNoise:
+    """The draw of `Mechanism.release`: exact, from the operating system's entropy.
+
+    On a GPU the numbers are drawn there, from the keystream of a cipher (`tensor_draw`). Where that has no form for the
+    law, locations are sent to the processor and the numbers back.
+    """
+
+    threads: int = 1
+
+    def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
+        """Numbers distributed exactly as the laws."""
+        if location.device.type == "cuda":
+            there = release_in_place(mechanism, location.detach().to(torch.float64))
+            if there is not None:
+                return there
+        answers = location.detach().to("cpu", torch.float64).numpy()
+        drawn = np.empty(answers.shape)
+        mechanism.release(answers, out=drawn, threads=self.threads, progress=False)
+        return torch.from_numpy(drawn).to(location.device)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InsecureTorchNoise:
+    """INSECURE: noise in floats from torch's generator, for experiments that must be repeatable.
+
+    Whoever knows or guesses the state of the generator removes the noise, and the last bits of floats give answers
+    away [mironov2012]. No privacy number is true for a model trained with it.
+    """
+
+    generator: torch.Generator
+
+    def __post_init__(self) -> None:
+        arguments.instance("generator", self.generator, torch.Generator, "a torch.Generator")
+
+    def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
+        """Numbers from about the right laws."""
+        shape, scale = mechanism.shape, mechanism.noise.scale
+        hull = mechanism.query.range.hull
+        at = location.clamp(hull.lower, hull.upper)
+        low, high = shape.ends
+        if mechanism.bounding is TRUNCATE:
+            u = torch.rand(at.shape, dtype=torch.float64, device=at.device, generator=self.generator)
+            side = torch.where(at > 0.5 * (low + high), -1.0, 1.0)  # into the tail where probabilities keep digits
+            near = torch.where(side > 0, low - at, at - high) / scale
+            far = torch.where(side > 0, high - at, at - low) / scale
+            lower, upper = torch.special.ndtr(near), torch.special.ndtr(far)
+            z = torch.special.ndtri(lower + u * (upper - lower))
+            drawn: torch.Tensor = (at + side * scale * z).clamp(low, high)
+            return drawn
+        normal = torch.randn(at.shape, dtype=torch.float64, device=at.device, generator=self.generator)
+        noisy = at + scale * normal
+        if mechanism.bounding is QUANTIZE:
+            points = torch.tensor(shape.points, dtype=torch.float64, device=at.device)
+            return points[torch.bucketize(noisy, 0.5 * (points[1:] + points[:-1]))]
+        return noisy.clamp(low, high) if mechanism.bounding is RECTIFY else noisy

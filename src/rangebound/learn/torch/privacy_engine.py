@@ -1,0 +1,347 @@
+"""The privacy engine: makes a model, an optimizer and a loader private, and keeps the account of what they release."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+from rangebound import arguments
+from rangebound.accounting.event import repetitions
+from rangebound.bounding import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
+from rangebound.errors import ArgumentError
+from rangebound.learn.torch.accounts import worst_case
+from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.gradients.per_example import Criterion, check_module
+from rangebound.learn.torch.loader import PrivateLoader
+from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise
+from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.learn.torch.relation import Relation
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian
+from rangebound.query import Query
+from rangebound.support import Grid, Interval, Support
+
+_REACH = 4.0  # scales beyond its support up to which a truncated law follows the sum of the gradients
+_MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
+
+
+def step_mechanism(
+    *, clipping: Clipping, noise_multiplier: float, bounding: Bounding = UNBOUNDED, support: Support | None = None
+) -> Mechanism:
+    """The mechanism that releases one coordinate of the summed gradient: Gaussian noise of clip times multiplier.
+
+    Edge cases: bounded noise with Euclidean clipping is refused. A truncated law follows the sum up to 4 scales beyond
+    its support; a sum farther out is clipped to there, which the account knows.
+
+    >>> import rangebound as rb
+    >>> m = step_mechanism(
+    ...     clipping=Elementwise(clip=0.5),
+    ...     noise_multiplier=4.0,
+    ...     bounding=rb.TRUNCATE,
+    ...     support=rb.Interval(-8, 8),
+    ... )
+    >>> m.noise.scale, m.query.sensitivity, m.query.range
+    (2.0, 0.5, Interval(lower=-16.0, upper=16.0))
+    """
+    arguments.instance("clipping", clipping, (Elementwise, Euclidean), "Elementwise(clip=...) or Euclidean(clip=...)")
+    arguments.instance("bounding", bounding, Bounding, "one of rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED")
+    if isinstance(clipping, Euclidean) and bounding is not UNBOUNDED:
+        raise ArgumentError(
+            f"bounding={bounding!r} with Euclidean clipping: one example may spend its whole length on any one "
+            "coordinate, so no account by coordinates holds; use Elementwise(clip=...)"
+        )
+    scale = arguments.positive("noise_multiplier", noise_multiplier, why="without noise nothing is protected")
+    scale *= clipping.clip
+    kind = {QUANTIZE: Grid}.get(bounding, Interval)
+    if bounding is UNBOUNDED:
+        if support is not None:
+            raise ArgumentError("support: must be left out, because the noise is UNBOUNDED; or choose a bounding")
+    elif not isinstance(support, kind) or not support.bounded:
+        raise ArgumentError(f"support={arguments.shown(support)}: must be a bounded {kind.__name__} for {bounding!r}")
+    answers = Interval(-math.inf, math.inf)
+    if bounding is TRUNCATE and support is not None:
+        answers = Interval(_beyond(support.hull.lower, -scale), _beyond(support.hull.upper, scale))
+    query = Query(range=answers, sensitivity=clipping.bound)
+    return Mechanism(noise=Gaussian(scale=scale), query=query, support=support, bounding=bounding)
+
+
+def _beyond(end: float, scale: float) -> float:
+    """The end moved on by _REACH scales, and not by a rounding more: up to there the draw has its quick form."""
+    place = end + _REACH * scale
+    return math.nextafter(place, end) if (place - end) / scale > _REACH else place
+
+
+class PrivacyEngine:
+    """Makes training private and answers what it has leaked.
+
+    State `rate` and `expected_batch`, as numbers that are public, and the guarantee is for adding or removing one
+    example (`Relation.ADD_REMOVE`). Left out, they follow from the loader's batch size and the number of examples,
+    which the published gradients then reveal, and the guarantee is for replacing an example by one without a gradient
+    (`Relation.ZERO_OUT`). `relation` says which one it is.
+
+    >>> import torch
+    >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
+    >>> model = torch.nn.Linear(3, 2)
+    >>> engine = PrivacyEngine()
+    >>> model, optimizer, loader = engine.make_private(
+    ...     module=model,
+    ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
+    ...     criterion=torch.nn.functional.cross_entropy,
+    ...     clipping=Elementwise(clip=0.5),
+    ...     noise_multiplier=20.0,
+    ...     rate=1.0,
+    ...     expected_batch=8,
+    ... )
+    >>> for x, y in loader:
+    ...     losses = optimizer.backward(x, y)
+    ...     optimizer.step()
+    >>> engine.steps, round(engine.epsilon(delta=1e-6), 3)
+    (1, 0.575)
+    >>> print(engine.statement(delta=1e-6).replace("; ", "\\n"))
+    (0.575056, 1e-06)-differential privacy, add-remove: one example is added or removed
+    the number of examples is private
+    1 step
+    """
+
+    def __init__(self, *watchers: Any) -> None:
+        for each in watchers:
+            if not hasattr(each, "needs_batches"):
+                raise ArgumentError(f"watchers={arguments.shown(each)}: must be RenyiWatcher() or FisherWatcher()")
+        self._watchers = watchers
+        self._history: dict[worst_case.Step, int] = {}
+        self._step: worst_case.Step | None = None
+        self._optimizer: PrivateOptimizer | None = None
+        self._insecure = 0  # steps whose noise guarantees nothing
+        self._secure = True
+
+    @arguments.guided
+    def make_private(
+        self,
+        *,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader[Any],
+        criterion: Criterion,
+        clipping: Clipping,
+        noise_multiplier: float,
+        bounding: Bounding = UNBOUNDED,
+        support: Support | None = None,
+        rate: float | None = None,
+        expected_batch: float | None = None,
+        noise: NoiseSource | None = None,
+        memory: int | None = None,
+    ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
+        """The module as it is, an optimizer that releases its gradients, and a loader that samples as accounted.
+
+        The noise has the scale noise_multiplier * clip. The support is that of the *summed* gradient. Each example is
+        in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both are public
+        numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`, whatever the
+        exact number of examples is. An epoch then has round(1/rate) steps, and the loader's batch size is not used.
+        Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if they are
+        fewer: the number of examples is then public, and the guarantee is called zero-out.
+
+        The criterion takes outputs and targets with a first axis for the examples; it is called with one example.
+        `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
+
+        Edge cases: modules that mix examples are refused; an engine makes one model private.
+        """
+        if self._optimizer is not None:
+            raise ArgumentError("make_private: was called before; each model needs an engine of its own")
+        check_module(module)
+        arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
+        own = set(map(id, module.parameters()))
+        if any(id(each) not in own for group in optimizer.param_groups for each in group["params"]):
+            raise ArgumentError(
+                "optimizer: holds parameters that are not the module's, whose gradients nobody would protect; "
+                "make it from module.parameters()"
+            )
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
+            raise ArgumentError(
+                f"optimizer={type(optimizer).__name__}: asks for the loss again within a step, which would be releases "
+                "that nobody counts; use an optimizer that takes gradients, such as torch.optim.Adam"
+            )
+        if noise is not None and not hasattr(noise, "release"):
+            raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
+        if not callable(criterion):
+            raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
+        together = dist.is_available() and dist.is_initialized()
+        rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+        mechanism = step_mechanism(
+            clipping=clipping, noise_multiplier=noise_multiplier, bounding=bounding, support=support
+        )
+        loader = PrivateLoader(data_loader, rate=rate, expected=expected_batch, rank=rank, processes=processes)
+        _check_size(clipping, loader)
+        limit = arguments.positive("memory", _MEMORY.get(_device(module), 2**28) if memory is None else memory)
+        optimizer.zero_grad()
+        self._optimizer = PrivateOptimizer(
+            optimizer,
+            module=module,
+            criterion=criterion,
+            clipping=clipping,
+            mechanism=mechanism,
+            noise=SecureNoise() if noise is None else noise,
+            loader=loader,
+            memory=int(limit),
+            seen=self._saw,
+            keep_batches=any(each.needs_batches for each in self._watchers),
+        )
+        self._step = worst_case.Step(
+            mechanism=mechanism,
+            coordinates=self._optimizer.coordinates,
+            rate=loader.rate,
+            together=isinstance(clipping, Euclidean),
+            relation=loader.relation,
+        )
+        self._secure = noise is None or isinstance(noise, SecureNoise)
+        if together:
+            _agree((self._step, loader.expected, loader.examples, self._secure), processes)
+            for tensor in module.state_dict().values():
+                dist.broadcast(tensor, 0)
+        for each in self._watchers:
+            each.start(module, criterion, self._optimizer, loader)
+        return module, self._optimizer, loader
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken."""
+        return sum(self._history.values())
+
+    @property
+    def relation(self) -> Relation:
+        """Which training sets `epsilon` takes for neighbours: add-remove if all steps were made for it, else zero-out.
+
+        Edge cases: before `make_private`, and without a loaded account, there is none to name.
+        """
+        if self._step is None and not self._history:
+            raise ArgumentError("make_private: must be called first; the relation depends on what is stated there")
+        present = {} if self._step is None else {self._step: 1}
+        return worst_case.relation({**present, **self._history})
+
+    def epsilon(self, delta: float) -> float:
+        """The worst-case epsilon at delta of all steps so far, for neighbours by `relation`: valid to publish.
+
+        Guarantee: for `Relation.ADD_REMOVE`, whatever the steps published, their number of examples included. For
+        `Relation.ZERO_OUT`, for training sets with the same number of examples, one of which has no gradient.
+        Edge cases: refused after steps with other noise than `SecureNoise`, which guarantees nothing.
+        """
+        self._refuse_insecure()
+        return worst_case.epsilon(self._history, delta)
+
+    def statement(self, delta: float) -> str:
+        """The guarantee of all steps so far in a sentence, to publish with the model."""
+        relation, epsilon = self.relation, arguments.upwards(self.epsilon(delta))
+        return (
+            f"({epsilon}, {delta:g})-differential privacy, {relation.value}: {relation.meaning}; "
+            f"{arguments.counted(self.steps, 'step')}"
+        )
+
+    def epsilons(self, delta: float, steps: Iterable[int]) -> list[float]:
+        """The worst-case epsilon after each of these numbers of steps like the present one: past or planned."""
+        if self._step is None:
+            raise ArgumentError("make_private: must be called first")
+        self._refuse_insecure(planned=not self._secure)
+        return worst_case.epsilons({self._step: 1}, delta, steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The account (and those of the watchers, which are private), to be saved with the model and the optimizer."""
+        return {
+            "history": [
+                {
+                    "mechanism": step.mechanism.to_dict(),
+                    "coordinates": step.coordinates,
+                    "rate": step.rate,
+                    "together": step.together,
+                    "relation": step.relation.value,
+                    "times": times,
+                }
+                for step, times in self._history.items()
+            ],
+            "insecure": self._insecure,
+            "watchers": [each.state_dict() for each in self._watchers],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with a saved account: its steps count on top of none so far.
+
+        Edge cases: the watchers must be those of the saved engine. Steps saved without a relation count as zero-out.
+        """
+        if self._history:
+            raise ArgumentError("state: an account that has steps already cannot be replaced")
+        try:
+            entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
+            taken = [(_step(each), repetitions("times", each["times"])) for each in entries]
+        except (KeyError, TypeError):
+            raise ArgumentError("state: must be what state_dict() of an engine gave") from None
+        if len(watchers) != len(self._watchers):
+            raise ArgumentError(
+                f"state: has {arguments.counted(len(watchers), 'watcher')}, this engine {len(self._watchers)}"
+            )
+        for watcher, saved in zip(self._watchers, watchers, strict=True):
+            watcher.load_state_dict(saved)
+        self._insecure = int(arguments.nonnegative("insecure", insecure))
+        for step, times in taken:
+            self._history[step] = self._history.get(step, 0) + times
+
+    def _saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
+        """Charged before the draw: a step that fails afterwards has been paid for."""
+        assert self._step is not None
+        for each in self._watchers:
+            each.saw(location, batches)
+        self._history[self._step] = self._history.get(self._step, 0) + 1
+        self._insecure += not self._secure
+
+    def _refuse_insecure(self, planned: bool = False) -> None:
+        if self._insecure or planned:
+            raise ArgumentError(
+                "noise: only SecureNoise() has a guarantee, so there is no epsilon after steps with any other; "
+                "InsecureTorchNoise guarantees nothing"
+            )
+
+
+def _device(module: torch.nn.Module) -> str:
+    return next(module.parameters()).device.type
+
+
+def _step(entry: dict[str, Any]) -> worst_case.Step:
+    return worst_case.Step(
+        mechanism=Mechanism.from_dict(entry["mechanism"]),
+        coordinates=entry["coordinates"],
+        rate=entry["rate"],
+        together=entry["together"],
+        relation=arguments.member("relation", entry.get("relation", Relation.ZERO_OUT.value), Relation),
+    )
+
+
+def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:
+    """Euclidean sums leave room for the rounding of so many examples, and not more."""
+    if not isinstance(clipping, Euclidean):
+        return
+    if loader.expected > clipping.most:
+        raise ArgumentError(
+            f"expected_batch={loader.expected:g}: with Euclidean clipping at most {clipping.most}, or the rounding of "
+            "the sum would be more than was left room for"
+        )
+    if loader.rate * loader.examples > 2 * clipping.most:  # far more than was stated: no guarantee without this
+        raise ArgumentError(
+            f"expected_batch={loader.expected:g}: is far too small for this dataset, and with Euclidean clipping a "
+            f"batch may have at most {clipping.most} examples; state a smaller rate, or use Elementwise(clip=...)"
+        )
+
+
+def _agree(mine: object, processes: int) -> None:
+    """All processes must take the same steps: else the account of one says too little about the examples of another."""
+    all_of_them: list[Any] = [None] * processes
+    dist.all_gather_object(all_of_them, repr(mine))
+    if len(set(all_of_them)) > 1:
+        raise ArgumentError(
+            "make_private: the processes have different settings, models or datasets; each must be given the whole "
+            "dataset, of which it takes its share"
+        )

@@ -1,0 +1,49 @@
+"""A ledger for other eyes: its history as CSV for a spreadsheet, all of it as JSON for a program."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.chain import FORMAT
+from rangebound.ledger.record import Record
+
+COLUMNS = [
+    *("seq", "time", "kind", "account", "request", "epsilon", "delta", "order", "divergence"),
+    *("who", "what", "note", "digest", "seal"),
+]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_csv(records: list[Record]) -> str:
+    """The history as CSV, one line an entry, amounts as exact decimals.
+
+    Edge cases: a spreadsheet runs a cell that begins with =, +, -, @, a tab or a return; such text gets an apostrophe
+    in front. JSON has the text as it is.
+    """
+    text = io.StringIO()
+    # Everything is quoted, since a lone return would otherwise end a line.
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer.writeheader()
+    for record in records:
+        row = record.to_dict()
+        cost = row.pop("cost") or {}
+        writer.writerow({name: _cell(value) for name, value in {**row, **cost}.items()})
+    return text.getvalue()
+
+
+def to_json(ledger: Ledger) -> str:
+    """The ledger as JSON: its accounts, its entries with their seals, its head."""
+    data = {
+        "format": FORMAT,
+        "head": ledger.head,
+        "accounts": [account.to_dict() for account in ledger.accounts()],
+        "entries": [record.to_dict() for record in ledger.history()],
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

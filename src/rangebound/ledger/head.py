@@ -1,0 +1,202 @@
+"""The head of a ledger in a file of its own: how far it has come, so that an old copy of the ledger is found out.
+
+The file holds one line, which is overwritten in place: the format, the ledger's id, the number and the seal of its last
+entry, and an HMAC-SHA256 of all that with the ledger's key. It has one length, so that it is never half of one and half
+of another.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
+from rangebound.ledger.chain import Entry
+from rangebound.ledger.key import sync_folder
+
+try:
+    import fcntl
+except ImportError:  # without it, two processes that store at once may leave the head one entry behind
+    fcntl = None  # type: ignore[assignment]
+
+VARIABLE = "RANGEBOUND_HEAD"
+"""Environment variable with a folder for the heads, where they shall not lie beside their ledgers."""
+
+ENDING = ".head"
+
+_FORMAT = "rangebound head 1"
+_LINE = re.compile(rf"({_FORMAT} ([0-9a-f]{{32}}) (\d{{19}}) ([0-9a-f]{{64}})) ([0-9a-f]{{64}})\n", re.ASCII)
+_LONG = 512  # bytes, more than a line has
+_PAUSE, _LONGEST_PAUSE = 0.0002, 0.01  # seconds between two looks at a file that another process holds
+_LOOKS = 5  # at a line that is being overwritten
+
+
+class Head(NamedTuple):
+    """The number and the seal of a ledger's last entry."""
+
+    seq: int
+    seal: bytes
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.seal.hex()}"
+
+
+def head_of(entry: Entry) -> Head:
+    """The head of a ledger whose last entry this is."""
+    return Head(entry.seq, entry.seal)
+
+
+def head_folder() -> Path | None:
+    """The folder for heads that the environment names, or None: they lie beside their ledgers."""
+    name = os.environ.get(VARIABLE) or None
+    if name is None:
+        return None
+    folder = Path(os.path.realpath(name))
+    if not folder.is_dir():
+        raise ArgumentError(f"{VARIABLE}={arguments.shown(name)}: must be a folder that exists")
+    return folder
+
+
+def head_path(ledger: Path, name: str) -> Path:
+    """Where the head of a ledger with the id `name` is: in the folder of the environment, else beside the ledger."""
+    folder = head_folder()
+    return ledger.with_name(ledger.name + ENDING) if folder is None else folder / f"{name}{ENDING}"
+
+
+class HeadFile:
+    """The file with the head of one ledger.
+
+    Guarantee: it never goes back: the head that is read is the last one that was written, by whichever process. A line
+    that was not written with the key, or for another ledger, is refused.
+    """
+
+    def __init__(self, path: Path, name: str, key: bytes, *, patience: float) -> None:
+        self.path = path
+        self._name = name
+        self._key = key
+        self._patience = patience
+
+    def create(self, head: Head) -> None:
+        """Make the file, which must not be there; it is durable when this returns."""
+        try:
+            handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            try:
+                self._overwrite(handle, head)
+            finally:
+                os.close(handle)
+            sync_folder(self.path.parent)
+        except FileExistsError:
+            raise ArgumentError(f"{self._shown}: exists already; a ledger has one head") from None
+        except OSError as error:
+            raise self._unavailable(error) from None
+
+    def read(self) -> Head:
+        """The head as it was last written."""
+        for look in range(_LOOKS):
+            try:
+                handle = os.open(self.path, os.O_RDONLY)
+                try:
+                    return self._parsed(os.read(handle, _LONG))
+                finally:
+                    os.close(handle)
+            except LedgerTampered:  # perhaps it is being overwritten
+                if look == _LOOKS - 1:
+                    raise
+                time.sleep(_LONGEST_PAUSE)
+            except OSError as error:
+                raise self._unavailable(error) from None
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def held(self) -> Iterator[HeldHead]:
+        """The head while no other process can move it; `advance` moves it."""
+        try:
+            handle = os.open(self.path, os.O_RDWR)
+        except OSError as error:
+            raise self._unavailable(error) from None
+        try:
+            self._lock(handle)
+            self._in_place(handle)
+            yield HeldHead(self, handle, self._parsed(os.read(handle, _LONG)))
+        finally:
+            os.close(handle)
+
+    def write(self, handle: int, head: Head) -> None:
+        """Overwrite the line in the file that is held as `handle`; it is durable when this returns."""
+        try:
+            self._overwrite(handle, head)
+        except OSError as error:
+            raise self._unavailable(error) from None
+
+    def _overwrite(self, handle: int, head: Head) -> None:
+        line = f"{_FORMAT} {self._name} {head.seq:019d} {head.seal.hex()}"
+        data = f"{line} {self._mac(line)}\n".encode()
+        os.lseek(handle, 0, os.SEEK_SET)
+        if os.write(handle, data) != len(data):
+            raise OSError(None, "the disk is full")
+        getattr(os, "fdatasync", os.fsync)(handle)
+
+    def _parsed(self, data: bytes) -> Head:
+        found = _LINE.fullmatch(data.decode("ascii", "replace"))
+        if found is None or not hmac.compare_digest(found[5], self._mac(found[1])):
+            raise LedgerTampered(f"{self._shown}: is not as it was written, or the key is not this ledger's")
+        if found[2] != self._name:
+            raise LedgerTampered(f"{self._shown}: is the head of another ledger")
+        return Head(int(found[3]), bytes.fromhex(found[4]))
+
+    def _mac(self, line: str) -> str:
+        return hmac.digest(self._key, line.encode(), "sha256").hex()
+
+    def _lock(self, handle: int) -> None:
+        pause, end = _PAUSE, time.monotonic() + self._patience
+        while fcntl is not None:
+            try:
+                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise LedgerUnavailable(f"{self._shown}: is locked by another process; try again") from None
+            except OSError as error:
+                raise self._unavailable(error) from None
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+
+    def _in_place(self, handle: int) -> None:
+        try:
+            there = os.path.samestat(os.fstat(handle), os.stat(self.path))
+        except OSError as error:
+            raise self._unavailable(error) from None
+        if not there:
+            raise LedgerTampered(f"{self._shown}: was replaced while it was in use")
+
+    def _unavailable(self, error: OSError) -> LedgerTampered | LedgerUnavailable:
+        if isinstance(error, FileNotFoundError):
+            return LedgerTampered(
+                f"{self._shown}: is missing, and without it an old copy cannot be told from the ledger; bring it back, "
+                "or give a head that you know to `rangebound ledger adopt`"
+            )
+        return LedgerUnavailable(f"{self._shown}: cannot be read or written ({error.strerror}); nothing was released")
+
+    @property
+    def _shown(self) -> str:
+        return f"head={arguments.shown(str(self.path))}"
+
+
+class HeldHead:
+    """The head of a ledger, held by one process: `head` is what it was when it was taken."""
+
+    def __init__(self, file: HeadFile, handle: int, head: Head) -> None:
+        self._file = file
+        self._handle = handle
+        self.head = head
+
+    def advance(self, head: Head) -> None:
+        """Move the head to an entry that is on the disk; it never goes back."""
+        if head.seq > self.head.seq:
+            self._file.write(self._handle, head)

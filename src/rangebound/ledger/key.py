@@ -1,0 +1,98 @@
+"""The key under the seals: 32 random bytes in a file of their own, outside the database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from pathlib import Path
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, LedgerUnavailable
+from rangebound.ledger.names import file_path
+
+VARIABLE = "RANGEBOUND_LEDGER_KEY"
+"""Environment variable with the path of the key file, where none is given."""
+
+_TEXT = re.compile(rb"[0-9a-f]{64}\n")
+
+
+class Key(bytes):
+    """The bytes of a key, which show themselves to nobody: not when printed, not in a traceback, not in a pickle.
+
+    >>> Key(b"secret")
+    Key(...)
+    >>> f"{Key(b'secret')} {[Key(b'secret')]}"
+    'Key(...) [Key(...)]'
+    """
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str:
+        raise TypeError("the key of a ledger cannot be pickled or copied to another process")
+
+    def __reduce_ex__(self, protocol: object) -> str:
+        return self.__reduce__()
+
+
+def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
+    """Where a ledger's key is, and whether somebody said so: as given, else by the environment, else beside it."""
+    chosen = os.environ.get(VARIABLE) or None if given is None else given
+    if isinstance(chosen, str) and _TEXT.fullmatch(chosen.strip().lower().encode(errors="replace") + b"\n"):
+        # Not shown: messages end up in logs.
+        raise ArgumentError("key: must be the path of the key's file; this looks like the key itself")
+    return (file_path("key", chosen), True) if chosen is not None else (ledger.with_name(ledger.name + ".key"), False)
+
+
+def read_key(path: Path) -> Key:
+    """The key in a file that nobody but its owner may touch."""
+    if path.exists() and not path.is_file():
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: must be a file")  # a pipe could keep us waiting
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(66)
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"key={arguments.shown(str(path))}: cannot be read ({error.strerror}); without its key a ledger can "
+            "neither be checked nor spent from"
+        ) from None
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: others may touch it; chmod 600 it")
+    if not _TEXT.fullmatch(text):
+        raise ArgumentError(f"key={arguments.shown(str(path))}: must hold 64 hexadecimal digits and a line feed")
+    return Key(bytes.fromhex(text.decode()))
+
+
+def make_key(path: Path) -> Key:
+    """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    try:
+        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            os.write(handle, os.urandom(32).hex().encode() + b"\n")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        # A link appears whole or not at all, and never replaces a key that is there.
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        os.unlink(draft)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+    return read_key(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,119 @@
+"""What a ledger tells: an account as it stands, an entry of the history, a charge that was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rangebound.ledger.amount import Amount
+from rangebound.ledger.chain import Entry, Kind
+from rangebound.ledger.replay import Balance
+from rangebound.ledger.rule import AnyCost, Rule
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """An account as it stands: the promise (epsilon, delta), its rule, and what of the total is spent and left."""
+
+    name: str
+    epsilon: Amount
+    delta: Amount
+    rule: Rule
+    total: AnyCost
+    spent: AnyCost
+    remaining: AnyCost
+    spends: int
+    opened: datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        """The account as plain data, with exact decimals as strings."""
+        promise = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+        columns = {name: getattr(self, name).to_dict() for name in ("total", "spent", "remaining")}
+        return {
+            "account": self.name,
+            "promise": promise,
+            **self.rule.to_dict(),
+            **columns,
+            "spends": self.spends,
+            "opened": self.opened.isoformat(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One entry of the history; `cost` is the total for an account, the charge for a spend."""
+
+    seq: int
+    time: datetime
+    kind: Kind
+    account: str | None
+    request: str | None
+    cost: AnyCost | None
+    who: str
+    what: str
+    note: str
+    digest: str | None
+    seal: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain data, with exact decimals as strings."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        cost = None if self.cost is None else self.cost.to_dict()
+        return {**data, "time": self.time.isoformat(), "kind": self.kind.value, "cost": cost}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """A charge that is durable: `cost` may now be given away, once, under the id `request`.
+
+    `published` holds the bytes that were stored for the request before, if any: those are the answer, and nothing
+    may be drawn again.
+    """
+
+    seq: int
+    account: str
+    request: str
+    cost: AnyCost
+    published: bytes | None = field(repr=False)
+
+
+def account_of(name: str, balance: Balance) -> Account:
+    return Account(
+        name=name,
+        epsilon=balance.epsilon,
+        delta=balance.delta,
+        rule=balance.rule,
+        total=balance.rule.cost(balance.total),
+        spent=balance.rule.cost(balance.spent),
+        remaining=balance.remaining,
+        spends=balance.spends,
+        opened=_moment(balance.opened.time),
+    )
+
+
+def record_of(entry: Entry, rules: dict[str, Rule]) -> Record:
+    paid = entry.first is not None and entry.second is not None and entry.account is not None
+    return Record(
+        seq=entry.seq,
+        time=_moment(entry.time),
+        kind=Kind(entry.kind),
+        account=entry.account,
+        request=entry.request,
+        cost=rules[entry.account or ""].cost((entry.first or 0, entry.second or 0)) if paid else None,
+        who=entry.who,
+        what=entry.what,
+        note=entry.note,
+        digest=None if entry.digest is None else entry.digest.hex(),
+        seal=entry.seal.hex(),
+    )
+
+
+def _moment(microseconds: int) -> datetime:
+    """The time for people; a clock beyond the years 1 to 9999 is shown as the first or last moment of them."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)

@@ -1,0 +1,137 @@
+"""What the entries of a ledger add up to: a pass over the chain that believes nothing that is not under a seal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from rangebound.errors import LedgerTampered, RangeboundError
+from rangebound.ledger.amount import Amount, rounded_down
+from rangebound.ledger.chain import FORMAT, NO_SEAL, Entry, Kind, holds
+from rangebound.ledger.rule import AnyCost, Rule, Units, rule_from_dict
+
+
+@dataclass(kw_only=True)
+class Balance:
+    """An account and what was spent from it so far."""
+
+    opened: Entry
+    rule: Rule
+    epsilon: Amount
+    delta: Amount
+    total: Units
+    spent: Units = (0, 0)
+    spends: int = 0
+
+    def admits(self, cost: Units) -> bool:
+        """Whether so much is left."""
+        return self.spent[0] + cost[0] <= self.total[0] and self.spent[1] + cost[1] <= self.total[1]
+
+    def charge(self, cost: Units) -> None:
+        """Spend it."""
+        self.spent = (self.spent[0] + cost[0], self.spent[1] + cost[1])
+        self.spends += 1
+
+    @property
+    def remaining(self) -> AnyCost:
+        """What is left, exactly."""
+        return self.rule.cost((self.total[0] - self.spent[0], self.total[1] - self.spent[1]))
+
+
+@dataclass(kw_only=True)
+class Replay:
+    """The state of a ledger after its entry `last`."""
+
+    key: bytes = field(repr=False)
+    name: str = ""  # the ledger's own id
+    last: Entry | None = None
+    accounts: dict[str, Balance] = field(default_factory=dict)
+    pending: set[int] = field(default_factory=set)  # spends without published bytes
+    failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the entry to come."""
+        return self.last.seq + 1 if self.last else 1
+
+    @property
+    def last_seal(self) -> bytes:
+        """The seal that the entry to come is chained to."""
+        return self.last.seal if self.last else NO_SEAL
+
+    def advance(self, entries: Iterator[Entry]) -> None:
+        """Check and add the entries that came since; they begin with the last one that is known, if there is one."""
+        if self.last is not None and next(entries, None) != self.last:
+            raise LedgerTampered(f"entry {self.last.seq}: has changed or gone; the ledger was edited or rolled back")
+        for entry in entries:
+            if entry.seq != self.next_seq:
+                raise LedgerTampered(f"entry {self.next_seq}: is missing")
+            if not holds(self.key, self.last_seal, entry):
+                raise LedgerTampered(f"entry {entry.seq}: is not as it was written, or the key is not this ledger's")
+            self.add(entry)
+        if self.last is None:
+            raise LedgerTampered("entry 1: is missing")
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry that is known to be genuine."""
+        try:
+            _STEPS[entry.kind](self, entry)
+        except (KeyError, TypeError, ValueError, RangeboundError) as error:
+            raise LedgerTampered(f"entry {entry.seq}: breaks the rules of a ledger ({error!r})") from error
+        self.last = entry
+
+
+def terms(rule: Rule, epsilon: Amount, delta: Amount) -> str:
+    """What an account promises, as the line that its entry holds."""
+    return json.dumps({**rule.to_dict(), "promise": [str(epsilon), str(delta)]}, sort_keys=True)
+
+
+def _begin(replay: Replay, entry: Entry) -> None:
+    if replay.last is not None or entry.what != FORMAT:
+        raise ValueError(f"a ledger begins once, with {FORMAT!r}")
+    replay.name = entry.request or ""
+
+
+def _open(replay: Replay, entry: Entry) -> None:
+    data = json.loads(entry.what)
+    epsilon, delta = data.pop("promise")
+    if entry.account is None or entry.account in replay.accounts or entry.first is None or entry.second is None:
+        raise ValueError("an account is opened once")
+    rule, promise = rule_from_dict(data), (rounded_down("epsilon", epsilon), rounded_down("delta", delta))
+    if terms(rule, *promise) != entry.what:  # such as a name given twice, or a number with more digits
+        raise ValueError("the terms of an account are written in one way")
+    replay.accounts[entry.account] = Balance(
+        opened=entry, rule=rule, epsilon=promise[0], delta=promise[1], total=(entry.first, entry.second)
+    )
+
+
+def _spend(replay: Replay, entry: Entry) -> None:
+    balance = replay.accounts[entry.account or ""]
+    cost = (entry.first or 0, entry.second or 0)
+    if min(cost) < 0 or max(cost) == 0 or entry.request is None or not balance.admits(cost):
+        raise ValueError("a spend costs something, and no more than is left")
+    balance.charge(cost)
+    replay.pending.add(entry.seq)
+
+
+def _publish(replay: Replay, entry: Entry) -> None:
+    if entry.ref is None or entry.digest is None:
+        raise ValueError("bytes are published for a spend")
+    replay.pending.remove(entry.ref)
+
+
+def _fail(replay: Replay, entry: Entry) -> None:
+    if entry.ref is None:
+        raise ValueError("what fails is a spend")
+    replay.pending.remove(entry.ref)
+    replay.failed.add(entry.ref)
+
+
+_STEPS: dict[str, Callable[[Replay, Entry], None]] = {
+    Kind.LEDGER: _begin,
+    Kind.ACCOUNT: _open,
+    Kind.SPEND: _spend,
+    Kind.PUBLISH: _publish,
+    Kind.FAIL: _fail,
+}

@@ -1,0 +1,75 @@
+"""Where a ledger keeps its entries: the seam between the rules of spending and a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from rangebound.errors import LedgerUnavailable
+from rangebound.ledger.chain import Entry
+
+
+class NoRoom(LedgerUnavailable):
+    """A store could not take what was to be added, perhaps for its size; nothing was added."""
+
+
+class Transaction(Protocol):
+    """One look at a store; nothing that was added stays unless `commit` returns."""
+
+    @property
+    def version(self) -> object:
+        """The same as in an earlier transaction only if nobody else has changed anything since then."""
+        ...
+
+    def entries(self, start: int) -> Iterator[Entry]:
+        """The entries from number `start` on, in order of their numbers."""
+        ...
+
+    def entry(self, seq: int) -> Entry | None:
+        """The entry with a number."""
+        ...
+
+    def find(self, kind: str, request: str) -> Entry | None:
+        """The entry of a kind with a request id."""
+        ...
+
+    def payload(self, seq: int) -> bytes | None:
+        """The bytes that were stored with an entry."""
+        ...
+
+    def payloads(self) -> Iterator[int]:
+        """The numbers of the entries that have bytes stored."""
+        ...
+
+    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+        """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
+        ...
+
+    def commit(self) -> None:
+        """Make what was added durable: once this returns it survives a crash and a loss of power."""
+        ...
+
+
+class Store(Protocol):
+    """Entries and bytes, changed by one writer at a time, in one process or in many."""
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one state of the store throughout."""
+        ...
+
+    def reread(self, seq: int) -> Entry | None:
+        """The entry with a number as somebody would find it who opens the store now, by its name."""
+        ...
+
+    def damage(self) -> list[str]:
+        """What the store itself finds wrong with its file."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file; the next transaction opens it again."""
+        ...

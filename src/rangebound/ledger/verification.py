@@ -1,0 +1,138 @@
+"""The full check of a ledger: every entry, every stored byte, the file, and whether it goes on from known heads."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, LedgerTampered
+from rangebound.ledger.chain import NO_SEAL, Entry, Kind, holds
+from rangebound.ledger.head import Head
+from rangebound.ledger.replay import Replay
+from rangebound.ledger.store import Store, Transaction
+
+_HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a successful check saw: how many entries, the head to keep, and where the clock was set back."""
+
+    entries: int
+    head: str
+    clock_set_back: tuple[int, ...]
+
+
+def examine(store: Store, key: bytes, *, head: str | None = None, kept: Callable[[str], Head] | None = None) -> Report:
+    """Check a ledger from its first entry to its last; `kept` is where the head of a ledger with some id is kept.
+
+    Guarantee: an entry that was changed, removed, moved or doubled is found, and so are changed bytes. Entries cut
+    off at the end (an old copy) are found when a later head is given, as `Ledger.head` said it, or kept.
+    Raises: `LedgerTampered` with all findings.
+    """
+    given = None if head is None else parse_head(head)
+    findings: list[str] = []
+    seen = _Seen()
+    try:
+        findings += [f"file: {line}" for line in store.damage()]
+        with store.reading() as transaction:
+            findings += _entries(transaction, key, seen)
+            findings += _bytes(transaction, seen)
+        # Read after the entries, and compared with those that there are then: others may add some at any time.
+        heads = [given] if given is not None else []
+        if kept is not None and seen.name:
+            try:
+                heads.append(kept(seen.name))
+            except LedgerTampered as error:
+                findings.append(str(error))
+        with store.reading() as transaction:
+            findings += [line for head in heads for line in missing(transaction, head)]
+    except LedgerTampered as error:
+        findings.append(str(error))
+    if findings:
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise LedgerTampered(findings[0] + more, findings=tuple(findings))
+    return Report(entries=seen.last, head=f"{seen.last}:{seen.seal.hex()}", clock_set_back=tuple(seen.set_back))
+
+
+class _Seen:
+    """What the pass over the entries has met so far."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.last = 0
+        self.seal = NO_SEAL
+        self.latest = 0
+        self.set_back: list[int] = []
+        self.published: dict[int, bytes | None] = {}
+
+
+def _entries(transaction: Transaction, key: bytes, seen: _Seen) -> Iterator[str]:
+    replay: Replay | None = Replay(key=key)
+    for entry in transaction.entries(-(2**63)):  # an entry below number 1 is someone else's
+        if entry.seq != seen.last + 1:
+            yield f"entry {seen.last + 1}: is missing" if entry.seq > 0 else f"entry {entry.seq}: was never written"
+            replay = None
+        if not holds(key, seen.seal, entry):
+            yield f"entry {entry.seq}: is not as it was written, or not where it was, or the key is not this ledger's"
+            replay = None
+        if replay is not None:  # sums make sense only as long as everything so far is genuine
+            try:
+                replay.add(entry)
+            except LedgerTampered as error:
+                yield str(error)
+                replay = None
+        _note(entry, seen)
+    if not seen.last:
+        yield "entry 1: is missing"
+
+
+def _note(entry: Entry, seen: _Seen) -> None:
+    if type(entry.time) is int:
+        if entry.time < seen.latest:
+            seen.set_back.append(entry.seq)
+        seen.latest = max(seen.latest, entry.time)
+    if entry.kind == Kind.LEDGER and entry.seq == 1:
+        seen.name = entry.request or ""
+    if entry.kind == Kind.PUBLISH:
+        seen.published[entry.seq] = entry.digest
+    seen.last = entry.seq
+    seen.seal = entry.seal if type(entry.seal) is bytes else NO_SEAL
+
+
+def _bytes(transaction: Transaction, seen: _Seen) -> Iterator[str]:
+    for seq, digest in seen.published.items():
+        payload = transaction.payload(seq)
+        if payload is None:
+            yield f"entry {seq}: its published bytes are missing"
+        elif hashlib.sha256(payload).digest() != digest:
+            yield f"entry {seq}: its published bytes are not as they were stored"
+    yield from strays(transaction, seen.published)
+
+
+def strays(transaction: Transaction, published: Container[int]) -> Iterator[str]:
+    """What is wrong with bytes that belong to no entry."""
+    for seq in transaction.payloads():
+        if seq not in published:
+            yield f"entry {seq}: has bytes that nobody published"
+
+
+def missing(transaction: Transaction, head: Head) -> Iterator[str]:
+    """What is wrong with a ledger that lacks an entry of which a head is known."""
+    found = transaction.entry(head.seq)
+    if found is None or found.seal != head.seal:
+        yield (
+            f"head: the ledger does not go on from entry {head.seq}, of which this head is known; it was rolled back, "
+            "another copy of it was spent from, or it is another ledger"
+        )
+
+
+def parse_head(head: str) -> Head:
+    """A head as `Ledger.head` gave it."""
+    match = _HEAD.fullmatch(head) if type(head) is str else None
+    if match is None:
+        raise ArgumentError(f"head={arguments.shown(head)}: must be as `Ledger.head` gave it")
+    return Head(int(match[1]), bytes.fromhex(match[2]))

@@ -1,0 +1,1 @@
+"""Branch and bound over positions: the worst pair of neighbouring answers, enclosed."""

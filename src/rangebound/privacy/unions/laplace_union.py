@@ -1,0 +1,269 @@
+"""Laplace noise truncated to a union of spans: its exact privacy and its smallest scale, in time linear in the gaps.
+
+Everything is computed from kept mass, never from "one minus what the gaps take": sums of positive numbers keep
+their relative accuracy when a span is a billionth of the scale wide or a gap is thousands of scales wide.
+
+Notation, lengths in units of the scale: at a true answer q, `right` = integral over the allowed x > q of e^{-(x-q)},
+`left` the same for x < q; each lies in [0, 1], and the noise keeps the mass Z(q) = (left + right)/2. On any allowed
+stretch right' = right - 1 and left' = 1 - left, on a gap right' = right and left' = -left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError
+from rangebound.privacy.unions.span_masses import (
+    Floats,
+    Indices,
+    Pairs,
+    Spans,
+    allowed,
+    between_spans,
+    masses_at,
+    parse_spans,
+    worst_pairs,
+)
+
+_SMALLEST = 1e-290  # well above the numbers that have lost relative precision to underflow
+
+# How many of the worst pairs join the active ones at a stop of the search for the least scale, and the steps in
+# which it looks for the next stop.
+_CROWD = 1000
+_STRIDE = 2.0 ** (1 / 32)
+
+
+def metric_epsilon(lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float) -> float:
+    """Smallest epsilon for which any two answers at distance i * sensitivity differ by at most e^{i epsilon}.
+
+    epsilon = (D/s) * max over the ends q of the spans of 2 max(left, right)/(left + right).
+    With L and R the mass of the gaps on either side, a right end gives (D/s)(1-2L)/(1-L-R), as croft2022 has it.
+
+    Guarantee: rounded up by a bound on the rounding errors (`_margin`), so never understated.
+    Assumes: true answers lie in the spans, and the noise is truncated to the same spans.
+    Edge cases: a support with a lower or an upper end gives exactly 2D/s (rounded up), the whole line D/s.
+    An infinite end carries no condition of its own. The conditions of croft2022's Lemma 9 are redundant: ln Z is
+    concave on a span, convex on a gap and smooth between, so it is steepest at an end of a span.
+
+    >>> round(metric_epsilon([-math.inf, 1.0], [0.0, math.inf], scale=1.353482, sensitivity=1.0), 6)
+    1.0
+
+    Source: [croft2022, Thm 2].
+    """
+    spans = parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity))
+    return _metric_loss(spans, arguments.positive("scale", scale))
+
+
+def dp_epsilon(lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float) -> float:
+    """Smallest epsilon for which any two answers at distance at most the sensitivity differ by at most e^epsilon.
+
+    epsilon = max over q < q' in the spans, q' - q <= D, of (q' - q)/s + |ln Z(q) - ln Z(q')|.
+
+    Guarantee: rounded up by a bound on the rounding errors (`_margin`), so never understated.
+    Assumes: true answers lie in the spans, and the noise is truncated to the same spans.
+    Edge cases: when the spans fit into one sensitivity the worst pair is the first and the last allowed number;
+    when gaps forbid every pair at distance D, the pairs at the largest possible distance count.
+
+    >>> round(dp_epsilon([-math.inf, 1.0], [0.0, math.inf], scale=1.238391, sensitivity=1.0), 6)
+    1.0
+
+    Source: [croft2022, Sec. 4.2], with the ordinary notion of privacy in place of its own.
+    """
+    spans = parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity))
+    return _dp_loss(worst_pairs(spans), arguments.positive("scale", scale))
+
+
+def dp_pair(
+    lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float
+) -> tuple[float, tuple[float, float]]:
+    """`dp_epsilon` and the pair of answers that attains it, the lower one first.
+
+    Guarantee: both answers are in the spans, to the rounding of a double. Their loss is `dp_epsilon` but for the
+    margin and that rounding: evaluate it before you rely on it.
+    Assumes, edge cases: as `dp_epsilon`.
+
+    >>> dp_pair([0.0, 1.6], [1.0, 3.0], scale=1.3, sensitivity=1.0)[1]
+    (2.0, 3.0)
+    """
+    pairs = worst_pairs(parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity)))
+    losses = _losses(pairs, arguments.positive("scale", scale))
+    return _rounded_up(float(losses.max()), len(pairs.spans.widths)), pairs.places(int(losses.argmax()))
+
+
+def metric_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensitivity: float) -> float:
+    """Smallest scale whose `metric_epsilon` is at most `epsilon`: between D/epsilon and 2D/epsilon.
+
+    Guarantee: `metric_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
+    Assumes: as `metric_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
+    Edge cases: 2D/epsilon without a search when the support is bounded on either side.
+
+    >>> round(metric_scale([-math.inf, 10.0], [0.0, math.inf], epsilon=1.0, sensitivity=1.0), 6)
+    1.987041
+
+    Source: [croft2022, Thm 2 and Thm 3].
+    """
+    epsilon = arguments.positive("epsilon", epsilon)
+    spans = parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity))
+    lowest, highest = _bracket(epsilon, spans.sensitivity, len(spans.widths))
+    if not (spans.mass_below and spans.mass_above):
+        return highest
+    # The loss falls strictly as the scale grows, at least as fast as scale^(-1/2), so the root is the only one:
+    # write the loss at the worst end as 2kD * left/(left + right), k = 1/scale. Its logarithmic derivative in k is
+    # 1 - k(E - F) right/(left + right), E and F the mean distances of the mass on the left and on the right. That
+    # no other q has a larger left/right gives, by Gronwall's inequality, tails e^{-2 right x/(left + right)} or
+    # thinner for the mass on the left, so k E right/(left + right) <= 1/2.
+    return _crossing(lambda scale: _metric_loss(spans, scale), epsilon, lowest, highest)
+
+
+def dp_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensitivity: float) -> float:
+    """Smallest scale whose `dp_epsilon` is at most `epsilon`: between d/epsilon and 2d/epsilon.
+
+    d is the largest distance between two allowed answers that does not exceed the sensitivity; gaps may keep it
+    below the sensitivity, and with it the scale below D/epsilon.
+
+    Guarantee: `dp_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
+    Assumes: as `dp_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
+    Edge cases: between narrow spans far from the rest a LARGER scale may give away more, since it brings the far mass
+    into play. So evaluate a larger scale anew before using it. The search walks up from below in steps of 2 % and looks
+    into every dip it sees: private scales below the returned one can only exist in a dip narrower than a step.
+
+    >>> [round(dp_epsilon([0, 1, 100], [1e-4, 1.0001, 101], scale=s, sensitivity=1.5), 3) for s in (8.0, 10.0, 12.0)]
+    [0.127, 0.119, 0.13]
+
+    >>> round(dp_scale([0.0, 1.6], [1.0, 2.6], epsilon=1.0, sensitivity=1.0), 6)
+    1.302636
+
+    Source: [croft2022, Sec. 4.2], with the ordinary notion of privacy in place of its own.
+    """
+    epsilon = arguments.positive("epsilon", epsilon)
+    pairs = worst_pairs(parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity)))
+    return _first_private(pairs, epsilon)
+
+
+def _metric_loss(spans: Spans, scale: float) -> float:
+    masses = masses_at(spans, scale)
+    # The mass on the inner side of each lower end, then on the inner side of each upper end.
+    own = np.concatenate((masses.own, masses.own))
+    inner = own + (1.0 - own) * np.concatenate((masses.after, masses.before))
+    outer = np.concatenate((masses.before, masses.after))
+    total = inner + outer
+    # A total of zero is a span too narrow for a double beside its scale: count the most that it can lose.
+    safe = np.where(total > 0.0, total, 1.0)
+    share = np.where(total > 0.0, np.maximum(inner, outer) / safe, 1.0)
+    return _rounded_up(2.0 * float(share.max()) * (spans.sensitivity / scale), len(spans.widths))
+
+
+def _losses(pairs: Pairs, scale: float) -> Floats:
+    """distance + |ln Z(q) - ln Z(q')| of each pair, without cancellation."""
+    masses = masses_at(pairs.spans, scale)
+    with np.errstate(over="ignore"):
+        distance = pairs.distance / scale
+        below_first, above_second = allowed(pairs.below_first / scale), allowed(pairs.above_second / scale)
+        above_first, below_second = -np.expm1(-pairs.above_first / scale), -np.expm1(-pairs.below_second / scale)
+    left = above_first + (1.0 - above_first) * masses.before[pairs.first]
+    right = below_first.from_below + below_first.passed * masses.after[pairs.first]
+    left_there = above_second.from_above + above_second.passed * masses.before[pairs.second]
+    right_there = below_second + (1.0 - below_second) * masses.after[pairs.second]
+    # The mass at the lower answer is left + right, at the upper left_there + right_there, and each is the other's
+    # but for the stretch from q to q': right = stretch.from_below + e^{-distance} right_there, and its mirror image.
+    stretch = below_first.then(between_spans(pairs, masses, scale)).then(above_second)
+    skew = np.where(pairs.first == pairs.second, 0.0, stretch.skew)
+    change = np.abs(-np.expm1(-distance) * (right_there - left) + skew)
+    least = np.minimum(left + right, left_there + right_there)
+    # ln Z is nowhere steeper than 1. That bound also stands in where a mass is too small for a double.
+    tiny = least < _SMALLEST
+    change_of_log = np.where(tiny, distance, np.log1p(change / np.where(tiny, 1.0, least)))
+    losses: Floats = distance + np.minimum(change_of_log, distance)
+    return losses
+
+
+def _dp_loss(pairs: Pairs, scale: float) -> float:
+    return _rounded_up(float(_losses(pairs, scale).max()), len(pairs.spans.widths))
+
+
+def _rounded_up(loss: float, count: int) -> float:
+    """The loss or more: by the relative margin, and never below the numbers that have full relative precision."""
+    return max(loss, _SMALLEST) * (1.0 + _margin(count))
+
+
+def _margin(count: int) -> float:
+    """Relative bound on the rounding error of a loss over `count` spans.
+
+    Masses come from sums of positive terms: each of at most `count` steps of a recurrence adds less than 4 half-ulps
+    (exponential, two products, sum). The loss built from them is well conditioned: it lies between distance and twice
+    the distance, and no difference in it is larger than the distance. 64 covers the few dozen operations left.
+    """
+    return (64.0 + 4.0 * count) * 2.0**-53
+
+
+def _first_private(pairs: Pairs, epsilon: float) -> float:
+    """The least scale at which no pair loses more than `epsilon`.
+
+    The loss may rise with the scale (a larger one may bring far mass into play), so this walks up from below. At each
+    stop the worst pairs join the active ones, and the next stop is where the active ones first become private: no scale
+    before that can be. It ends when the worst pair is private too, at the latest when it is an active one.
+    """
+    lowest, highest = _bracket(epsilon, float(pairs.distance.max()), len(pairs.spans.widths))
+    active: Indices = np.empty(0, dtype=np.intp)
+    scale = lowest
+    while scale < highest:
+        losses = _losses(pairs, scale)
+        if _rounded_up(float(losses.max()), len(pairs.spans.widths)) <= epsilon:
+            break
+        crowd = min(_CROWD, losses.size)
+        active = np.union1d(active, np.argpartition(losses, -crowd)[-crowd:])
+        scale = _next_private(partial(_dp_loss, pairs.where(active)), epsilon, scale, highest)
+    return scale
+
+
+def _next_private(loss: Callable[[float], float], epsilon: float, scale: float, highest: float) -> float:
+    """The next scale above `scale` at which `loss` is at most `epsilon`, by steps of `_STRIDE`."""
+    stops = [scale / _STRIDE, scale]  # one step back, so that a dip right after `scale` has two sides
+    losses = [loss(stop) for stop in stops]
+    while stops[-1] < highest:
+        stops.append(min(stops[-1] * _STRIDE, highest))
+        losses.append(loss(stops[-1]))
+        if losses[-1] <= epsilon:
+            return _crossing(loss, epsilon, stops[-2], stops[-1])
+        if losses[-2] < min(losses[-3], losses[-1]):
+            bottom = _bottom(loss, stops[-3], stops[-1])
+            if loss(bottom) <= epsilon:
+                return _crossing(loss, epsilon, stops[-3], bottom)
+    return highest
+
+
+def _bottom(loss: Callable[[float], float], lowest: float, highest: float) -> float:
+    """Where `loss` is least between two scales."""
+    from scipy.optimize import minimize_scalar
+
+    return float(minimize_scalar(loss, bounds=(lowest, highest), method="bounded").x)
+
+
+def _bracket(epsilon: float, distance: float, count: int) -> tuple[float, float]:
+    """Scales between which the least one lies, for a loss between distance/scale and twice that."""
+    lowest = distance / epsilon
+    highest = 2.0 * lowest * (1.0 + _margin(count)) * (1.0 + 2.0**-48)
+    if epsilon < 2.0 * _SMALLEST or not _SMALLEST < lowest < highest < math.inf:
+        raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
+    return lowest, highest
+
+
+def _crossing(loss: Callable[[float], float], epsilon: float, lowest: float, highest: float) -> float:
+    """A private scale where `loss` falls through `epsilon`; `lowest` is not private, `highest` is."""
+    from scipy.optimize import brentq
+
+    def excess(log_stretch: float) -> float:
+        return math.log(loss(lowest * math.exp(log_stretch)) / epsilon)
+
+    root = lowest * math.exp(brentq(excess, 0.0, math.log(highest / lowest), xtol=1e-13, rtol=1e-13))
+    # The root is known to about 1e-13; go up until the loss, evaluated and not inferred, is small enough.
+    step = 0.0
+    while (scale := min(root * (1.0 + step), highest)) < highest and loss(scale) > epsilon:
+        step = 2.0 * step + 2.0**-50
+    return scale

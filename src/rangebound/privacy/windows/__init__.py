@@ -1,0 +1,1 @@
+"""Worst cases on windows of positions: rigorous enclosures by arrays of floats."""

@@ -1,0 +1,227 @@
+"""Worst cases of truncated Gaussian noise on windows of positions: rigorous, and by arrays of floats alone.
+
+The law about p is e^{(p-c)(x-c)/s^2 - (x-c)^2/(2 s^2) - A(p)} on the support: an exponential family, and all that is
+asked of a pair is analytic in its position. On a window of half-width r let V bound the variance of x for all laws at
+positions below the ellipse over the window. Where (1.875 r)^2 V <= s^4, the mean of e^{i y x/s^2} is at least 1/2 in
+absolute value in the ellipse, nothing there is much larger than on the real line, and `chebyshev` bounds the function
+on the window from a few dozen values. docs/theory.md has the proofs ("Windows").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from rangebound.law import Shape
+from rangebound.privacy.windows.chebyshev import UNIT, Floats, lebesgue, nodes, tops
+from rangebound.privacy.windows.gaussian_laws import Flags, Indices, Laws
+
+RHOS = (32.0, 4.0)  # ellipses over [-1, 1] by the sum of their half-axes, the smallest last
+_MOST, _ROUNDS = 8_000, 10  # windows, and how often they are cut into halves
+_TIGHT = 1e-9  # relative: windows that may reach higher than this above the largest value are cut
+
+
+class Windows(NamedTuple):
+    """Windows of positions [start, end] of pairs at distance `d`, each on one line, and the branch of its objective."""
+
+    start: Floats
+    end: Floats
+    d: Floats
+    line: Indices
+    branch: Indices
+    rho: Floats  # of the ellipse over the window; 0 until one is found
+
+    def some(self, chosen: Flags | Indices) -> Windows:
+        """Those that are chosen."""
+        return Windows._make(each[chosen] for each in self)
+
+    def halves(self) -> Windows:
+        """Each cut in two."""
+        return self.cut(np.full(self.start.size, 2))
+
+    def cut(self, parts: Indices) -> Windows:
+        """Each cut in as many equal parts."""
+        found = self.some(np.repeat(np.arange(parts.size), parts))
+        number = np.arange(found.start.size) - np.repeat(np.cumsum(parts) - parts, parts)
+        count = np.repeat(parts, parts)
+        first, last = number / count, (number + 1) / count
+        start = np.where(number == 0, found.start, found.start * (1.0 - first) + found.end * first)
+        end = np.where(number == count - 1, found.end, found.start * (1.0 - last) + found.end * last)
+        return found._replace(start=start, end=end)
+
+    @property
+    def middle(self) -> Floats:
+        return 0.5 * self.start + 0.5 * self.end
+
+    @property
+    def radius(self) -> Floats:
+        """Half the width, rounded up; never so small that rounding moves a node by much of it."""
+        return 0.5 * (self.end - self.start) * (1.0 + 4.0 * UNIT) + 2.0**18 * UNIT * np.abs(self.end) + 1e-300
+
+    @property
+    def high(self) -> Floats:
+        """Half the height of the ellipse."""
+        return 0.5 * (self.rho - 1.0 / self.rho) * self.radius
+
+    @property
+    def wide(self) -> Floats:
+        """Half its width."""
+        return 0.5 * (self.rho + 1.0 / self.rho) * self.radius
+
+
+class Bounds(NamedTuple):
+    """For each window an upper bound, a value that is attained, its place, and what a smaller one would add as well."""
+
+    upper: Floats
+    lower: Floats
+    place: Floats
+    rounding: Floats
+
+
+class Highest(NamedTuple):
+    """An upper bound over all windows, and the line and place of a value that nearly attains it."""
+
+    upper: float
+    lower: float
+    line: int
+    place: float
+
+
+def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> Windows:
+    """Windows from their rows."""
+    columns = list(zip(*rows, strict=True)) or [()] * 6
+    kinds = (np.float64, np.float64, np.float64, np.intp, np.intp, np.float64)
+    return Windows._make(np.asarray(each, dtype=kind) for each, kind in zip(columns, kinds, strict=True))
+
+
+def highest(
+    windows: Windows | None,
+    evaluate: Callable[[Windows], Bounds],
+    target: float | None,
+    tight: float = _TIGHT,
+) -> Highest | None:
+    """The supremum over windows that have ellipses; with a target only as sharp as it takes to decide.
+
+    None where it cannot be told. `tight` is how far a bound may be above the largest value.
+    """
+    top, upper, lower, line, place = math.inf, -math.inf, -math.inf, 0, math.nan
+    for _ in range(_ROUNDS):
+        if windows is None or windows.start.size > _MOST:
+            return None
+        bounds = _evaluated(windows, evaluate)
+        if not np.isfinite(bounds.rounding).all() or np.isnan(bounds.upper).any() or np.isnan(bounds.lower).any():
+            return None
+        best = int(np.argmax(bounds.lower))
+        if bounds.lower[best] > lower:
+            lower, line, place = float(bounds.lower[best]), int(windows.line[best]), float(bounds.place[best])
+        enough = lower + tight * abs(lower) if target is None else max(target, lower)
+        high = bounds.upper > enough
+        # Smaller windows do not help against rounding, nor against what every polynomial misses.
+        stuck = bounds.upper - enough <= 8.0 * bounds.rounding
+        upper = max(upper, float(bounds.upper[~high | stuck].max(initial=-math.inf)))
+        top = max(upper, float(bounds.upper.max()))
+        if (target is not None and lower > target) or not (high & ~stuck).any():
+            break
+        windows = windows.some(high & ~stuck).halves()
+    return None if math.isinf(top) else Highest(top, lower, line, place)
+
+
+def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bounds:
+    """Bounds for windows with different ellipses."""
+    found = Bounds(*(np.empty(windows.start.size) for _ in Bounds._fields))
+    for rho in np.unique(windows.rho):
+        mine = windows.rho == rho
+        for whole, part in zip(found, evaluate(windows.some(mine)), strict=True):
+            whole[mine] = part
+    return found
+
+
+def settled(laws: Laws, windows: Windows, offsets: tuple[float, ...], rhos: tuple[float, ...] = RHOS) -> Windows | None:
+    """The windows, cut until each has an ellipse; None where that takes too many. The last ones are remembered.
+
+    A window that is a part of one that has an ellipse has the same one, only smaller.
+    """
+    rows = tuple(zip(*(each.tolist() for each in windows), strict=True))
+    return _settled(laws.scale, laws.shape, rows, offsets, rhos)
+
+
+@lru_cache(maxsize=64)
+def _settled(
+    scale: float,
+    shape: Shape,
+    rows: tuple[tuple[float, float, float, int, int, float], ...],
+    offsets: tuple[float, ...],
+    rhos: tuple[float, ...],
+) -> Windows | None:
+    laws, windows = Laws(scale, shape), windows_of(rows)
+    done: list[Windows] = []
+    for _ in range(64):
+        windows = windows._replace(rho=np.zeros_like(windows.rho))
+        unrest = np.zeros_like(windows.rho)
+        for rho in rhos:
+            left = np.flatnonzero(windows.rho == 0.0)
+            tried = windows.some(left)._replace(rho=np.full(left.size, rho))
+            unrest[left] = 0.0
+            for offset in offsets:
+                unrest[left] = np.maximum(unrest[left], _unrest(laws, tried, offset))
+            windows.rho[left[unrest[left] <= 1.0]] = rho
+        good = windows.rho > 0.0
+        done.append(windows.some(good))
+        if good.all():
+            return Windows._make(np.concatenate(each) for each in zip(*done, strict=True))
+        # A variance over a wide window is mostly its width, so the root is a better guess of the parts that it takes.
+        windows = windows.some(~good).cut(np.clip(2.0 * np.sqrt(unrest[~good]), 2, 64).astype(np.intp))
+        if windows.start.size > _MOST:
+            return None
+    return None
+
+
+def _unrest(laws: Laws, windows: Windows, offset: float) -> Floats:
+    """y sqrt(V)/s^2 for half the height y of the ellipse, at an offset in distances of the pair; at most 1 is calm."""
+    variance = laws.variance(windows.middle - windows.wide, windows.middle + windows.wide, offset * windows.d)
+    found: Floats = windows.high * np.sqrt(variance) / laws.scale**2 * (1.0 + 1e-9)
+    return found
+
+
+def folded(windows: Windows, middle: tuple[float, float] | None, step: float, offsets: Sequence[float]) -> Windows:
+    """On a long regular grid one step stands for all positions whose locations all lie in the middle of it."""
+    if middle is None:
+        return windows
+    rows = []
+    for start, end, d, line, branch, rho in zip(*windows, strict=True):
+        low, high = max(start, middle[0] - min(offsets) * d), min(end, middle[1] - max(offsets) * d)
+        wide = step * (1.0 + 1e-6)
+        parts = [(start, end)] if high - low < 2.0 * wide else [(start, low), (low, low + wide), (high, end)]
+        rows += [(a, b, d, line, branch, rho) for a, b in parts if a <= b]
+    return windows_of(rows)
+
+
+def nodes_of(windows: Windows, degree: int) -> tuple[Floats, Floats]:
+    """The nodes of all windows in one row, with the distances of their pairs."""
+    p = windows.middle[:, None] + windows.radius[:, None] * nodes(degree)
+    return p.reshape(-1), np.repeat(windows.d, degree + 1)
+
+
+def bounds(
+    windows: Windows, value: Floats, error: Floats, degree: int, missed: Floats | float, target: float | None
+) -> Bounds:
+    """From values at the nodes of each window, their errors, and what the polynomial misses, a bound for each.
+
+    A node that is off by w moves the polynomial by the Lebesgue constant times w times the slope of the function. That
+    is less than twice the largest slope that the coefficients show, plus n^2 times what the polynomial misses, while
+    w n^2 times that constant is at most 1/8, because no polynomial is steeper than n^2 times its largest value.
+    """
+    rows, errors = value.reshape(-1, degree + 1), error.reshape(-1, degree + 1)
+    off = UNIT * (np.abs(windows.middle) + 3.0 * windows.radius) / windows.radius
+    small = 8.0 * off * degree**2 * lebesgue(degree) <= 1.0
+    wobble, missed = np.where(small, 2.0 * lebesgue(degree) * off, 0.0), 1.25 * missed
+    floor = float((rows - errors).max())
+    found = tops(rows, floor if target is None else max(floor, target), wobble)
+    rounding = np.where(small, lebesgue(degree) * errors.max(axis=1), np.inf)
+    place = np.clip(windows.middle + windows.radius * found.where, windows.start, windows.end)
+    least = missed if np.ndim(missed) == 0 else 0.0  # what is the same for all is no less on smaller windows
+    return Bounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding + least)

@@ -1,0 +1,312 @@
+"""Worst cases of truncated Laplace noise on grids and unions, by Chebyshev polynomials on windows of positions.
+
+On a window in which neither answer meets an end of the support, the numbers that a pair gives away are analytic
+functions of the position (`segments`). There each of them is bounded by its values at a few points and by its size in
+a disc around the window (`chebyshev`); both come from one formula over `discs`. Before that, the wider pair from the
+first position to the last is a bound of first order. Windows whose bound is too high are cut. docs/theory.md has the
+proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from rangebound.ball import ball, down
+from rangebound.noise import Laplace
+from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.windows.chebyshev import lebesgue, nodes, tops
+from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
+from rangebound.privacy.windows.segments import (
+    Ends,
+    Events,
+    Indices,
+    Windows,
+    ends_of,
+    event,
+    events_of,
+    joined,
+    loss,
+    rate_of,
+    renyi,
+    sums_of,
+    windows_of,
+)
+
+_DEGREE = 10
+_LONGEST = 0.25  # scales: a window is cut into such to begin with
+RADII = (0.5, 0.1, 0.02)  # scales, of the discs in which a function is bounded
+_WIDER = 6.0  # and one that is so many times as wide as half the window, and one in between
+_ROUNDS, _MOST = 48, 150_000  # halvings, and windows in all
+_TOLERANCE, _PATIENT = 2e-11, 20  # relative, for so many halvings
+_UNDECIDED = 1e-8  # relative: an enclosure so close above a target is left undecided
+_BLOCK, _ROWS = 4_000, 256  # windows that are evaluated at a time, and polynomials (more would start threads)
+
+Values = Callable[[Windows, Indices, Discs], Discs]
+"""Of windows, the segment that holds the threshold of each, and distances from the end on the left of p, in scales."""
+
+
+class _Bounds(NamedTuple):
+    """For each window an upper bound, the largest value that is known to be reached, and where about it is."""
+
+    upper: Floats
+    lower: Floats
+    offset: Floats
+    rough: Floats  # the part of the upper bound that is due to rounding, and stays if the window is cut
+
+
+def _bounded(
+    ends: Ends, windows: Windows, segments: Indices, values: Values, radii: tuple[float, ...], floor: float
+) -> _Bounds:
+    """Bounds of the function over each window."""
+    middle = 0.5 * windows.low + 0.5 * windows.high
+    half = 0.5 * (windows.high - windows.low) * (1.0 + 8.0 * UNIT) + 2.0 * UNIT * (
+        np.abs(windows.low) + np.abs(windows.high)
+    )
+    half = np.maximum(half, 1e-290)
+    scale = exactly(ends.scale)
+    offsets = middle[:, None] + half[:, None] * nodes(_DEGREE)
+    placed = Discs(offsets, np.broadcast_to((8.0 * UNIT * (np.abs(middle) + half))[:, None], offsets.shape))
+    found = values(windows, segments, placed.over(scale))
+    narrow = _WIDER * half / ends.scale
+    wide = np.stack([*(np.full(middle.size, radius) for radius in radii), np.sqrt(radii[1] * narrow), narrow], axis=1)
+    centre = exactly(middle[:, None]).over(scale)
+    discs = Discs(np.broadcast_to(centre.mid, wide.shape), wide)
+    size = values(windows, segments, discs).top
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # the ellipse lies in the disc where its longer half-axis is no longer than the radius
+        ratio = (wide - centre.rad) * (1.0 - 8.0 * UNIT) / (half / ends.scale)[:, None]
+        ratio = np.minimum(ratio, 1e30)
+        rho = ratio + np.sqrt(np.maximum(ratio * ratio - 1.0, 0.0))
+        off = np.where(rho > 1.5, 4.0 * size * rho**-_DEGREE / (rho - 1.0) * (1.0 + 1e-9), np.inf)
+    off = np.where(np.isnan(off), np.inf, off).min(axis=1)
+    rough = lebesgue(_DEGREE) * found.rad.max(axis=1)
+    good = np.isfinite(found.mid).all(axis=1) & np.isfinite(rough) & np.isfinite(off)
+    sure = np.where(good, (found.mid - found.rad).max(axis=1, initial=-np.inf, where=np.isfinite(found.mid)), -np.inf)
+    # by the Lebesgue constant alone a polynomial stays within so much of the middle of its values
+    most, least = found.mid.max(axis=1), found.mid.min(axis=1)
+    reach = 0.5 * (most + least) + (
+        0.5 * lebesgue(_DEGREE) * (most - least) + 4.0 * UNIT * np.abs(found.mid).max(axis=1)
+    )
+    upper, offset = np.where(good, reach + (rough + off) * (1.0 + 1e-9), np.inf), middle.copy()
+    floor = max(floor, float(sure.max()), -1e300)
+    high = np.flatnonzero(good & (upper > floor))
+    for start in range(0, high.size, _ROWS):
+        some = high[start : start + _ROWS]
+        top = tops(found.mid[some], floor)
+        upper[some] = top.upper + (rough[some] + off[some]) * (1.0 + 1e-9)
+        offset[some] = middle[some] + half[some] * top.where
+    return _Bounds(upper, sure, offset, np.where(good, rough, 0.0))
+
+
+class Problem(NamedTuple):
+    """One direction of the divergence: the ends of the support, and the function on windows."""
+
+    ends: Ends
+    epsilon: float | None  # of delta, which needs to know where its threshold lies
+    values: Values
+    radii: tuple[float, ...] = RADII
+
+    def glance(self, windows: Windows, values: bool) -> _Bounds:
+        """First order: the wider pair from the first p to the last q; on demand also the value at the first p."""
+        width = difference(windows.high, windows.low).over(exactly(self.ends.scale))
+        end = exactly(windows.high).over(exactly(self.ends.scale)).plus(windows.apart)
+        # q stays in its segment, over whose end a window may reach by an ulp or so
+        segment = self.ends.widths.at(windows.second)
+        over = 2.0 * (np.maximum(end.mid - segment.mid, 0.0) + end.rad + segment.rad)
+        d, apart = windows.d.plus(width), windows.apart.plus(width)
+        wider = Discs(d.mid, d.rad + over), Discs(apart.mid, apart.rad + over)
+        at_once = windows._replace(high=windows.low)
+        lower = self._there(at_once)[0] if values else np.full(windows.low.size, -np.inf)
+        upper = self._there(at_once._replace(d=wider[0], apart=wider[1]))[1]
+        return _Bounds(upper, lower, windows.low, np.zeros_like(lower))
+
+    def _there(self, windows: Windows) -> tuple[Floats, Floats]:
+        """Lower and upper bounds at the first position of each window."""
+        sigma = exactly(windows.low[:, None]).over(exactly(self.ends.scale))
+        if self.epsilon is None:
+            found = self.values(windows, windows.first, sigma)
+            lower, upper = (found.mid - found.rad)[:, 0], (found.mid + found.rad)[:, 0]
+            return np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        events = events_of(self.ends, self.epsilon, windows)
+        found = self.values(windows.at(events.rows), events.segments, sigma.at(events.rows))
+        return self._gathered(events, (found.mid - found.rad)[:, 0], (found.mid + found.rad)[:, 0])
+
+    def _gathered(self, events: Events, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """For each window the largest of its rows."""
+        lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        if not self.ends.points:  # one row for each window, which may be above delta where it is not sure
+            return np.where(events.sure, lower, -np.inf), np.where(events.never, 0.0, upper)
+        lowest, highest = np.full(events.sure.size, -np.inf), np.where(events.sure, -np.inf, np.inf)
+        np.maximum.at(lowest, events.rows, lower)
+        np.maximum.at(highest, events.rows, upper)
+        return lowest, np.where(events.never, 0.0, highest)
+
+    def bounds(self, windows: Windows, floor: float) -> _Bounds:
+        """By Chebyshev polynomials."""
+        if self.epsilon is None:
+            return _bounded(self.ends, windows, windows.first, self.values, self.radii, floor)
+        events = events_of(self.ends, self.epsilon, windows)
+        found = _bounded(self.ends, windows.at(events.rows), events.segments, self.values, self.radii, floor)
+        lower, upper = self._gathered(events, found.lower, found.upper)
+        offset, rough = 0.5 * windows.low + 0.5 * windows.high, np.zeros_like(upper)
+        best = found.upper >= upper[events.rows]
+        offset[events.rows[best]] = found.offset[best]
+        np.maximum.at(rough, events.rows, found.rough)
+        return _Bounds(upper, lower, offset, rough)
+
+
+def _problem(objective: Delta | Renyi | Loss, ends: Ends, windows: Windows) -> Problem:
+    reach = int((windows.second - windows.first).max(initial=0)) + 1
+    if isinstance(objective, Loss):
+        return Problem(ends, None, lambda some, _, sigma: loss(ends, some, sigma))
+    if isinstance(objective, Renyi):
+        order = float(objective.order)
+        weights = sums_of(ends, reach, rate_of(order))
+        radii = (*RADII[:2], min(RADII[2], 0.3 / order))
+        return Problem(ends, None, lambda some, _, sigma: renyi(ends, weights, order, some, sigma), radii)
+    epsilon = float(objective.epsilon)
+    masses = sums_of(ends, reach, exactly(1.0))
+    return Problem(ends, epsilon, lambda some, segments, sigma: event(ends, masses, epsilon, some, segments, sigma))
+
+
+def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None:
+    """The supremum over all tasks, or on which side of the target it lies; None where floats cannot tell.
+
+    Guarantee: the upper end is proved with every rounding covered, the lower end is a value in ball arithmetic.
+    Assumes: all tasks are of one truncated Laplace mechanism, each direction with one objective.
+    Edge cases: None for any other mechanism, for supports or lines that do not end, and for supports so wide or
+    numbers so small that doubles do not carry them.
+    """
+    groups: dict[int, list[tuple[int, Task]]] = {}
+    for number, task in enumerate(tasks):
+        groups.setdefault(id(task.objective), []).append((number, task))
+    if not tasks or not all(_fits(task) for task in tasks):
+        return None
+    work: list[tuple[Problem, Windows]] = []
+    for group in groups.values():
+        objective = group[0][1].objective
+        ends = ends_of(objective.shape, objective.noise.scale)  # type: ignore[attr-defined]
+        windows = joined([windows_of(ends, number, task.line) for number, task in group])
+        if {*windows.task.tolist()} != {number for number, _ in group}:
+            return None
+        work.append((_problem(objective, ends, windows), windows))  # type: ignore[arg-type]
+    with np.errstate(all="ignore"):  # what is not finite is unknown
+        return search(tasks, work, target)
+
+
+def _fits(task: Task) -> bool:
+    objective, line = task.objective, task.line
+    if not isinstance(objective, (Delta, Renyi, Loss)) or not isinstance(objective.noise, Laplace):
+        return False
+    shape, (low, high) = objective.shape, objective.shape.ends
+    if not shape.normalised or len(shape.spans or shape.points) < 2:
+        return False
+    if not all(map(math.isfinite, (low, high, line.start, line.end, line.far, line.near))):
+        return False
+    last = line.end - 4.0 * math.ulp(line.end)  # the end is rounded outward
+    inside = low <= line.start and Fraction(last) + Fraction(line.far) - Fraction(line.near) <= Fraction(high)
+    usual = objective.epsilon >= 0 if isinstance(objective, Delta) else True
+    return inside and usual and not (isinstance(objective, Renyi) and not objective.order > 1)
+
+
+class _Best(NamedTuple):
+    value: float
+    task: int
+    position: float
+
+
+def search(tasks: Sequence[Task], work: list[tuple[Problem, Windows]], target: float | None) -> Found | None:
+    """Cut windows until none is too high, or it is known on which side of the target all are; see `enclosed`."""
+    best, upper, done = _Best(-math.inf, 0, math.nan), -math.inf, 0
+    for step in range(_ROUNDS):
+        slack = _TOLERANCE if step < _PATIENT else 0.5 * LOOSE
+
+        def enough(known: float, slack: float = slack) -> float:
+            return target if target is not None else max(known * (1.0 + slack), 0.0)
+
+        done += sum(windows.task.size for _, windows in work)
+        seen = [(problem, windows, _glance(problem, windows, step == 0)) for problem, windows in work]
+        best = _better(tasks, seen, best)
+        known = max(best.value, *(float(found.lower.max()) for _, _, found in seen))
+        seen = [_sharper(each, enough(known)) for each in seen]
+        best = _better(tasks, seen, best)
+        if target is not None and best.value > target:
+            return Found(best.value, math.inf, best.task, best.position, ())
+        known = max(best.value, *(float(found.lower.max()) for _, _, found in seen))
+        work = []
+        for problem, windows, found in seen:
+            high = found.upper > enough(known) + 3.0 * found.rough
+            upper = max(upper, float(found.upper[~high].max(initial=-math.inf)))
+            parts = _parts(windows.at(high), _LONGEST * problem.ends.scale)
+            if parts is None or done + parts.task.size > _MOST or step + 1 == _ROUNDS:
+                upper = max(upper, float(found.upper[high].max(initial=-math.inf)))
+            elif parts.task.size:
+                work.append((problem, parts))
+        if not work:
+            break
+    result = Found(best.value, max(upper, best.value), best.task, best.position, ())
+    close = result.lower * (1.0 + LOOSE) if target is None else target * (1.0 + _UNDECIDED)
+    return result if result.upper <= max(close, FLOOR) else None
+
+
+Step = tuple[Problem, Windows, _Bounds]
+
+
+def _glance(problem: Problem, windows: Windows, values: bool) -> _Bounds:
+    return _in_blocks(lambda some: problem.glance(some, values), windows)
+
+
+def _in_blocks(function: Callable[[Windows], _Bounds], windows: Windows) -> _Bounds:
+    """The bounds of all windows, some at a time."""
+    starts = range(0, windows.task.size, _BLOCK)
+    parts = [function(windows.at(slice(start, start + _BLOCK))) for start in starts]
+    found = _Bounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return found._replace(upper=np.where(np.isnan(found.upper), np.inf, found.upper))
+
+
+def _sharper(step: Step, enough: float) -> Step:
+    """The bounds of short windows that are too high, by Chebyshev polynomials."""
+    problem, windows, found = step
+    high = np.flatnonzero((found.upper > enough) & (windows.high - windows.low <= _LONGEST * problem.ends.scale))
+    if not high.size:
+        return step
+    sharp = _in_blocks(lambda some: problem.bounds(some, enough), windows.at(high))
+    upper, lower, offset, rough = (each.copy() for each in found)
+    upper[high], lower[high] = np.minimum(upper[high], sharp.upper), np.maximum(lower[high], sharp.lower)
+    offset[high], rough[high] = sharp.offset, sharp.rough
+    return problem, windows, _Bounds(upper, lower, offset, rough)
+
+
+def _parts(windows: Windows, longest: float) -> Windows | None:
+    """Windows cut in the middle, long ones twice; None where one is too narrow."""
+    middle = 0.5 * windows.low + 0.5 * windows.high
+    if not ((windows.low < middle) & (middle < windows.high)).all():
+        return None
+    halves = windows.halves()
+    again = halves.high - halves.low > longest
+    return joined([halves.at(~again), halves.at(again).halves()])
+
+
+def _better(tasks: Sequence[Task], seen: list[Step], best: _Best) -> _Best:
+    """The best place so far or one that looks better, evaluated in balls."""
+    places = {_place(tasks, *each, which) for each in seen for which in (each[2].lower, each[2].upper)}
+    found = [_Best(_value(tasks[task], position), task, position) for task, position in sorted(places)]
+    return max(best, *found, key=lambda each: each.value)
+
+
+def _place(tasks: Sequence[Task], problem: Problem, windows: Windows, found: _Bounds, by: Floats) -> tuple[int, float]:
+    """The task and position of the window that is highest by some measure."""
+    row = int(np.argmax(by))
+    task = int(windows.task[row])
+    line, place = tasks[task].line, float(problem.ends.places[windows.first[row]] + found.offset[row])
+    return task, min(max(place, line.start), line.end)
+
+
+def _value(task: Task, position: float) -> float:
+    return down(task.objective.value(ball(position), task.line.d))

@@ -1,0 +1,1 @@
+"""Mechanisms as their papers published them, with their true guarantee."""

@@ -1,0 +1,1 @@
+"""What is drawn and published: allocation, publishers, the exponential mechanism, partition selection."""

@@ -1,0 +1,1 @@
+"""What a release becomes: table, consistency, explanation, report, certificate."""

@@ -1,0 +1,69 @@
+"""What the ledger keeps of a release, and the rule that an account protects one kind of unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rangebound.errors import BudgetExceeded, PlanError
+from rangebound.ledger.chain import Kind
+from rangebound.ledger.record import Account, Record
+from rangebound.ledger.rule import Cost
+from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.plan.model import Plan, Unit
+
+_RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
+
+
+def charge_text(plan: Plan) -> str:
+    """What a release is charged for: the hash of its plan, and the unit that it protects.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> charge_text(plan).partition(", ")[2]
+    'unit row, add or remove'
+    """
+    return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
+
+
+def suggestion_text(plan: Plan, asked: object) -> str:
+    """What a suggestion is charged for: the hash of the plan and of what it leaves out, and the unit."""
+    left_out = sha256(f"{plan_json(plan)} {asked!r}".encode())[:16]
+    return f"{_SUGGESTION}{left_out}{_UNIT}{_words(plan.unit)}"
+
+
+def check_unit(plan: Plan, history: Iterable[Record]) -> None:
+    """Refuse a plan whose account has paid for releases that protect another unit; `history` is the account's.
+
+    Costs add up only if all are about the same neighbours: a release that protects single rows at epsilon 1 may give
+    away a person of a thousand rows.
+
+    Assumes: a column of one name holds the same units in all tables of an account; other charges of the account, which
+    do not name a unit, are about the same one.
+    """
+    own = _words(plan.unit)
+    for each in history:
+        head, named, other = each.what.partition(_UNIT)
+        if each.kind is Kind.SPEND and head.startswith((_RELEASE, _SUGGESTION)) and named and other != own:
+            raise PlanError(
+                f"unit: is {own}, but account {each.account!r} has paid for unit {other}, and their costs do not add "
+                "up; take the same unit, or an account of its own",
+                field="unit",
+            )
+
+
+def without_delta(reason: BudgetExceeded, account: Account) -> BudgetExceeded:
+    """The error about a budget, in plainer words where the account has no delta at all and the plan needs one."""
+    cost = reason.requested
+    if account.delta.units or not isinstance(cost, Cost) or not cost.delta.units:
+        return reason
+    return BudgetExceeded(
+        f"budget.delta={cost.delta}: account {account.name!r} was opened without a delta and cannot pay for one; open "
+        "an account that has one, or list the keys of all groupings and leave delta out; nothing was spent",
+        account=reason.account,
+        remaining=reason.remaining,
+        requested=cost,
+    )
+
+
+def _words(unit: Unit) -> str:
+    return f"{'row' if unit.column is None else repr(unit.column)}, {unit.neighbours}"

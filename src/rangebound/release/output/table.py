@@ -1,0 +1,266 @@
+"""A release that was made: its table, in many forms."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import hashlib
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, MissingExtra, PlanError
+from rangebound.release.noise.draw import Cell
+from rangebound.release.output.consistency import notes
+from rangebound.release.output.scope import scopes
+from rangebound.release.plan.fields import date
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.question import UNDATED
+from rangebound.release.plan.toml import make_plan
+
+FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Release:
+    """A published table: the plan it follows and its numbers, each with its interval, mechanism and cost.
+
+    The column `scope` says what a number is of: what contribution bounds, clipping and missing values did before the
+    noise, which is all that the interval is for.
+    `print` shows the numbers as a table of text, a notebook as one of HTML.
+    """
+
+    plan: Plan
+    cells: tuple[Cell, ...]
+    mechanisms: tuple[str, ...]
+    certificate: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
+
+    def __str__(self) -> str:
+        from rangebound.release.output.report import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from rangebound.release.output.report import table
+
+        return table(self)
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """All grouping columns of the plan, each once."""
+        return tuple(dict.fromkeys(column for each in self.plan.query for column in each.by))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the table's columns, in order."""
+        return (*_FIRST, *self._named.values(), *_LAST)
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """The name of every grouping column in the table; one of the table's own names gets an underscore."""
+        found: dict[str, str] = {}
+        for column in self.grouped_by:
+            name = column
+            while name in FACTS or name in found.values():
+                name += "_"
+            found[column] = name
+        return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be made consistent, and why, where the plan asks for consistent numbers."""
+        return notes(self.plan, self.cells)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table, one mapping a row; a grouping column that a query does not use is None."""
+        found, named, said = [], self._named, scopes(self.plan)
+        for cell in self.cells:
+            question = self.plan.query[cell.question]
+            keys = dict(zip(question.by, cell.key, strict=True))
+            dated = getattr(question, "dated", False) and question.kind not in UNDATED
+            found.append(
+                {
+                    "query": question.name,
+                    "kind": question.kind,
+                    **{name: keys.get(column) for column, name in named.items()},
+                    "part": cell.part,
+                    "value": cell.value,
+                    "lower": cell.lower,
+                    "upper": cell.upper,
+                    "date": date(cell.value).isoformat() if dated else None,
+                    "rank_error": cell.rank_error,
+                    "scope": said[cell.question],
+                    "mechanism": self.mechanisms[cell.question],
+                    "epsilon": cell.epsilon,
+                    "delta": cell.delta,
+                }
+            )
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""
+        data = {
+            "format": FORMAT,
+            "plan": json.loads(plan_json(self.plan)),
+            "mechanisms": list(self.mechanisms),
+            "scopes": list(scopes(self.plan)),
+            "cells": [vars(cell) for cell in self.cells],
+        }
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, certificate: str = "") -> Self:
+        """The release that `to_bytes` wrote."""
+        try:
+            found = json.loads(data)
+            if found["format"] != FORMAT:
+                raise KeyError("format")
+            cells = tuple(map(_cell, found["cells"]))
+            plan, mechanisms = plan_from_json(found["plan"]), tuple(found["mechanisms"])
+        except (ValueError, KeyError, TypeError, RecursionError, PlanError):
+            old = f'"format":"{_FIRST_FORMAT}"'.encode() in data
+            rule = "was published by version 0.1, which counts missing values otherwise; read it with that version"
+            raise ArgumentError(
+                f"data={arguments.shown(data)}: {rule if old else 'must be the bytes of a release'}"
+            ) from None
+        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate)
+
+    def to_csv(self) -> str:
+        """The table as CSV."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(_harmless, self.columns))
+        writer.writerows(map(_harmless, row.values()) for row in self.rows())
+        return text.getvalue()
+
+    def to_arrow(self) -> Any:
+        """The table for Arrow; needs pyarrow."""
+        arrow, rows = _optional("pyarrow"), self.rows()
+        return arrow.table(
+            {
+                name: arrow.array([row[name] for row in rows], arrow.float64() if name in NUMBERS else arrow.string())
+                for name in self.columns
+            }
+        )
+
+    def to_pandas(self) -> Any:
+        """The table for pandas."""
+        frame = _optional("pandas").DataFrame(self.rows(), columns=self.columns)
+        return frame.astype(dict.fromkeys(NUMBERS, float))
+
+    def to_polars(self) -> Any:
+        """The table for Polars."""
+        polars = _optional("polars")
+        types = {name: polars.Float64 if name in NUMBERS else polars.String for name in self.columns}
+        return polars.DataFrame(self.rows(), schema=types)
+
+    def write(self, path: str | Path) -> None:
+        """Write the table: the name's ending says how, .csv, .parquet, .json (the certified bytes) or .html."""
+        file = writable(path)
+        match file.suffix.lower():
+            case ".csv":
+                file.write_text(self.to_csv(), encoding="utf-8")
+            case ".json":
+                file.write_bytes(self.to_bytes())
+            case ".parquet":
+                _optional("pyarrow.parquet").write_table(self.to_arrow(), file)
+            case ".html":
+                from rangebound.release.output.report import report
+
+                file.write_text(report(self), encoding="utf-8")
+
+
+def writable(path: str | Path) -> Path:
+    """The file for a table, if its name says in which form and its folder is there."""
+    file = Path(path)
+    if file.suffix.lower() not in (".csv", ".parquet", ".json", ".html"):
+        raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+    if not file.parent.is_dir():
+        raise ArgumentError(f"path={str(path)!r}: must be in a folder that exists")
+    if file.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise MissingExtra(
+            f"path={str(path)!r}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'"
+        )
+    return file
+
+
+NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+"""The columns that hold numbers, or dates in their place."""
+_FIRST = ("query", "kind")
+_LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta")
+FACTS = frozenset((*_FIRST, *_LAST))
+"""The columns of every table; those between them are grouping columns."""
+
+
+def _cell(data: dict[str, Any]) -> Cell:
+    """The cell that was written, if all its fields are of their types."""
+    cell = Cell(**{**data, "key": tuple(data["key"]), "draws": tuple(data["draws"])})
+    numbers = (*cell.draws, cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta)
+    error = 0.0 if cell.rank_error is None else cell.rank_error
+    right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
+    if not right or not all(type(each) is str for each in (cell.part, *cell.key)):
+        raise TypeError("a field of a cell is of another type")
+    return cell
+
+
+def readable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as people read it: days as dates in place of numbers, and no column that only repeats them."""
+    days = ("value", "lower", "upper") if row["date"] else ()
+    found = {name: date(value).isoformat() if name in days else value for name, value in row.items()}
+    return {name: value for name, value in found.items() if name != "date"}
+
+
+def _harmless(value: Any) -> Any:
+    """A text that a spreadsheet will not run as a formula; a negative whole number is none."""
+    runs = isinstance(value, str) and value[:1] in tuple("=+-@\t\r\n") and not re.fullmatch("-[0-9]+", value)
+    return f"'{value}" if runs else value
+
+
+def _optional(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise MissingExtra(f"{package}: is not installed; pip install {package}") from None
+
+
+def plan_json(plan: Plan) -> str:
+    """A plan as canonical JSON, the text that its hash is taken of; a date is written {"date": "2025-01-31"}."""
+    data = plan.model_dump(by_alias=True, exclude_none=True)
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
+
+
+def plan_from_json(data: Any) -> Plan:
+    """The plan that `plan_json` wrote."""
+    return make_plan(_dates(data))
+
+
+def _dates(data: Any) -> Any:
+    match data:
+        case {"date": str(day), **rest} if not rest:
+            return datetime.date.fromisoformat(day)
+        case dict():
+            return {key: _dates(value) for key, value in data.items()}
+        case list():
+            return [_dates(each) for each in data]
+    return data
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,274 @@
+"""The certificate of a release: what was published, by which mechanisms, at what cost; and the check of all that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.chain import Kind
+from rangebound.ledger.rule import Cost
+from rangebound.mechanism import Mechanism
+from rangebound.privacy import worst_delta, worst_loss
+from rangebound.privacy.proof import prove
+from rangebound.release.noise.allocation import Allocation, allocate, spent
+from rangebound.release.noise.draw import Cell, cells_of, parts, possible
+from rangebound.release.noise.publishers import Noise, noise_for
+from rangebound.release.output.consistency import consistent
+from rangebound.release.output.explain import mechanism_name
+from rangebound.release.output.table import Release, plan_json, sha256
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.question import Count, CountUnits, RankQuestion, Sum
+from rangebound.release.sql.aggregate import Key
+from rangebound.release.sql.statements import Block, blocks
+
+FORMAT = "rangebound release certificate 1"
+WORK = 1000.0
+"""Steps that a check takes at most unless it is told otherwise: of about 10 milliseconds each, ten seconds in all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Where the ledger keeps the charge: the account, the request, and the ledger's head once it was published."""
+
+    account: str
+    request: str
+    head: str
+
+
+def write_certificate(
+    release: Release, allocation: Allocation, noises: Mapping[int, Noise | None], entry: Entry | None
+) -> str:
+    """The certificate of a release as JSON."""
+    return json.dumps(_stated(release, allocation, noises, entry), indent=1, sort_keys=True)
+
+
+def _stated(
+    release: Release, allocation: Allocation, noises: Mapping[int, Noise | None], entry: Entry | None
+) -> dict[str, Any]:
+    """All that a certificate says; but for the entry, it follows from the published bytes."""
+    plan = release.plan
+    parts = []
+    for index, question in enumerate(plan.query):
+        share, noise, found = allocation.questions[index], noises[index], allocation.sensitivities[index]
+        parts.append(
+            {
+                "query": question.name,
+                "mechanism": noise.mechanism.to_dict() if noise else "exponential",
+                "sensitivity": str(found.cell),
+                "groups": share.groups,
+                "parts": share.parts,
+                "epsilon": share.epsilon,
+                "epsilon_of_each_interval_end": share.end,
+                "delta": share.delta,
+            }
+        )
+    selections = [
+        {"by": list(by), "groups": share.groups, "epsilon": share.epsilon, "delta": share.delta}
+        for by, share in allocation.selections.items()
+    ]
+    return {
+        "format": FORMAT,
+        "plan": sha256(plan_json(plan).encode()),
+        "published": sha256(release.to_bytes()),
+        "epsilon": plan.budget.epsilon,
+        "delta": plan.budget.delta,
+        "queries": parts,
+        "selections": selections,
+        "ledger": vars(entry) if entry else None,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a check of a certificate has found to be true."""
+
+    epsilon: float
+    delta: float
+    numbers: int
+    entry: Entry | None
+
+
+def check_certificate(certificate: str, published: bytes, *, work: float = WORK) -> Checked:
+    """Check a certificate against the bytes that were published, the .json form of a table.
+
+    The published bytes must be those of a release, to the last one. The certificate must be the one that is written
+    for them: the budget, split again from the plan, gives its shares, sensitivities and mechanisms. Each mechanism must
+    be as private as its share says, by its own worst case. Every draw must be a number that its mechanism can give. All
+    else in the table is made again from the plan, the draws and privately selected keys, and must be the same to the
+    last bit: rows and their order, names, numbers, intervals, rank errors, costs, and what consistency made of them.
+
+    Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
+    Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
+    check without the data can see. `check_entry` checks the charge.
+    Edge cases: a table that would take more than `work` steps is refused before they are taken, `work=math.inf` takes
+    them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 50 numbers, and for
+    1,000 points of a quantile's grid. Numbers are made again by this version of the library, so a table made by another
+    one, or on a machine whose logarithm rounds otherwise, may be refused though it is genuine; none is accepted that is
+    not.
+    """
+    _demand_work((len(certificate) + len(published)) / _BYTES, work)
+    entry = _entry(certificate)
+    try:
+        release = Release.from_bytes(published)
+        same = release.to_bytes() == published
+        plan = release.plan
+        _demand_work(_groups(plan) / _NUMBERS, work)  # before they are listed
+        allocation = allocate(plan)
+        _demand_work(_steps(release, allocation) + (len(certificate) + len(published)) / _BYTES, work)
+        noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    except CertificateInvalid:
+        raise
+    except (RangeboundError, ValueError, RecursionError):
+        raise CertificateInvalid("published: is no release that could be made; verify the .json form") from None
+    _demand(same, "published", "are not the bytes that a release is written in")
+    stated = json.loads(certificate)
+    for name, fact in _stated(release, allocation, noises, entry).items():
+        _demand(stated.get(name) == fact, name, "is not that of this table and its plan; it may be of another table")
+    whole = write_certificate(release, allocation, noises, entry)
+    _demand(whole == certificate.strip(), "certificate", "is not in the form in which it was written")
+    total, budget = spent(plan, allocation), plan.budget
+    _demand(total[0] <= Fraction(budget.epsilon) and total[1] <= Fraction(budget.delta), "epsilon", "is overspent")
+    for index, noise in noises.items():
+        _check_noise(index, noise, allocation)
+    _check_table(release, allocation, noises)
+    return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=entry)
+
+
+def _groups(plan: Plan) -> float:
+    """How many groups all questions by public keys have together: there is a number for each of them, or more."""
+    return sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
+
+
+_BYTES, _NUMBERS, _POINTS, _MECHANISM = 100_000, 50, 1000, 50
+
+
+def _steps(release: Release, allocation: Allocation) -> float:
+    """How much of a check follows from the plan: mechanisms are found again, grids and numbers made again."""
+    made, points = {}, 0
+    for index, question in enumerate(release.plan.query):
+        share, cell = allocation.questions[index], allocation.sensitivities[index].cell
+        if isinstance(question, RankQuestion):
+            points += question.steps
+        elif isinstance(question, Count | CountUnits | Sum):
+            spans = question.allowed.spans
+            made[spans, cell, share.epsilon, share.delta, question.mechanism] = _MECHANISM + len(spans) ** 2
+    return sum(made.values()) + points / _POINTS + len(release.cells) / _NUMBERS
+
+
+def _demand_work(steps: float, work: float) -> None:
+    _demand(
+        steps <= work,
+        "published",
+        f"takes {arguments.counted(f'{steps:.0f}', 'step')} to check, of about 10 milliseconds, where {work:g} are "
+        "allowed; allow more by work=",
+    )
+
+
+def _entry(certificate: str) -> Entry | None:
+    try:
+        entry = json.loads(certificate)["ledger"]
+        found = Entry(**entry) if entry else None
+        if found and not all(isinstance(each, str) for each in vars(found).values()):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CertificateInvalid("certificate: cannot be read; give the JSON file that --certificate wrote") from None
+    return found
+
+
+def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
+    """Check the ledger entry of a certificate, which must have been checked itself, in the ledger at hand.
+
+    The ledger must be whole and go on from the head that the certificate names; under its request it must hold one
+    charge of the budget, to its account, and the published bytes.
+
+    Guarantee: raises `CertificateInvalid` unless all of that holds, and `LedgerTampered` for a ledger that was altered.
+    """
+    entry = checked.entry
+    if entry is None:
+        raise CertificateInvalid("ledger: this release was charged to none")
+    try:
+        ledger.verify(head=entry.head)
+        stored, history = ledger.published(entry.request), ledger.history(entry.account)
+    except ArgumentError as reason:  # a made-up entry may name what no ledger can have
+        raise CertificateInvalid(f"ledger: {reason}") from None
+    _demand(stored == published, "ledger", "has not published these bytes for the request")
+    cost = Cost(epsilon=repr(checked.epsilon), delta=repr(checked.delta))
+    charges = [each for each in history if each.request == entry.request]
+    paid = [each.cost for each in charges if each.kind is Kind.SPEND]
+    _demand(paid == [cost], "ledger", "has not charged the account with the budget of the plan")
+
+
+def _check_noise(index: int, noise: Noise | None, allocation: Allocation) -> None:
+    """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
+    if noise is None:
+        return
+    share, place, mechanism = allocation.questions[index], f"queries[{index}]", noise.mechanism
+    needed = allocation.sensitivities[index].cell
+    if isinstance(mechanism, Mechanism):
+        hull = mechanism.query.range.hull
+        if hull.bounded:  # true answers are clipped to the range, and no two are farther apart than its ends
+            needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
+        reach, private = Fraction(mechanism.query.sensitivity), _is_private(mechanism, share.epsilon, share.delta)
+    else:
+        reach, private = Fraction(mechanism.sensitivity), mechanism.is_private(share.epsilon)
+    _demand(reach >= needed, place, "has a sensitivity that is too small")
+    _demand(private, place, "has a mechanism that is less private than it says")
+
+
+@lru_cache(maxsize=1024)
+def _is_private(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
+    """Whether a claim is true of a mechanism, by its worst case or by a proof; neither has slack for rounding."""
+    setting = mechanism.setting  # the upper end of an enclosure holds even where the search ended open
+    worst = worst_delta(setting, epsilon).upper <= delta if delta else worst_loss(setting).upper <= epsilon
+    return worst or prove(setting, epsilon, delta) is not None
+
+
+def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, Noise | None]) -> None:
+    """Refuse a table that its plan cannot give: all but draws and selected keys is made again from these."""
+    plan, cells = release.plan, release.cells
+    draws = {(each.question, each.key, each.part): each.draws for each in cells}
+    made: list[Cell] = []
+    for block in blocks(plan):
+        keys = _keys(block, cells)
+        for index in block.questions:
+            names = parts(plan.query[index])
+            missing = any((index, key, part) not in draws for key in keys for part in names)
+            _demand(not missing, "cells", "are not those of the plan")
+            drawn = [[draws[index, key, part] for part in names] for key in keys]
+            fits = all(possible(plan, index, each, allocation, noises[index]) for group in drawn for each in group)
+            _demand(fits, f"queries[{index}]", "has a draw that its mechanism cannot give")
+            made += cells_of(plan, index, keys, drawn, allocation, noises[index])
+    if plan.consistent:
+        made = consistent(plan, made)
+    _demand(len(made) == len(cells), "cells", "are not those of the plan")
+    for cell, again in zip(cells, made, strict=True):
+        same = (cell.question, cell.key, cell.part) == (again.question, again.key, again.part)
+        _demand(same, "cells", "are not those of the plan, in its order")
+        _demand(
+            cell == again, f"queries[{cell.question}]", "has numbers that do not follow from the plan and the draws"
+        )
+    said = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
+    _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
+    whole = Release(plan=plan, cells=tuple(made), mechanisms=said).to_bytes()
+    _demand(whole == release.to_bytes(), "published", "has numbers that are written in another way")  # such as -0.0
+
+
+def _keys(block: Block, cells: Sequence[Cell]) -> Sequence[Key]:
+    """The keys of a block: the public ones, or those of its first question where they were selected."""
+    if block.keys is not None:
+        return block.keys
+    keys = sorted({each.key for each in cells if each.question == block.questions[0]})
+    _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
+    return keys
+
+
+def _demand(holds: bool, place: str, otherwise: str) -> None:
+    if not holds:
+        raise CertificateInvalid(f"{place}: {otherwise}")

@@ -1,0 +1,1 @@
+"""The plan of a release: fields, kinds of questions, TOML, schema, groupings."""

@@ -1,0 +1,108 @@
+"""Conditions on rows: a column, a comparison, a value. There is no way to write SQL in a plan."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from enum import Enum
+from types import NoneType
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from rangebound.release.plan.fields import Bound, Name, Part, Text, _as_tuple, _no_time_of_day, _printable
+
+
+class Comparison(Enum):
+    """How a column is compared with a value; a missing value meets no comparison but `MISSING`."""
+
+    EQUAL = "=="
+    UNEQUAL = "!="
+    BELOW = "<"
+    AT_MOST = "<="
+    ABOVE = ">"
+    AT_LEAST = ">="
+    ONE_OF = "in"
+    NONE_OF = "not in"
+    MISSING = "missing"
+    PRESENT = "present"
+
+
+_LISTS = (Comparison.ONE_OF, Comparison.NONE_OF)
+_ALONE = (Comparison.MISSING, Comparison.PRESENT)
+_ORDERED = (Comparison.BELOW, Comparison.AT_MOST, Comparison.ABOVE, Comparison.AT_LEAST)
+
+Plain = bool | Bound | Text
+_MOST_VALUES = 10_000
+
+
+def _values(value: object) -> object:
+    """Refuse what is no value in words of our own: what fits none of several types would be told of the first alone."""
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    if not 1 <= len(values) <= _MOST_VALUES:
+        raise ValueError(f"must be a list of 1 to {_MOST_VALUES} values")
+    for each in values:
+        if not isinstance(each, (bool, int, float, str, datetime.date, NoneType)):
+            raise ValueError("must be a number, a date, a text, or true or false; or a list of these")
+        if isinstance(each, float) and not math.isfinite(each):
+            raise ValueError('must be finite; what is not is missing, which takes is = "missing"')
+        _no_time_of_day(each)
+        _printable(each if isinstance(each, str) else "")
+    return _as_tuple(value)
+
+
+Value = Plain | Annotated[tuple[Plain, ...], Field(min_length=1, max_length=_MOST_VALUES)]
+
+
+def _comparison(value: object) -> object:
+    """A comparison by its sign, as a plan writes it."""
+    try:
+        return Comparison(value)
+    except ValueError:
+        raise ValueError("must be one of " + ", ".join(f'"{each.value}"' for each in Comparison)) from None
+
+
+class Condition(Part):
+    """One condition on a row, such as `{column = "age", is = ">=", value = 18}`; several hold together.
+
+    Guarantee: whether a row meets it depends on that row alone, and evaluating it never fails.
+    Edge cases: NULL, NaN and infinities are missing, and so is text that is no number where the value is one.
+
+    >>> Condition(column="age", comparison=">=", value=18).value
+    18.0
+    """
+
+    column: Name
+    comparison: Annotated[Comparison, BeforeValidator(_comparison)] = Field(alias="is")
+    value: Annotated[Value | None, BeforeValidator(_values)] = None
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    @model_validator(mode="after")
+    def _value_fits(self) -> Condition:
+        if (self.value is None) != (self.comparison in _ALONE):
+            rule = "takes no value" if self.comparison in _ALONE else "needs a value"
+            raise ValueError(f'"{self.comparison.value}" {rule}')
+        if isinstance(self.value, tuple) != (self.comparison in _LISTS):
+            raise ValueError('a list of values goes with "in" and "not in", and only with these')
+        kinds = {kind_of(each) for each in self.values}
+        if len(kinds) > 1:
+            raise ValueError("the values of a list must be of one kind")
+        if self.comparison in _ORDERED and kinds & {str, bool}:
+            raise ValueError("texts and truth values have no order here; use numbers or dates, without quotation marks")
+        return self
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values to compare with: none, one or several."""
+        if self.value is None:
+            return ()
+        return self.value if isinstance(self.value, tuple) else (self.value,)
+
+
+def kind_of(value: object) -> type:
+    """What a value of a plan is: bool, str, date or float."""
+    for kind in (bool, str, datetime.date):
+        if isinstance(value, kind):
+            return kind
+    return float

@@ -1,0 +1,149 @@
+"""What the parts of a plan share: strictness, spans of numbers or dates, names."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from rangebound.support import Interval, Union
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+_EPOCH = datetime.date(1970, 1, 1)
+WHOLE = 2.0**53
+"""From here on not every whole number is a double."""
+HUGE = 2.0**126
+"""Up to here every engine can compare whole numbers; none has a type for those of more than twice as much."""
+_NARROWEST, _WIDEST = 1e-150, 1e150  # beyond these the fixed-point scale of a column would leave the doubles
+
+
+class _Ours(ModelMetaclass):
+    """What makes a part when Python calls for one; inside a whole it has no say, and a fault is the whole plan\'s."""
+
+    def __call__(cls, *parts: Any, **fields: Any) -> Any:
+        try:
+            return super().__call__(*parts, **fields)
+        except ValidationError as error:
+            from rangebound.release.plan.toml import plan_error  # which knows all parts, and so comes after them
+
+            raise plan_error(error, cls.__name__.lower(), {}, cast("type[Part]", cls)) from None
+
+
+class Part(BaseModel, metaclass=_Ours):
+    """A piece of a plan: frozen, strict about types, and without room for unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _no_time_of_day(value: object) -> object:
+    if isinstance(value, datetime.datetime):  # a datetime passes as a date, and its hours would be lost in silence
+        raise ValueError("must be a number or a date without a time of day")
+    if isinstance(value, int) and abs(value) > WHOLE and not _exact(value):  # it would be rounded in silence
+        raise ValueError("must be a number that a double holds exactly; an id can be compared as text")
+    return value
+
+
+def _exact(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _printable(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("must not hold the character of code 0")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Positive = Annotated[float, Field(gt=0.0)]
+Bound = Annotated[float | datetime.date, BeforeValidator(_no_time_of_day)]
+Pair = Annotated[tuple[Bound, Bound], BeforeValidator(_as_tuple)]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)]
+
+
+def number(value: float | datetime.date) -> float:
+    """A bound as a number: a date counts the days since 1970-01-01."""
+    return float((value - _EPOCH).days) if isinstance(value, datetime.date) else float(value)
+
+
+def written(value: float) -> Fraction:
+    """A number exactly as it is written, by its shortest decimal: the double 0.1 is a tenth.
+
+    From 2^53 on the double itself: there its shortest decimal may be another whole number.
+
+    >>> written(0.1), written(2.0**60) == 2**60
+    (Fraction(1, 10), True)
+    """
+    return Fraction(repr(value)) if abs(value) < WHOLE else Fraction(value)
+
+
+def date(value: float) -> datetime.date:
+    """The day that `number` counted, rounded to the nearest."""
+    return _EPOCH + datetime.timedelta(days=round(value))
+
+
+def _ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
+    if isinstance(value[0], datetime.date) != isinstance(value[1], datetime.date):
+        raise ValueError("both ends must be numbers, or both dates")
+    if not number(value[0]) < number(value[1]):
+        raise ValueError("the lower end must be below the upper end")
+    return value
+
+
+def _measurable(value: tuple[Any, Any]) -> tuple[Any, Any]:
+    lower, upper = map(number, value)
+    if not _NARROWEST < upper - lower < _WIDEST or max(abs(lower), abs(upper)) > _WIDEST:
+        raise ValueError(f"the width must lie between {_NARROWEST:g} and {_WIDEST:g}, and so must the ends be")
+    if (upper - lower) < max(abs(lower), abs(upper)) * 2.0**-40:
+        raise ValueError("the range is too narrow for numbers of this size; shift the column nearer to 0")
+    return value
+
+
+Span = Annotated[Pair, AfterValidator(_ordered)]
+Range = Annotated[Span, AfterValidator(_measurable)]
+
+
+def _as_spans(value: object) -> object:
+    """One span stands for a list of one."""
+    if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (list, tuple)):
+        return (_as_tuple(value),)
+    return tuple(map(_as_tuple, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _in_order(value: tuple[tuple[Any, Any], ...]) -> tuple[tuple[Any, Any], ...]:
+    support(value)
+    return value
+
+
+Spans = Annotated[
+    tuple[Span, ...], Field(min_length=1, max_length=1000), BeforeValidator(_as_spans), AfterValidator(_in_order)
+]
+
+
+def support(spans: Sequence[tuple[float | datetime.date, float | datetime.date]]) -> Interval | Union:
+    """The allowed spans of a plan as a support."""
+    pairs = [(number(lower), number(upper)) for lower, upper in spans]
+    return Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs)
+
+
+def inside(inner: Interval | Union, outer: Interval) -> bool:
+    """Whether a support lies within an interval."""
+    return outer.lower <= inner.hull.lower and inner.hull.upper <= outer.upper
+
+
+HALF_LINE = Interval(0.0, math.inf)

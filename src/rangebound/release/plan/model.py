@@ -1,0 +1,193 @@
+"""The plan of a release: where the data are, who is protected, what may be spent, what is asked."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rangebound import arguments
+from rangebound.errors import ArgumentTypeError
+from rangebound.release.plan.clipping import cut_questions, is_cut
+from rangebound.release.plan.fields import Name, Part, Positive, Text, _as_tuple, _printable
+from rangebound.release.plan.question import Question
+
+_MOST_GROUPS = 100_000
+
+
+class Source(Part):
+    """Where the table is: a CSV or Parquet file, a table of a DuckDB file, or a table of a Spark Connect server.
+
+    Edge cases: a plan is published with its table, so an address with a token is refused here; `--spark` takes it.
+    """
+
+    path: Name | None = None
+    table: Name | None = None
+    spark: Annotated[Name, Field(pattern="^sc://[^/]")] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Source:
+        if (self.path is None) == (self.spark is None):
+            raise ValueError("needs a path, or the address of a Spark Connect server, and not both")
+        if self.spark is not None and self.table is None:
+            raise ValueError("spark goes with the name of a table")
+        if self.spark is not None and "token=" in self.spark.lower():
+            raise ValueError("spark: must hold no token, since plans are published; give the whole address by --spark")
+        return self
+
+
+class Unit(Part):
+    """Who is protected: the owner of all rows with the same value in `column`, or, without a column, the single row.
+
+    At most `groups` groups of each unit count, and `rows` rows in each of them. With `neighbours = "replace"` one unit
+    changes its rows and the number of units `size` is public; otherwise one unit comes or goes.
+
+    Edge cases: rows without an owner (NULL in `column`) do not count.
+    """
+
+    column: Name | None = None
+    rows: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    groups: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    neighbours: Literal["add or remove", "replace"] = "add or remove"
+    size: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Unit:
+        if self.column is None and (self.rows, self.groups) != (1, 1):
+            raise ValueError("rows and groups are 1 where the unit is the row; name a column to protect its owners")
+        if (self.neighbours == "replace") != (self.size is not None):
+            raise ValueError('neighbours = "replace" goes with a public size, and a size with "replace"')
+        return self
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a neighbour has one unit replaced."""
+        return self.neighbours == "replace"
+
+
+class Budget(Part):
+    """What the whole release may spend, and the account of the ledger that pays."""
+
+    epsilon: Annotated[float, Field(gt=0.0, le=100.0)]
+    delta: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
+    account: Name | None = None
+    ledger: Name | None = None
+
+    def __str__(self) -> str:
+        delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
+        return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
+
+
+def _key(value: object) -> object:
+    if not isinstance(value, (bool, int, str, datetime.date)) or isinstance(value, datetime.datetime):
+        raise ValueError("must be a text, a whole number, a date without a time of day, or true or false")
+    return _printable(value) if isinstance(value, str) else value
+
+
+Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
+Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(_as_tuple)]
+
+
+class Plan(Part):
+    """A release, written down before any data are read.
+
+    `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
+    which needs a delta. `selection` is the weight of that selection beside the weights of the questions. With
+    `report_clipping` the part `clipping_share` of epsilon goes into questions about how much of the rows and values of
+    the others is cut; these stand behind the others in `query`.
+
+    Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
+
+    >>> plan = Plan.model_validate({"budget": {"epsilon": 1.0}, "query": [{"name": "visits", "kind": "count"}]})
+    >>> plan.query[0].weight
+    1.0
+    """
+
+    title: Text = ""
+    source: Source | None = None
+    unit: Unit = Unit()
+    budget: Budget
+    keys: dict[Name, Keys] = Field(default_factory=dict)
+    selection: Positive = 1.0
+    level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
+    consistent: bool = False
+    report_clipping: bool = False
+    clipping_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
+    query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(_as_tuple)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Plan:
+        names = [each.name for each in self.query if not is_cut(each)]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise ValueError(f"query.{index}: another query is called {name!r} too")
+        for column, keys in self.keys.items():
+            if len({canonical(each) for each in keys}) < len(keys):
+                raise ValueError(f"keys.{column}: a key is listed twice")
+            if not any(column in each.by for each in self.query):
+                self._name_misspelt()
+                raise ValueError(f"keys.{column}: no query is grouped by this column")
+        for index, each in enumerate(self.query):
+            if self.private(each.by) and self.budget.delta == 0.0:
+                unlisted = next(column for column in each.by if column not in self.keys)
+                raise ValueError(
+                    f"budget.delta: must be positive to select the keys of {unlisted!r} privately; or list them in keys"
+                )
+            if not self.private(each.by) and math.prod(len(self.keys[column]) for column in each.by) > _MOST_GROUPS:
+                raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
+            if self.unit.column is None and each.kind == "count of units":
+                raise ValueError(f"query.{index}: the unit is the row; ask for a count")
+        self._add_cuts()
+        return self
+
+    def _name_misspelt(self) -> None:
+        """Name a grouping column that has no keys and looks like one that has."""
+        for index, each in enumerate(self.query):
+            for column in each.by:
+                guess = "" if column in self.keys else arguments.similar(column, self.keys)
+                if guess:
+                    raise ValueError(f"query.{index}.by: {column!r} has no keys; {guess}")
+
+    def _add_cuts(self) -> None:
+        """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""
+        asked = tuple(each for each in self.query if not is_cut(each))
+        there = self.query[len(asked) :]
+        made = self._cuts(asked) if self.report_clipping else ()
+        if there and there != made:
+            first = next(at for at, each in enumerate(self.query) if is_cut(each))
+            raise ValueError(f"query.{first}.kind: is made by report_clipping = true alone")
+        if self.report_clipping and not made:
+            raise ValueError("report_clipping: nothing is cut; every row counts and no question has a range")
+        for each in made:
+            if each.name in {other.name for other in asked}:
+                raise ValueError(f"query: report_clipping makes a query {each.name!r}; give that one another name")
+        object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
+
+    def _cuts(self, asked: tuple[Any, ...]) -> tuple[Any, ...]:
+        owned = self.unit.column is not None
+        return tuple(cut_questions(asked, owned=owned, choosing=lambda by: self.groups(by) > self.unit.groups))
+
+    def groups(self, by: tuple[str, ...]) -> float:
+        """How many groups a grouping has; what is not public is taken as infinitely many."""
+        return math.inf if self.private(by) else math.prod(len(self.keys[column]) for column in by)
+
+    def private(self, by: tuple[str, ...]) -> bool:
+        """Whether the keys of a grouping are selected privately."""
+        return any(column not in self.keys for column in by)
+
+
+def canonical(key: Any) -> str:
+    """A key as the text that both engines make of it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key.isoformat() if isinstance(key, datetime.date) else str(key)
+
+
+def check_plan(plan: object) -> None:
+    """Refuse what is no plan; it may be the data, so it is not shown."""
+    if not isinstance(plan, Plan):
+        raise ArgumentTypeError(
+            f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it"
+        )

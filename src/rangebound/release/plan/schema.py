@@ -1,0 +1,136 @@
+"""What is known of a table before its data are read: the names of its columns and the families of their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from rangebound import arguments
+from rangebound.errors import PlanError
+from rangebound.release.plan.condition import Comparison, Condition, kind_of
+from rangebound.release.plan.fields import HUGE
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.question import ColumnQuestion
+
+_WORDY = re.compile(
+    "address|category|city|colou?r|comments?|country|county|description|diagnosis|e?mail|firstname|forename|gender|job|"
+    "keyword|label|language|lastname|message|name|nationality|notes?|occupation|profession|province|reason|region|remarks?|"
+    "sex|species|state|status|street|surname|text|title|town|url|village"
+)
+"""Words in the name of a column that is rarely one of numbers."""
+
+
+class Family(Enum):
+    """The families of column types that a plan can use."""
+
+    INTEGER = "integer"
+    NUMBER = "number"
+    DECIMAL = "decimal"
+    TEXT = "text"
+    UNTYPED = "untyped"  # a field of a CSV file: a text that may stand for anything
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    BOOLEAN = "boolean"
+    OTHER = "other"
+
+
+Schema = Mapping[str, Family]
+
+_F = Family
+_NUMBERS = (_F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.BOOLEAN, _F.UNTYPED)
+_DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT, _F.UNTYPED)
+_KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
+_UNITS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.UNTYPED)
+_COMPARED: dict[type, tuple[Family, ...]] = {
+    float: _NUMBERS,
+    str: (_F.TEXT, _F.INTEGER, _F.DATE, _F.UNTYPED),
+    bool: (_F.BOOLEAN, _F.TEXT, _F.UNTYPED),
+}
+
+
+def check_schema(plan: Plan, schema: Schema) -> None:
+    """Refuse a plan whose columns are not in the table or cannot be used as the plan says.
+
+    Guarantee: looks at names and types only; a plan that passes runs without an error whatever the data are.
+    """
+    if plan.unit.column is not None:
+        check_unit_column(schema, plan.unit.column, "unit.column")
+    for index, question in enumerate(plan.query):
+        place = f"query[{index}]"
+        for column in question.by:
+            _need(schema, column, _KEYS, f"{place}.by", "a grouping key")
+        for each in _conditions(question):
+            _need(schema, each.column, _families(each), f"{place}.where", "this condition")
+            _comparable(schema, each.column, each.values, f"{place}.where")
+        if isinstance(question, ColumnQuestion):
+            families = _DATES if question.dated else _NUMBERS
+            _need(schema, question.column, families, f"{place}.column", "dates" if question.dated else "numbers")
+            _comparable(schema, question.column, question.range, f"{place}.range")
+
+
+def _comparable(schema: Schema, column: str, values: Iterable[Any], field: str) -> None:
+    """Refuse the few numbers that not every engine compares exactly with all of its whole numbers."""
+    if schema[column] is Family.INTEGER and any(
+        kind_of(each) is float and HUGE <= abs(each) <= 2 * HUGE for each in values
+    ):
+        rule = "no number between 2^126 and 2^127 can be compared with whole numbers in every engine; take another"
+        raise PlanError(f"{field}: {rule}", field=field)
+
+
+def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
+    """What to say before the charge: columns that are read as numbers or dates, and may be texts for all that is known.
+
+    A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
+    the names of its columns are looked at, and nothing else.
+
+    Guarantee: made of the plan and the names and types of the columns.
+    """
+    for index, question in enumerate(plan.query):
+        place = f"query[{index}]"
+        if isinstance(question, ColumnQuestion):
+            yield from _caution(schema, question.column, f"{place}.column", dated=question.dated)
+        for each in _conditions(question):
+            kind = kind_of(each.values[0]) if each.values else str
+            if kind not in (str, bool):
+                yield from _caution(schema, each.column, f"{place}.where", dated=kind is not float)
+
+
+def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterator[str]:
+    words = re.findall("[A-Z]*[a-z]+|[A-Z]+", column)
+    wanted = "a date such as 2025-01-31" if dated else "a number"
+    if dated and schema.get(column) is Family.TEXT:  # a text is refused for a number
+        yield f"{field}={column!r}: is of type text; where it is not {wanted}, it is missing"
+    elif schema.get(column) is Family.UNTYPED and any(_WORDY.fullmatch(each.lower()) for each in words):
+        rule = f"sounds like text, and a CSV file has no types; where it is not {wanted}, it is missing"
+        yield f"{field}={column!r}: {rule}"
+
+
+def _conditions(question: Any) -> tuple[Condition, ...]:
+    return (*question.where, *getattr(question, "of", ()))
+
+
+def check_unit_column(schema: Schema, column: str, field: str) -> None:
+    """Refuse a column that is not in the table or cannot name the owners of rows."""
+    _need(schema, column, _UNITS, field, "a privacy unit")
+
+
+def _families(condition: Condition) -> tuple[Family, ...]:
+    if condition.comparison in (Comparison.MISSING, Comparison.PRESENT):
+        return (*_NUMBERS, *_DATES)
+    return _COMPARED.get(kind_of(condition.values[0]), _DATES)
+
+
+def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str) -> None:
+    family: Any = schema.get(column)
+    if family is None:
+        found = arguments.similar(column, schema)
+        hint = f"; {found}" if found else ""
+        raise PlanError(f"{field}={column!r}: the table has no such column{hint}", field=field)
+    if family not in families:
+        wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
+        rule = f"is of type {family.value}, which does not serve for {use}; it takes {wanted}"
+        whole = family is Family.NUMBER and Family.INTEGER in families
+        way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else ""
+        raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)

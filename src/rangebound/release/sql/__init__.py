@@ -1,0 +1,1 @@
+"""A plan as SQL: contribution bounds, expressions, exact aggregates."""

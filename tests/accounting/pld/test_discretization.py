@@ -1,0 +1,77 @@
+"""Dots: the discrete pair gives away at least as much as the mechanism, the lowered one at most."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+from rangebound.accounting import Release, Sampled
+from rangebound.accounting.pld import discretization, step_profile
+from rangebound.accounting.pld.discretization import Dots
+from rangebound.ball import precision
+
+LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
+UNIT = rb.Query(range=rb.Interval(0, 4), sensitivity=1.0)
+GRID = rb.Grid(step=0.5, within=rb.Interval(0, 4))
+MECHANISMS = [
+    rb.Mechanism(noise=rb.Gaussian(scale=0.8), query=LINE, bounding=rb.UNBOUNDED),
+    rb.Mechanism(noise=rb.Laplace(scale=0.5), query=LINE, bounding=rb.UNBOUNDED),
+    rb.Mechanism(noise=rb.TruncatedLaplacian(scale=1.0, limit=6.0), query=LINE, bounding=rb.UNBOUNDED),
+    rb.Mechanism(noise=rb.Laplace(scale=1.0), query=UNIT),
+    rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=UNIT, bounding=rb.RECTIFY),
+    rb.Mechanism(noise=rb.Laplace(scale=1.0), query=UNIT, support=GRID, bounding=rb.QUANTIZE),
+    rb.Mechanism(noise=rb.Gaussian(scale=3.0), query=UNIT),
+]
+STEPS = [
+    *(Release(mechanism=m) for m in MECHANISMS),
+    *(Sampled(mechanism=m, rate=rate) for m in MECHANISMS[:4] for rate in (0.05, 0.6)),
+]
+
+
+def stick(found: Dots, epsilon: float) -> float:
+    over = np.maximum(-np.expm1(np.minimum(epsilon - found.places, 0.0)), 0.0)
+    return float((found.mass * over).sum()) + found.infinite
+
+
+def connected(step: Release | Sampled) -> discretization.Connected:
+    width = discretization.typical_loss(step) / discretization.spacing(step).fine
+    return discretization.connect(step, math.ldexp(round(math.ldexp(width, 30)), -30), 1e-12)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: repr(step)[:70])
+def test_the_line_lies_above_the_profile_and_the_lowered_one_below(step):
+    found = connected(step)
+    worst = step_profile.worst(step.mechanism)
+    for epsilon in np.linspace(0.01, 3.0, 23):
+        with precision(step_profile.BITS):
+            there = step_profile.sampled(worst, step.rate) if isinstance(step, Sampled) else worst
+            forth = float(there(float(epsilon)).mid())
+            back = 1.0 - math.exp(epsilon) * (1.0 - float(there(float(-epsilon)).mid()))
+        for dot, truth in zip(found.upper, (forth, back), strict=True):
+            assert stick(dot, float(epsilon)) >= truth * (1.0 - 1e-9) - 1e-14
+        for dot in found.lower:
+            assert stick(dot, float(epsilon)) <= max(forth, back) * (1.0 + 1e-9) + 1e-14
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: repr(step)[:70])
+def test_masses_are_those_of_a_pair_of_laws(step):
+    found = connected(step)
+    for dot in (*found.upper, *found.lower):
+        assert (dot.mass >= 0.0).all()
+        assert dot.infinite >= 0.0
+        total = math.fsum(dot.mass) + dot.infinite
+        assert total == pytest.approx(1.0, abs=1e-10)
+        assert any(dot is each for each in found.upper) <= (total >= 1.0)  # rounded up, each of them
+        assert any(dot is each for each in found.lower) <= (total <= 1.0)
+        assert (dot.mass * np.exp(-dot.places)).sum() <= 1.0 + 1e-10  # of the other law
+        assert (np.diff(dot.index) > 0).all()
+
+
+def test_control_a_line_through_smaller_values_is_below_the_profile():
+    """The check above must object to dots of a mechanism with more noise."""
+    loud = connected(Release(mechanism=rb.Mechanism(noise=rb.Gaussian(scale=0.81), query=LINE, bounding=rb.UNBOUNDED)))
+    truth = [MECHANISMS[0].delta(e) for e in (0.1, 0.5, 1.0)]
+    assert any(stick(loud.upper[0], e) < d for e, d in zip((0.1, 0.5, 1.0), truth, strict=True))

@@ -1,0 +1,422 @@
+"""The accounts of training: worst case, per instance, Fisher; and an audit with canaries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import rangebound as rb  # noqa: E402
+from rangebound.accounting.per_instance import PerInstance  # noqa: E402
+from rangebound.audit import attack  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, SecureNoise  # noqa: E402
+from rangebound.learn.torch.accounts import worst_case  # noqa: E402
+from rangebound.learn.torch.accounts.fisher_loss import _clipped_gradient, frobenius_losses, spectral_losses  # noqa: E402
+from rangebound.learn.torch.accounts.loss_table import exact_divergence  # noqa: E402
+from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
+
+UNIT = rb.Interval(-1.0, 1.0)
+
+
+def step(bounding: Any, support: Any, *, rate: float = 1.0, coordinates: int = 40) -> worst_case.Step:
+    mechanism = step_mechanism(
+        clipping=Elementwise(clip=0.125), noise_multiplier=8.0, bounding=bounding, support=support
+    )
+    return worst_case.Step(mechanism=mechanism, coordinates=coordinates, rate=rate, together=False)
+
+
+KINDS: list[tuple[Any, Any]] = [
+    (rb.UNBOUNDED, None),
+    (rb.RECTIFY, UNIT),
+    (rb.TRUNCATE, UNIT),
+    (rb.QUANTIZE, rb.Grid(step=2.0, within=UNIT)),
+]
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_full_batches_cost_at_most_the_gaussian(bounding: Any, support: Any) -> None:
+    ours = worst_case.epsilon({step(bounding, support): 10}, 1e-5)
+    free = worst_case.epsilon({step(rb.UNBOUNDED, None): 10}, 1e-5)
+    assert 0.0 < ours <= free * (1.0 + 1e-9)
+    if bounding is rb.QUANTIZE:
+        assert ours < 0.9 * free  # a sign gives away 2/pi of the information
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_full_batches_are_above_every_single_dataset(bounding: Any, support: Any) -> None:
+    """The worst case at one order is the supremum: above random locations, and reached by the worst one."""
+    one = step(bounding, support)
+    worst_curve = one.coordinates * one.mechanism.rdp(4.0)
+    generator = np.random.default_rng(5)
+    found = [float(exact_divergence(one.mechanism, generator.normal(size=40) * s, [4.0])[0]) for s in (0.1, 1.0, 3.0)]
+    same = [float(exact_divergence(one.mechanism, np.full(40, q), [4.0])[0]) for q in np.linspace(-2, 2, 81)]
+    assert max(found + same) <= worst_curve * (1.0 + 1e-9)
+    assert max(same) >= 0.999 * worst_curve
+
+
+def moments(p: np.ndarray, q: np.ndarray, order: int, rate: float) -> tuple[float, float]:
+    """Exact Renyi divergences of two discrete product laws on a sample, both ways."""
+    mixed = (1.0 - rate) * q + rate * p
+    forward = math.log(float(np.sum(mixed**order * q ** (1.0 - order)))) / (order - 1)
+    return forward, math.log(float(np.sum(q**order * mixed ** (1.0 - order)))) / (order - 1)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY, rb.UNBOUNDED], ids=str)
+def test_samples_cost_at_most_the_bound(bounding: Any, rate: float) -> None:
+    """Two coordinates on a fine grid of outcomes, summed directly, at the worst and at other locations."""
+    support = None if bounding is rb.UNBOUNDED else UNIT
+    one = step(bounding, support, rate=rate, coordinates=2)
+    c = one.mechanism.query.sensitivity
+    orders = (2, 3, 8)
+    claimed = worst_case.curve(one, orders)
+    edges = np.linspace(-1.0, 1.0, 401) if bounding is not rb.UNBOUNDED else np.linspace(-9.0, 9.0, 1201)
+    for at in (-1.5, 0.0, 0.4):
+        for shift in (c, -c):
+
+            def cells(q: float) -> np.ndarray:
+                cdf = np.asarray(one.mechanism.law(np.full(len(edges), q)).cdf(edges), dtype=float)
+                cdf[-1] = 1.0
+                mass = np.diff(np.concatenate([[0.0], cdf]))
+                mass = np.maximum(mass, 0.0)
+                return np.outer(mass, mass).reshape(-1)
+
+            p, q = cells(at + shift), cells(at)
+            keep = (p > 0.0) & (q > 0.0)
+            for order, bound in zip(orders, claimed, strict=True):
+                assert max(moments(p[keep], q[keep], order, rate)) <= bound * (1.0 + 1e-9)
+    whole = worst_case.curve(step(bounding, support, rate=1.0, coordinates=2), orders)
+    assert all(a < b for a, b in zip(claimed, whole, strict=True))
+    assert claimed[0] < 10 * rate**2 * whole[0]  # amplification, and not only the trivial bound
+
+
+def test_a_truncated_step_costs_no_more_than_the_gaussian_that_dominates_it() -> None:
+    """The privacy-loss number of the sampled Gaussian, not Renyi with 2 B - 1, which said 2.865 here."""
+    options: dict[str, Any] = {"clipping": Elementwise(clip=1.0), "noise_multiplier": 1.0}
+    found = []
+    for bounding, support in ((rb.TRUNCATE, rb.Interval(-4.0, 4.0)), (rb.UNBOUNDED, None)):
+        mechanism = step_mechanism(**options, bounding=bounding, support=support)
+        one = worst_case.Step(mechanism=mechanism, coordinates=1, rate=0.01, together=False)
+        found.append(worst_case.epsilon({one: 1000}, 1e-5))
+    assert found[0] == found[1] == pytest.approx(1.828, abs=1e-3)
+
+
+def hockey_sticks(p: np.ndarray, q: np.ndarray, rate: float, epsilons: np.ndarray) -> np.ndarray:
+    """The divergences of a pair on a sample, the example that counts first or second, at each epsilon."""
+    mixed = (1.0 - rate) * q + rate * p
+    ratios = np.exp(epsilons)[:, None]
+    return np.stack([np.maximum(mixed - ratios * q, 0.0).sum(1), np.maximum(q - ratios * mixed, 0.0).sum(1)])
+
+
+def gaussian_sticks(shift: float, rate: float, epsilons: np.ndarray) -> np.ndarray:
+    """The same of two normal laws in closed form: the best event is beyond a threshold."""
+    found = np.zeros((2, len(epsilons)))
+    tail = lambda t: np.array([stats.norm.sf(t), stats.norm.sf(t - shift)])  # noqa: E731
+    for i, ratio in enumerate(np.exp(epsilons)):
+        for way, level in enumerate(((ratio - 1.0) / rate + 1.0, (1.0 / ratio - 1.0) / rate + 1.0)):
+            # The sampled law is 1 - rate + rate L times the other one, so the ratio is passed where L passes `level`.
+            t = -math.inf if level <= 0.0 else (math.log(level) / shift + 0.5 * shift)
+            plain, moved = tail(t) if way == 0 else 1.0 - tail(t)
+            mixed = (1.0 - rate) * plain + rate * moved
+            found[way, i] = mixed - ratio * plain if way == 0 else plain - ratio * mixed
+    return np.maximum(found, 0.0)
+
+
+def excess(mechanism: rb.Mechanism, at: float, rate: float, edges: np.ndarray, coordinates: int = 2) -> float:
+    """By how much a product of released coordinates, in cells, is above the unbounded Gaussian pair anywhere."""
+    c, scale = mechanism.query.sensitivity, mechanism.noise.scale
+    epsilons = np.concatenate([np.linspace(-2.0, 0.0, 9)[:-1], np.geomspace(1e-3, 8.0, 25)])
+    cells = []
+    for place in (at, at + c):
+        cdf = np.asarray(mechanism.law(np.full(len(edges), place)).cdf(edges), dtype=float)
+        mass = np.maximum(np.diff(cdf, prepend=0.0), 0.0)
+        product = mass
+        for _ in range(coordinates - 1):
+            product = np.outer(product, mass).reshape(-1)
+        cells.append(product / product.sum())
+    ceiling = gaussian_sticks(c * math.sqrt(coordinates) / scale, rate, epsilons)
+    return float((hockey_sticks(cells[1], cells[0], rate, epsilons) - ceiling).max())
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2, 0.01])
+def test_the_gaussian_dominates_truncated_steps_in_every_hockey_stick(rate: float) -> None:
+    """The second route to the theorem: two coordinates in cells, sampled, in both directions; and controls."""
+    edges = np.linspace(-1.0, 1.5, 301)
+    for multiplier in (0.5, 1.0, 3.0):
+        for at in (-4.0, -1.0, 0.1, 1.2, 3.0):
+            mechanism = rb.Mechanism(
+                noise=rb.Gaussian(scale=multiplier), bounding=rb.TRUNCATE, support=rb.Interval(-1.0, 1.5),
+                query=rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0),
+            )  # fmt: skip
+            assert excess(mechanism, at, rate, edges) <= 1e-12
+    line = rb.Query(range=rb.Interval(-5.0, 5.0), sensitivity=1.0)
+    gap = rb.Union((-5.0, -1.0), (1.0, 5.0))
+    grid = rb.Grid(step=3.0, within=rb.Interval(-1.5, 1.5))
+    for support in (gap, grid):  # the controls: with gaps, truncation leaks more than the unbounded noise
+        broken = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, support=support, bounding=rb.TRUNCATE)
+        assert excess(broken, -0.5, rate, np.linspace(-5.0, 5.0, 401)) > 1e-3 * rate
+        with pytest.raises(rb.errors.ArgumentError, match="may leak more"):
+            worst_case.Step(mechanism=broken, coordinates=2, rate=rate, together=False)
+
+
+def test_truncated_laplace_noise_is_not_dominated_by_laplace_noise() -> None:
+    """The control for the theorem itself: what holds for Gaussian noise on an interval fails for Laplace noise."""
+    pairs = []
+    for family in (rb.Laplace, rb.Gaussian):
+        for bounding in (rb.TRUNCATE, rb.UNBOUNDED):
+            query = rb.Query(range=rb.Interval(0.0, math.inf), sensitivity=1.0)
+            mechanism = rb.Mechanism(noise=family(scale=1.0), query=query, bounding=bounding)
+            laws = mechanism.law(1.0), mechanism.law(0.0)
+            pairs.append(max(rb.hockey_stick(*way, 1.1) for way in (laws, laws[::-1])))
+    truncated, plain, cut, normal = pairs
+    assert truncated > plain + 0.01
+    assert cut < normal
+    bad = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0.0, 1.0), sensitivity=1.0))
+    with pytest.raises(rb.errors.ArgumentError, match="Gaussian"):
+        worst_case.Step(mechanism=bad, coordinates=2, rate=1.0, together=False)
+
+
+def test_euclidean_clipping_is_the_gaussian_mechanism() -> None:
+    mechanism = step_mechanism(clipping=Euclidean(clip=2.0), noise_multiplier=3.0)
+    one = worst_case.Step(mechanism=mechanism, coordinates=10**6, rate=1.0, together=True)
+    assert worst_case.curve(one, [2, 10]) == pytest.approx([1.0 / 9.0, 5.0 / 9.0], rel=1e-12)
+    assert worst_case.epsilon({one: 1}, 1e-5) == pytest.approx(mechanism.epsilon(1e-5), rel=1e-2)
+
+
+def test_epsilon_over_steps() -> None:
+    x, y = data((6,), count=50)
+    engine, optimizer, loader = private(linear(), x, y, batch_size=5)
+    assert engine.epsilon(delta=1e-5) == 0.0
+    planned = engine.epsilons(1e-5, [1, 5, 10])
+    train(optimizer, loader, 5)
+    assert engine.epsilon(delta=1e-5) == planned[1]
+    assert planned[0] < planned[1] < planned[2]
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_the_instance_account_follows_the_sums(bounding: Any, support: Any) -> None:
+    x, y = data((6,))
+    seen: list[torch.Tensor] = []
+    watcher = RenyiWatcher(orders=(2.0, 8.0))
+    engine, optimizer, loader = private(
+        linear(), x, y, watchers=(watcher,), noise=NoNoise(seen=seen), bounding=bounding, support=support
+    )
+    train(optimizer, loader, 3)
+    exact = sum(exact_divergence(optimizer.mechanism, each.numpy(), [2.0])[0] for each in seen)
+    ours = watcher.divergence(2.0)
+    assert isinstance(ours, PerInstance)
+    assert exact <= ours.reveal() <= 1.01 * exact
+    assert ours.reveal() <= 1.01 * 3 * 21 * optimizer.mechanism.rdp(2.0)  # the worst case of three steps
+    assert engine.steps == 3
+    path = [each.reveal() for each in watcher.epsilons(1e-5)]
+    assert path == sorted(path)
+    assert path[-1] == watcher.epsilon(1e-5).reveal()
+    for each in (watcher.epsilon(1e-5), *watcher.epsilons(1e-5)):
+        assert "odometer reading" in repr(each)  # no (epsilon, delta) of the run follows from it
+        assert "no guarantee" in repr(each)
+
+
+def test_the_instance_account_needs_what_makes_it_sound() -> None:
+    x, y = data((6,))
+    with pytest.raises(rb.errors.ArgumentError, match="all examples"):
+        private(linear(), x, y, batch_size=3, watchers=(RenyiWatcher(),))
+    for watcher in (RenyiWatcher(), FisherWatcher()):
+        with pytest.raises(rb.errors.ArgumentError, match="Euclidean"):
+            private(linear(), x, y, clipping=Euclidean(clip=1.0), watchers=(watcher,))
+
+
+def dense_losses(
+    module: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: Elementwise, eta2: torch.Tensor
+) -> list[float]:
+    gradient = _clipped_gradient(module, CRITERION, clip)
+    found = []
+    for one, target in zip(x, y, strict=True):
+        jacobian = torch.func.jacfwd(lambda z, target=target: gradient(z, target))(one).flatten(1)
+        found.append(torch.linalg.matrix_norm(eta2.sqrt()[:, None] * jacobian, 2).item())
+    return found
+
+
+@pytest.mark.parametrize("clip", [0.05, 10.0])
+def test_fisher_losses_are_spectral_norms(clip: float) -> None:
+    torch.manual_seed(7)
+    module = chain().double()
+    x, y = data((6,), count=5)
+    x, rule = x.double(), Elementwise(clip=clip)
+    width = sum(each.numel() for each in module.parameters())
+    eta2 = torch.rand(width, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    dense = dense_losses(module, x, y, rule, eta2)
+    ours = spectral_losses(module, CRITERION, x, y, rule, eta2)
+    np.testing.assert_allclose(ours.numpy(), dense, rtol=1e-3)
+    assert (ours.numpy() <= np.asarray(dense) * (1.0 + 1e-9)).all()
+    bound = frobenius_losses(module, CRITERION, x, y, rule, eta2).numpy()
+    assert (bound >= np.asarray(dense) * (1.0 - 1e-12)).all()
+    published = [  # the control: the published line is the length of a vector, and no norm of the matrix
+        float(
+            (
+                eta2.sqrt() @ torch.func.jacfwd(lambda z, t=t: _clipped_gradient(module, CRITERION, rule)(z, t))(one)
+            ).norm()
+        )
+        for one, t in zip(x, y, strict=True)
+    ]
+    assert not np.allclose(published, dense, rtol=0.05)
+
+
+@pytest.mark.parametrize("clip", [0.125, 1.0])
+def test_fisher_adds_for_members_of_the_batch_only(clip: float) -> None:
+    x, y = data((6,), count=30)
+    watcher = FisherWatcher(iterations=8)
+    rule = Elementwise(clip=clip)
+    engine, optimizer, loader = private(
+        linear(), x, y, watchers=(watcher,), batch_size=3, bounding=rb.RECTIFY, support=UNIT, clipping=rule
+    )
+    members: list[int] = []
+    for a, b in loader:
+        members += loader.members.tolist()
+        optimizer.backward(a, b)
+        optimizer.step()
+        if engine.steps == 4:
+            break
+    losses = np.array([watcher.loss(i).reveal() for i in range(30)])
+    touched = set(np.flatnonzero(losses > 0.0).tolist())
+    assert touched <= set(members)  # one whose gradient is clipped throughout shows nothing
+    if clip == 1.0:  # which no derivative by a bias reaches, so everyone shows something
+        assert touched == set(members)
+    counts, edges = watcher.reveal_histogram(5)
+    assert counts.sum() == 30
+    assert len(edges) == 6
+    if members:
+        top = watcher.reveal_most_exposed(1)[0]
+        assert losses[top] == losses.max() == watcher.largest().reveal()
+    assert isinstance(watcher.median(), PerInstance)
+
+
+def test_fisher_adds_what_other_processes_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = data((6,), count=4)
+    watcher = FisherWatcher(iterations=3)
+    private(linear(), x, y, watchers=(watcher,), bounding=rb.RECTIFY, support=UNIT)
+    batch = [(x[:2], y[:2], np.arange(2))]
+    watcher.saw(torch.zeros(21, dtype=torch.float64), batch)
+    alone = [watcher.loss(i).reveal() for i in range(4)]
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda found: found.add_(found.flip(0)))
+    watcher.saw(torch.zeros(21, dtype=torch.float64), batch)
+    both = [watcher.loss(i).reveal() ** 2 for i in range(4)]
+    assert both == pytest.approx([2 * alone[0] ** 2, 2 * alone[1] ** 2, alone[1] ** 2, alone[0] ** 2])
+
+
+def test_watchers_are_saved_and_resumed() -> None:
+    x, y = data((6,))
+    runs = []
+    for _ in range(2):
+        watchers = (RenyiWatcher(orders=(2.0, 4.0)), FisherWatcher(iterations=5))
+        runs.append((*private(linear(), x, y, watchers=watchers), watchers))
+    (engine, optimizer, loader, first), (again, _, _, second) = runs
+    train(optimizer, loader, 2)
+    again.load_state_dict(engine.state_dict())
+    assert second[0].epsilon(1e-5).reveal() == first[0].epsilon(1e-5).reveal()
+    assert second[1].largest().reveal() == first[1].largest().reveal()
+    assert again.epsilon(delta=1e-5) == engine.epsilon(delta=1e-5)
+
+
+def canary_epsilon(mechanism: rb.Mechanism, account: rb.Mechanism, delta: float, runs: int) -> tuple[float, float]:
+    """A lower bound on epsilon from runs with and without a canary, and the claimed epsilon.
+
+    A model of 8 weights takes one full-batch step; the canary pushes every coordinate by the whole clip. The attacker
+    adds up the released coordinates, picks a threshold on the first half of the runs, and counts on the second half,
+    with exact binomial bounds at a false-alarm rate of 1e-6.
+    """
+    d = 8
+    scores = []
+    for present in (0.0, 1.0):
+        location = np.full((runs, d), -0.5 * mechanism.query.sensitivity + present * mechanism.query.sensitivity)
+        scores.append(np.asarray(mechanism.release(location)).sum(axis=1))
+    half = runs // 2
+    grid = np.quantile(np.concatenate([each[:half] for each in scores]), np.linspace(0.01, 0.99, 99))
+    gains = []
+    for t in grid:
+        hit, alarm = (float(np.mean(each[:half] > t)) for each in (scores[1], scores[0]))
+        wide = [5.0 * math.sqrt(max(rate, 1.0 / half) / half) for rate in (hit, alarm)]
+        gains.append((hit - wide[0] - delta) / (alarm + wide[1]))
+    cut = grid[int(np.argmax(gains))]
+    hits, alarms = (int((each[half:] > cut).sum()) for each in (scores[1], scores[0]))
+    low = stats.beta.ppf(1e-6, hits, half - hits + 1) if hits else 0.0
+    high = stats.beta.ppf(1.0 - 1e-6, alarms + 1, half - alarms)
+    found = math.log(max((low - delta) / high, 1e-300))
+    claimed = worst_case.epsilon(
+        {worst_case.Step(mechanism=account, coordinates=d, rate=1.0, together=False): 1}, delta
+    )
+    return max(found, 0.0), claimed
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_canaries_stay_within_the_claim_and_half_the_noise_is_caught(bounding: Any, support: Any) -> None:
+    clip, multiplier = Elementwise(clip=1.0), 2.5
+    options: dict[str, Any] = {"clipping": clip, "bounding": bounding}
+    if bounding is rb.QUANTIZE:
+        support = rb.Grid(step=1.0, within=rb.Interval(-2.5, 2.5))
+    elif support is not None:
+        support = rb.Interval(-6.0, 6.0)
+    honest = step_mechanism(**options, noise_multiplier=multiplier, support=support)
+    broken = step_mechanism(**options, noise_multiplier=0.5 * multiplier, support=support)
+    found, claimed = canary_epsilon(honest, honest, 1e-2, 200_000)
+    assert 0.1 * claimed < found <= claimed
+    caught, _ = canary_epsilon(broken, honest, 1e-2, 200_000)
+    assert caught > claimed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half(SecureNoise):
+    """The control: half the noise that is accounted for."""
+
+    def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
+        return super().release(replace(mechanism, noise=rb.Gaussian(scale=0.5 * mechanism.noise.scale)), location)
+
+
+def trained(bounding: Any, support: Any, noise: SecureNoise, clip: float) -> tuple[Any, float]:
+    """Runs of a whole training with and without a canary, as a function for the audit, and the epsilon that is claimed.
+
+    Each row of the weights is a model of 8 weights by itself, so that thousands of runs take place at once. The canary
+    asks for far more than the clip in every step; without it there is an example that asks for nothing.
+    """
+    steps, delta = 3, 1e-2
+
+    def run(present: float, runs: int) -> np.ndarray:
+        x = torch.cat([torch.full((3, 8), 0.01), torch.full((1, 8), 100.0 * present)])
+        model = nn.Linear(8, runs, bias=False)
+        nn.init.zeros_(model.weight)
+        options: dict[str, Any] = {"bounding": bounding, "support": support, "noise": noise}
+        _, optimizer, loader = private(
+            model, x, torch.zeros(4), criterion=lambda output, target: output.sum(), clipping=Elementwise(clip=clip),
+            noise_multiplier=6.0 / clip, **options,
+        )  # fmt: skip
+        train(optimizer, loader, steps)
+        return model.weight.detach().double().sum(1).numpy()
+
+    claim = step_mechanism(clipping=Elementwise(clip=1.0), noise_multiplier=6.0, bounding=bounding, support=support)
+    step = worst_case.Step(mechanism=claim, coordinates=8, rate=1.0, together=False)
+    return run, worst_case.epsilon({step: steps}, delta)
+
+
+@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
+def test_whole_trainings_with_a_canary_stay_within_the_claim(bounding: Any, support: Any) -> None:
+    if bounding is rb.QUANTIZE:
+        support = rb.Grid(step=16.0, within=rb.Interval(-8.0, 8.0))
+    elif support is not None:
+        support = rb.Interval(-9.0, 9.0)
+    options: dict[str, Any] = {"pair": (0.0, 1.0), "delta": 1e-2, "draws": 20_000, "confidence": 1.0 - 1e-6}
+    honest, claimed = trained(bounding, support, SecureNoise(), 1.0)
+    found = attack(honest, **options)
+    assert 0.1 * claimed < found.epsilon <= claimed
+    for noise, clip in ((Half(), 1.0), (SecureNoise(), 3.0)):  # half the noise, or three times the clip
+        broken, _ = trained(bounding, support, noise, clip)
+        caught = attack(broken, epsilon=claimed, **{**options, "draws": 40_000})  # more than six deviations above
+        assert caught.refutes

@@ -1,0 +1,153 @@
+"""The draw in tensors: the cipher against another's, the numbers word for word against the draw of the processor."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import rangebound as rb
+
+torch = pytest.importorskip("torch")
+
+from scipy import stats  # noqa: E402
+
+from rangebound.errors import EntropyUnavailable  # noqa: E402
+from rangebound.learn.torch import Elementwise, SecureNoise, tensor_draw  # noqa: E402
+from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from rangebound.sampling import entropy, sampler_for  # noqa: E402
+from tests.sampling.sources import Repeating, mechanisms, name, words  # noqa: E402
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+BOUNDINGS = {
+    "truncate": (rb.TRUNCATE, rb.Interval(-3, 2)),
+    "rectify": (rb.RECTIFY, rb.Interval(-1, 1)),
+    "quantize": (rb.QUANTIZE, rb.Grid(step=0.5, within=rb.Interval(-4, 4))),
+    "sign": (rb.QUANTIZE, rb.Grid(step=2.0, within=rb.Interval(-1, 1))),
+    "unbounded": (rb.UNBOUNDED, None),
+}
+
+
+def step(kind: str) -> rb.Mechanism:
+    bounding, support = BOUNDINGS[kind]
+    return step_mechanism(clipping=Elementwise(clip=0.5), noise_multiplier=2.0, bounding=bounding, support=support)
+
+
+def key_of(secret: bytes, device: str):
+    return torch.frombuffer(bytearray(secret), dtype=torch.int32).to(device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_cipher_is_chacha20(device):
+    secret = bytes(range(100, 132))
+    found = tensor_draw.keystream(key_of(secret, device), 1003).cpu().numpy().view(np.uint64)
+    assert found.tolist() == [tensor_draw.word(secret, i) for i in range(1003)]
+
+
+def test_the_first_block_is_the_published_one():
+    """RFC 8439, A.1, test vectors 1 and 2: the key of zeros, counters 0 and 1."""
+    found = tensor_draw.keystream(torch.zeros(8, dtype=torch.int32), 16).numpy().tobytes().hex()
+    assert found.startswith("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
+    assert found[128:].startswith("9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "m", [m for m in mechanisms() if isinstance(m.noise, rb.Gaussian)] + [step(kind) for kind in BOUNDINGS], ids=name
+)
+def test_what_it_decides_is_what_the_processor_draws(m, device):
+    constants = tensor_draw._constants(m, torch.device(device))
+    if constants is None:
+        assert tensor_draw.release_in_place(m, torch.zeros(3, dtype=torch.float64, device=device)) is None
+        return
+    count = 20_000
+    answers, random = np.linspace(-9, 9, count), words(count, 3)
+    random[:40] >>= np.arange(40, dtype=np.uint64)  # both tails too
+    random[40:80] = ~random[:40]
+    value, undecided = tensor_draw.drawn(
+        *constants, torch.from_numpy(random.view(np.int64)).to(device), torch.from_numpy(answers).to(device)
+    )
+    sampler, expected = sampler_for(m.noise, m.shape, m.query), np.empty(count)
+    for start in range(0, count, sampler.chunk):
+        part = slice(start, start + sampler.chunk)
+        sampler.draw(random[part], answers[part], Repeating(4), expected[part])
+    sure = ~undecided.cpu().numpy()
+    assert sure.mean() > 0.99
+    np.testing.assert_array_equal(value.cpu().numpy()[sure], expected[sure])
+    wrong = tensor_draw.drawn(
+        constants[0]._replace(scale=1.01 * constants[0].scale, scale_steps=1.01 * constants[0].scale_steps),
+        *constants[1:],
+        torch.from_numpy(random.view(np.int64)).to(device),
+        torch.from_numpy(answers).to(device),
+    )[0]
+    assert (wrong.cpu().numpy() != expected).any()  # the control: noise that is a little too wide is noticed
+
+
+@pytest.mark.parametrize("kind", BOUNDINGS)
+def test_every_step_has_the_form(kind):
+    assert tensor_draw._constants(step(kind), torch.device("cpu")) is not None
+
+
+def test_every_truncated_step_has_the_form():
+    """Also where the ends of the range of the sums are rounded."""
+    rng = np.random.default_rng(5)
+    for clip, multiplier, width in np.exp(rng.normal(0, 2, (200, 3))).tolist():
+        support = rb.Interval(-width * clip * multiplier, width * clip)
+        m = step_mechanism(
+            clipping=Elementwise(clip=clip), noise_multiplier=multiplier, bounding=rb.TRUNCATE, support=support
+        )
+        assert tensor_draw._constants(m, torch.device("cpu")) is not None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", BOUNDINGS)
+def test_the_released_law(kind, device):
+    m, at, count = step(kind), 0.75, 40_000
+    drawn = tensor_draw.release_in_place(m, torch.full((count,), at, dtype=torch.float64, device=device)).cpu().numpy()
+    law, cuts = m.law(at), np.linspace(-1.85, 2.9, 9)  # no cut on a point of a grid, no cell of few numbers
+    edges = [-math.inf, *cuts.tolist(), math.inf]
+    shares = np.array([law.mass(low, high) for low, high in itertools.pairwise(edges)])
+    kept = shares > 1e-9
+    counts = np.histogram(drawn, bins=[-1e9, *cuts, 1e9])[0]
+    assert counts[~kept].sum() == 0
+    assert stats.chisquare(counts[kept], count * shares[kept] / shares[kept].sum()).pvalue > 1e-8
+    off = stats.chisquare(counts[kept][::-1], count * shares[kept] / shares[kept].sum()).pvalue
+    assert off < 1e-8 or kept.sum() < 3
+
+
+def test_undecided_numbers_are_settled_with_the_word_that_was_drawn(monkeypatch):
+    """With a margin so wide that nothing is decided, every number comes from the balls: and is the same."""
+    m, secret = step("truncate"), bytes(range(32))
+    location = torch.linspace(-3, 3, 50, dtype=torch.float64)
+    monkeypatch.setattr(tensor_draw, "fresh", lambda size: bytearray(secret))
+    expected = tensor_draw.release_in_place(m, location)
+    plan, table, cells = tensor_draw._constants(m, location.device)
+    monkeypatch.setattr(tensor_draw, "_constants", lambda *_: (plan._replace(margin=1.0), table, cells))
+    assert torch.equal(tensor_draw.release_in_place(m, location), expected)
+    monkeypatch.setattr(tensor_draw, "word", lambda key, index: index)  # the control: other words, other numbers
+    assert not torch.equal(tensor_draw.release_in_place(m, location), expected)
+
+
+def test_each_release_has_a_key_of_its_own(monkeypatch):
+    keys = []
+    monkeypatch.setattr(tensor_draw, "fresh", lambda size: keys.append(entropy.fresh(size)) or bytearray(keys[-1]))
+    location = torch.zeros(100, dtype=torch.float64)
+    first, second = (tensor_draw.release_in_place(step("unbounded"), location) for _ in range(2))
+    assert len(keys) == 2
+    assert keys[0] != keys[1]
+    assert not torch.equal(first, second)
+
+
+def test_no_entropy_no_draw(monkeypatch):
+    monkeypatch.setattr(entropy.os, "urandom", lambda size: bytes(size))
+    with pytest.raises(EntropyUnavailable, match="nothing was drawn"):
+        tensor_draw.release_in_place(step("rectify"), torch.zeros(3, dtype=torch.float64))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_noise_for_a_gpu_is_drawn_there(monkeypatch):
+    monkeypatch.setattr(rb.Mechanism, "release", None)
+    location = torch.zeros(1000, device="cuda", dtype=torch.float64)
+    released = SecureNoise().release(step("truncate"), location)
+    assert released.is_cuda
+    assert released.unique().numel() > 990

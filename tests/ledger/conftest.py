@@ -1,0 +1,37 @@
+"""Ledgers to test with."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rangebound.ledger import head, key
+from rangebound.ledger.book import Ledger
+
+
+@pytest.fixture(autouse=True)
+def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (head, key):
+        monkeypatch.delenv(module.VARIABLE, raising=False)
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory where the system has one: for tests of logic, which need not wait for a disk."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def path(memory: Path) -> Path:
+    return memory / "test.ledger"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Iterator[Ledger]:
+    """A ledger with one account, "people", of epsilon 1 and delta 1e-6."""
+    with Ledger.create(path) as made:
+        made.open_account("people", epsilon=1, delta="1e-6", who="anna", note="survey of 2026")
+        yield made

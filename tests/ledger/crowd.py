@@ -1,0 +1,69 @@
+"""Sixteen processes of sixty-four threads each, all spending from a budget for exactly a thousand spends.
+
+    python tests/ledger/crowd.py FOLDER TIMES
+
+Prints how many spends were granted each time, and how many the ledger holds, as JSON.
+"""
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from rangebound.errors import BudgetExceeded
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import Cost
+
+PROCESSES, THREADS, SPENDS = 16, 64, 1000
+
+
+def child(path: Path) -> int:
+    """How many spends the threads of one process were granted; each goes on until it is refused."""
+    ledger = Ledger.open(path, patience=600)  # a slow machine is no fault here
+    granted = []
+
+    def work(thread: int) -> None:
+        for i in range(SPENDS + 1):
+            try:
+                name = f"{os.getpid()}-{thread}-{i}"
+                granted.append(ledger.reserve(account="people", request=name, cost=Cost(epsilon=0.001)))
+            except BudgetExceeded:
+                return
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(granted)
+
+
+def once(path: Path) -> tuple[int, int]:
+    with Ledger.create(path) as ledger:
+        ledger.open_account("people", epsilon=1)
+    readable, writable = os.pipe()
+    children = []
+    for _ in range(PROCESSES):
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                os.write(writable, f"{child(path)}\n".encode())
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(pid)
+    failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
+    os.close(writable)
+    with os.fdopen(readable) as answers:
+        granted = sum(map(int, answers))
+    assert not failed
+    with Ledger.open(path) as ledger:
+        ledger.verify()
+        assert str(ledger._head.read()) == ledger.head  # whoever came last has moved it last
+        return granted, ledger.account("people").spends
+
+
+if __name__ == "__main__":
+    print(json.dumps([once(Path(sys.argv[1]) / f"{turn}.ledger") for turn in range(int(sys.argv[2]))]))

@@ -1,0 +1,129 @@
+"""Processes that spend at once and are killed at random points; then the ledger is held against what came out.
+
+    python tests/ledger/killed.py FOLDER ROUNDS SEED [broken]
+
+A child notes each request that is computed (before it is) and each answer that is revealed (after it was given), and
+asks for requests that other children, living or dead, ask for too. With `broken` it reveals an answer of its own before
+the ledger has said anything. Prints what was found, as JSON.
+"""
+
+import json
+import os
+import random
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rangebound.errors import BudgetExceeded
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.chain import Kind
+from rangebound.ledger.rule import Cost
+
+ROUNDS_A_LEDGER = 10
+SPENDS_A_LEDGER = 30  # some ledgers run dry, some do not
+
+
+def note(path: Path) -> Callable[[bytes], object]:
+    """A way to add a line to a file at once, so that a kill cannot split it."""
+    handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    return lambda line: os.write(handle, line + b"\n")
+
+
+def child(path: Path, seed: int, broken: bool, pipe: int) -> None:
+    chance = random.Random(seed)
+    computed, public = note(path.with_suffix(".computed")), note(path.with_suffix(".revealed"))
+    ledger = Ledger.open(path)
+
+    def revealed(line: bytes) -> None:
+        public(line)
+        os.write(pipe, b".")
+
+    def compute(name: str) -> bytes:
+        computed(name.encode())
+        return secrets.token_hex(8).encode()
+
+    os.write(pipe, b".")
+    while True:
+        name = f"r{chance.randrange(2 * SPENDS_A_LEDGER)}"
+        if broken:
+            answer = secrets.token_hex(8).encode()
+            revealed(name.encode() + b" " + answer)
+        try:
+            answer = ledger.release(
+                account="people", request=name, cost=Cost(epsilon="0.1"), compute=lambda _, name=name: compute(name)
+            )
+        except BudgetExceeded:
+            continue
+        revealed(name.encode() + b" " + answer)
+
+
+def kill_some(path: Path, chance: random.Random, broken: bool) -> None:
+    """One round: four to eight children, killed together somewhere in their work."""
+    readable, writable = os.pipe()
+    children = []
+    for _ in range(chance.randint(4, 8)):
+        pid = os.fork()
+        if not pid:
+            try:
+                child(path, chance.randrange(2**32) ^ os.getpid(), broken, writable)
+            finally:
+                os._exit(1)  # not reached unless something broke: a kill leaves no exit status
+        children.append(pid)
+    os.close(writable)
+    # So many openings and answers, however slow the machine: sometimes others still open the file, often much is spent.
+    for _ in range(chance.randint(1, 20)):
+        os.read(readable, 1)
+    time.sleep(chance.random() * 0.004)
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+    for pid in children:
+        status = os.waitpid(pid, 0)[1]
+        assert os.WIFSIGNALED(status), "a child failed before it was killed"
+    os.close(readable)
+
+
+def lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.exists() else []
+
+
+def violations(path: Path) -> dict[str, int]:
+    """What came out that the ledger does not cover, and what the ledger gave beyond its total."""
+    with Ledger.open(path) as ledger:
+        ledger.verify()
+        spends = [record for record in ledger.history() if record.kind is Kind.SPEND]
+        names = {record.request for record in spends}
+        answers = {tuple(line.decode().split(" ")) for line in lines(path.with_suffix(".revealed"))}
+        return {
+            "computed without a spend": len({line.decode() for line in lines(path.with_suffix(".computed"))} - names),
+            "revealed without a spend": sum(name not in names for name, _ in answers),
+            "revealed other bytes than stored": sum(
+                name in names and (ledger.published(name) or b"").decode() != answer for name, answer in answers
+            ),
+            "charged twice": len(spends) - len(names),
+            "overspent": max(0, len(spends) - SPENDS_A_LEDGER),
+        }
+
+
+def main(folder: Path, rounds: int, seed: int, broken: bool) -> None:
+    chance = random.Random(seed)
+    found: dict[str, int] = {"rounds": 0, "revealed": 0, "dry": 0}
+    for start in range(0, rounds, ROUNDS_A_LEDGER):
+        path = folder / f"{start}.ledger"
+        with Ledger.create(path) as ledger:
+            ledger.open_account("people", epsilon=SPENDS_A_LEDGER // 10)
+        for _ in range(min(ROUNDS_A_LEDGER, rounds - start)):
+            kill_some(path, chance, broken)
+            found["rounds"] += 1
+        for name, count in violations(path).items():
+            found[name] = found.get(name, 0) + count
+        found["revealed"] += len(lines(path.with_suffix(".revealed")))
+        with Ledger.open(path) as ledger:
+            found["dry"] += ledger.account("people").remaining == Cost(epsilon=0)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["broken"])

@@ -1,0 +1,54 @@
+"""Exports: exact amounts, words as they are, and nothing that a spreadsheet runs."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from rangebound.ledger.export import COLUMNS, to_csv, to_json
+from rangebound.ledger.rule import Cost, RenyiCost, RenyiFilter
+
+
+def rows(ledger):
+    return list(csv.DictReader(io.StringIO(to_csv(ledger.history()), newline="")))
+
+
+def test_amounts_stand_in_the_columns_of_their_kind(ledger):
+    ledger.open_account("model", epsilon=2, delta="1e-6", rule=RenyiFilter(order=16))
+    ledger.reserve(account="people", request="1", cost=Cost(epsilon=0.1, delta="1e-12"))
+    ledger.reserve(account="model", request="2", cost=RenyiCost(order=16, divergence="0.25"))
+    table = rows(ledger)
+    assert list(table[0]) == COLUMNS
+    amounts = [[row[name] for name in ("epsilon", "delta", "order", "divergence")] for row in table]
+    assert amounts == [
+        ["", "", "", ""],
+        ["1", "0.000001", "", ""],
+        ["", "", "16", "1.328343732089"],
+        ["0.1", "0.000000000001", "", ""],
+        ["", "", "16", "0.25"],
+    ]
+    assert [entry["cost"] for entry in json.loads(to_json(ledger))["entries"]][3:] == [
+        {"epsilon": "0.1", "delta": "0.000000000001"},
+        {"order": "16", "divergence": "0.25"},
+    ]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_no_cell_begins_like_a_formula(ledger, text):
+    ledger.reserve(account="people", request="1", cost=Cost(epsilon=0.1), note=text, what=text, who=text)
+    row = rows(ledger)[-1]
+    assert row["note"] == row["what"] == row["who"] == "'" + text
+    assert json.loads(to_json(ledger))["entries"][-1]["note"] == text
+
+
+@pytest.mark.parametrize("text", ['a "quoted", word', "two\nlines", "Zürich 北京 🙂", "plain", ""])
+def test_words_come_back_as_they_are(ledger, text):
+    ledger.reserve(account="people", request="1", cost=Cost(epsilon=0.1), note=text)
+    assert rows(ledger)[-1]["note"] == json.loads(to_json(ledger))["entries"][-1]["note"] == text
+
+
+def test_the_json_has_the_head_and_every_seal(ledger):
+    data = json.loads(to_json(ledger))
+    assert data["head"] == ledger.head == f"2:{data['entries'][-1]['seal']}"
+    assert data["accounts"] == [account.to_dict() for account in ledger.accounts()]

@@ -1,0 +1,58 @@
+"""Roots of falling functions: from above zero, to the tolerance, in few steps, whatever the function looks like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from rangebound.privacy.search.roots import bracket, falling_root
+
+FUNCTIONS: list[tuple[Callable[[float], float], float, float, float]] = [
+    (lambda x: 2.0 - x**3, 0.0, 5.0, 2.0 ** (1 / 3)),
+    (lambda x: max(1.1 - x, 0.0) ** 2 - 1e-6, 0.0, 1.2, 1.099),
+    (lambda x: 0.2 * math.exp(-4.0 * x * x) - 1e-6, 0.0, 2.0, math.sqrt(math.log(2e5)) / 2.0),
+    (lambda x: math.exp(-50.0 * x) - 1e-15, 0.0, 10.0, 15.0 * math.log(10.0) / 50.0),
+    (lambda x: 1.0 - 1.1 * x**3 if x <= 1.0 else -math.inf, 0.0, 4.0, (1 / 1.1) ** (1 / 3)),
+    (lambda x: math.inf if x < 0.25 else 0.5 - x, 0.0, 4.0, 0.5),
+    (lambda x: 1.0 if x < 0.3 else -1.0, 0.0, 1.0, 0.3),
+    (lambda x: 1e-300 if x < 0.7 else -1e300, 0.0, 1.0, 0.7),
+]
+
+
+@pytest.mark.parametrize(("above", "low", "high", "root"), FUNCTIONS)
+def test_the_root_is_found_from_above_zero(
+    above: Callable[[float], float], low: float, high: float, root: float
+) -> None:
+    calls = []
+    found = falling_root(lambda x: calls.append(x) or above(x), low, high)  # type: ignore[func-returns-value]
+    assert above(found) > 0.0
+    assert found == pytest.approx(root, rel=2e-12)
+    assert all(low <= x <= high for x in calls)
+    assert len(calls) <= 50  # halving alone takes 43 or so
+
+
+def test_smooth_functions_take_few_steps() -> None:
+    calls = []
+    falling_root(lambda x: calls.append(x) or 2.0 - x**3, 0.0, 5.0)  # type: ignore[func-returns-value]
+    assert len(calls) <= 12
+
+
+def test_an_absolute_tolerance_is_kept() -> None:
+    assert 0.4 <= falling_root(lambda x: 0.5 - x, -7.0, 9.0, absolute=0.1) <= 0.5
+
+
+def test_where_nothing_is_above_zero_the_lower_end_is_the_answer() -> None:
+    assert falling_root(lambda x: -1.0 - x, 0.25, 4.0) == 0.25
+
+
+@pytest.mark.parametrize(("start", "root"), [(0.0, 0.3), (0.0, 123.0), (1.0, 1.0001), (1.0, 40.0), (5.0, 2.0)])
+def test_a_bracket_holds_the_root(start: float, root: float) -> None:
+    low, high = bracket(lambda x: root - x, 1e6, start)
+    assert start <= low < high
+    assert low <= max(root, start) <= high
+
+
+def test_a_bracket_ends_at_the_limit() -> None:
+    assert bracket(lambda x: 1.0, 7.0)[1] == 7.0

@@ -1,0 +1,67 @@
+"""Numbers made of noisy coordinates stay in their support, and their intervals follow from those of the coordinates."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rangebound as rb
+from rangebound.release.noise.estimate import estimate, nearest
+from rangebound.release.plan.question import Mean, Share, StandardDeviation, Variance
+
+COLUMN = {"name": "q", "column": "x", "range": (-20.0, 100.0)}
+QUESTIONS = [
+    Mean(**COLUMN),
+    Mean(**COLUMN, support=((0.0, 10.0), (50.0, 60.0)), step=0.5),
+    Variance(**COLUMN),
+    StandardDeviation(**COLUMN, step=3.0),
+    Share(name="s", of=({"column": "x", "is": "present"},)),
+]
+COORDINATE = st.floats(0, 1e9) | st.sampled_from([0.0, 1e-300, 1e300])
+
+
+@given(
+    st.sampled_from(QUESTIONS),
+    st.lists(COORDINATE, min_size=3, max_size=3),
+    st.lists(st.floats(0, 1e6), min_size=3, max_size=3),
+)
+def test_the_value_is_in_the_support_and_the_interval_in_its_hull(question, noisy, widths):
+    count = 3 if question.kind in ("variance", "standard deviation") else 2
+    pairs = [(max(x - w, 0.0), x + w if w < 5e5 else math.inf) for x, w in zip(noisy, widths, strict=True)]
+    found = estimate(question, noisy[:count], pairs[:count])
+    assert any(lower <= found.value <= upper for lower, upper in question.allowed.spans)
+    hull = question.allowed.hull
+    assert hull.lower <= found.lower <= found.upper <= hull.upper
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0, 5))
+def test_without_noise_the_answers_are_the_answers_and_intervals_hold_them(values, slack):
+    n = len(values)
+    mean = sum(values) / n
+    variance = sum(x * x for x in values) / n - mean**2
+    ends = [n - sum(values), sum(values)]
+    squares = [sum((1 - x) ** 2 for x in values), sum(2 * x * (1 - x) for x in values), sum(x * x for x in values)]
+    around = [(max(x - slack, 0.0), x + slack) for x in squares]
+    unit = {"name": "q", "column": "x", "range": (0.0, 1.0)}
+    found = estimate(Mean(**unit), ends, [(max(x - slack, 0.0), x + slack) for x in ends])
+    assert found.value == pytest.approx(mean, abs=1e-12)
+    assert found.lower - 1e-12 <= mean <= found.upper + 1e-12
+    found = estimate(Variance(**unit), squares, around)
+    assert found.value == pytest.approx(max(variance, 0.25 * 2.0**-20), abs=1e-9)
+    assert found.lower - 1e-9 <= max(variance, 0.25 * 2.0**-20) <= found.upper + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("value", "support", "step", "expected"),
+    [
+        (4.4, rb.Union((0, 3), (5, 9)), 2.0, 5.0),
+        (24.21, rb.Interval(0, 100), 0.1, 24.2),
+        (0.3, rb.Interval(0.25, 0.35), 0.5, 0.25),
+        (-5.0, rb.Interval(0, math.inf), None, 0.0),
+        (7.0, rb.Interval(0, math.inf), 3.0, 6.0),
+        (99.9, rb.Interval(0, 99.7), 0.5, 99.5),
+    ],
+)
+def test_the_nearest_point(value, support, step, expected):
+    assert nearest(value, support, step) == expected

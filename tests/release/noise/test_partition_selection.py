@@ -1,0 +1,86 @@
+"""Keys are named with the largest chance that (epsilon, delta) allows, and never with more."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.partition_selection import WHOLE, keep_probabilities, select
+
+CASES = [(1.0, 1e-6), (0.1, 1e-9), (3.0, 0.01), (0.01, 1e-3), (50.0, 1e-12), (0.5, 0.49)]
+
+
+def holds(chances, epsilon, delta):
+    """Whether naming and not naming a key are both within (epsilon, delta) for n and n + 1 units, in 60 digits."""
+    with mpmath.workdps(60):
+        ratio, slack = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(delta)
+        p = [mpmath.mpf(each) / WHOLE for each in (*chances, WHOLE, WHOLE)]
+        return all(
+            b <= ratio * a + slack
+            and a <= ratio * b + slack
+            and 1 - b <= ratio * (1 - a) + slack
+            and 1 - a <= ratio * (1 - b) + slack
+            for a, b in itertools.pairwise(p)
+        )
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), CASES)
+def test_the_chances_are_private_and_reach_one(epsilon, delta):
+    chances = keep_probabilities(epsilon, delta)
+    assert chances[0] == 0
+    assert chances[-1] == WHOLE
+    assert holds(chances, epsilon, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), CASES)
+def test_control_a_little_more_is_not_private(epsilon, delta):
+    chances = keep_probabilities(epsilon, delta)
+    for at in {1, len(chances) // 2}:
+        more = list(chances)
+        more[at] = min(more[at] + WHOLE // 10**12, WHOLE)
+        assert more == list(chances) or not holds(more, epsilon, delta)
+
+
+def test_the_closed_form_of_the_rising_part():
+    epsilon, delta = 0.3, 1e-5
+    for n, chance in enumerate(keep_probabilities(epsilon, delta)[:20]):
+        assert chance / WHOLE == pytest.approx(delta * math.expm1(n * epsilon) / math.expm1(epsilon), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 0.1), (1.0, 0.0), (-1.0, 0.1), (1.0, 1.0), (1e-9, 1e-9), (True, 0.1)]
+)
+def test_what_cannot_be_is_refused(epsilon, delta):
+    keep_probabilities(1.0, 0.1)  # what is remembered of it must not answer for True
+    with pytest.raises((ArgumentError, TypeError)):
+        keep_probabilities(epsilon, delta)
+
+
+def test_a_key_is_named_when_the_draw_is_below_its_chance():
+    chances = (0, WHOLE // 4, WHOLE)
+    units = {("b",): 1, ("a",): 9, ("c",): 1}
+    draws = iter([WHOLE - 1, WHOLE // 4 - 1, WHOLE // 4])
+    assert select(units, chances, lambda count: next(draws)) == [("a",), ("b",)]
+    assert Fraction(chances[1], WHOLE) == Fraction(1, 4)
+
+
+def test_only_the_keys_that_are_selected_are_worked_out(monkeypatch):
+    import pyarrow as pa
+
+    from rangebound.release import make_plan, release
+    from rangebound.release.sql import aggregate
+
+    plain, made = aggregate.coordinates, []
+    monkeypatch.setattr(aggregate, "coordinates", lambda *facts: made.append(1) or plain(*facts))
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "query": [{"name": "m", "kind": "median", "column": "x", "range": [0, 10], "by": ["k"]}],
+        }
+    )
+    keys = ["often"] * 500 + [f"a text of one person {at}" for at in range(500)]
+    found = release(plan, pa.table({"k": keys, "x": [1.0] * len(keys)}), ledger=None)
+    assert len(made) == len({cell.key for cell in found.cells}) < 10

@@ -1,0 +1,254 @@
+"""Intervals of quantiles: the exact law of their ends is private, and they hold the quantile as often as they say."""
+
+import datetime
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.errors import CertificateInvalid
+from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise import quantile_interval
+from rangebound.release.noise.allocation import allocate
+from rangebound.release.noise.draw import answers
+from rangebound.release.noise.publishers import noise_for
+from rangebound.release.output.consistency import fit_order, widened
+from rangebound.release.output.table import Release
+from rangebound.release.output.table_certificate import write_certificate
+from rangebound.release.plan.question import Median, Quantiles
+from rangebound.release.sql.aggregate import aggregate
+from tests.release.plans import SALT
+
+GRID = Median(name="m", column="x", range=(0.0, 100.0), step=1.0)
+GAPS = Median(name="m", column="x", range=(0.0, 100.0), step=1.0, support=((10.0, 30.0), (60.5, 90.0)))
+DEFINITIONS = [
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "linear",
+    "median_unbiased",
+    "normal_unbiased",
+]
+TABLES = {
+    "one row": [37.0],
+    "two far apart": [0.0, 100.0],
+    "three": [9.9] * 3,
+    "all at the lower end": [0.0] * 400,
+    "all at the upper end": [100.0] * 400,
+    "all equal": [42.25] * 400,
+    "ties": [20.5] * 200 + [80.5] * 200,
+    "quantile at a gap": [5.0] * 200 + [95.0] * 200,
+    "one row decides": [5.0] * 200 + [50.4] + [95.0] * 200,
+    "spread": [float(x) for x in np.linspace(0.0, 100.0, 997)],
+}
+
+
+def counted(question, values):
+    """Rows by point of the grid, as the engine counts them."""
+    places = [min(int(np.floor(x / question.grid_step + 0.5)), question.steps) for x in values]
+    return [Fraction(places.count(at)) for at in range(question.steps + 1)]
+
+
+def laws(question, counts, asked, speed, shift):
+    """The law of the lower end and of the upper end: values with their probabilities."""
+    places = exponential.candidates(question)
+    mirrored = [question.steps - at for at in reversed(places)]
+    folded = quantile_interval.folded(counts, places), quantile_interval.folded(counts[::-1], mirrored)
+    found = []
+    for side, level, ends in zip(
+        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.ends(question), strict=True
+    ):
+        weights = exponential.weights(quantile_interval.misses(side, level, shift), speed)
+        found.append([(value, Fraction(weight, sum(weights))) for value, weight in zip(ends, weights, strict=True)])
+    return found
+
+
+def beyond(question, values, asked, speed, shift):
+    """The exact probabilities that the lower end lies above a quantile, and the upper below one, by any definition."""
+    hull = question.allowed.hull
+    quantiles = [float(np.quantile(values, asked, method=each)) for each in DEFINITIONS]
+    lowest, highest = (min(max(each(quantiles), hull.lower), hull.upper) for each in (min, max))
+    lower, upper = laws(question, counted(question, values), asked, speed, shift)
+    return sum(p for x, p in lower if x > lowest + 1e-9), sum(p for x, p in upper if x < highest - 1e-9)
+
+
+@pytest.mark.parametrize("question", [GRID, GAPS], ids=["interval", "gaps"])
+@pytest.mark.parametrize("asked", [0.5, 0.01, 0.9])
+@pytest.mark.parametrize("values", TABLES.values(), ids=TABLES)
+def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, values):
+    for epsilon in (1e-9, 0.1, 2.0, 50.0):
+        speed = exponential.rate(asked, Fraction(1), epsilon)
+        for level in (0.5, 0.95):
+            shift = quantile_interval.margin(len(exponential.candidates(question)), speed, level)
+            assert max(beyond(question, values, asked, speed, shift)) <= Fraction(1 - level) / 2
+
+
+def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
+    speed = exponential.rate(0.5, Fraction(1), 0.1)
+    shift = quantile_interval.margin(len(exponential.candidates(GRID)), speed, 0.95)
+    values = TABLES["quantile at a gap"] * 20
+    assert 0.015 < max(beyond(GRID, values, 0.5, speed, shift)) <= 0.025
+    assert max(beyond(GRID, values, 0.5, speed, shift * 9 / 10)) > 0.025
+
+
+def test_control_ends_that_are_not_widened_by_half_a_step_miss_values_between_points(monkeypatch):
+    speed = exponential.rate(0.5, Fraction(1), 50.0)
+    shift = quantile_interval.margin(101, speed, 0.95)
+    assert max(beyond(GRID, TABLES["all equal"], 0.5, speed, shift)) < 1e-9
+    monkeypatch.setattr(quantile_interval, "ends", lambda question: ((0.0, *exponential.grid(question)),) * 2)
+    assert max(beyond(GRID, [42.25] * 400 + [41.75] * 400, 0.5, speed, shift)) > 0.9
+
+
+@pytest.mark.parametrize("question", [GRID, GAPS], ids=["interval", "gaps"])
+@pytest.mark.parametrize("asked", [0.5, 0.01, 0.9])
+def test_the_laws_of_the_ends_are_private_for_every_unit_that_comes_or_goes(question, asked):
+    chance = random.Random(3)
+    epsilon, worst = 0.5, 1.0
+    speed = exponential.rate(asked, Fraction(3), epsilon)
+    for shift in (Fraction(0), Fraction(5), quantile_interval.margin(101, speed, 0.95)):
+        for _ in range(30):
+            counts = [Fraction(chance.choice([0, 0, 1, 50])) for _ in range(101)]
+            more = list(counts)
+            for _ in range(3):
+                more[chance.choice([0, 100, chance.randrange(101)])] += 1
+            for one, other in zip(
+                laws(question, counts, asked, speed, shift), laws(question, more, asked, speed, shift), strict=True
+            ):
+                worst = max(worst, *(float(max(p / q, q / p)) for (_, p), (_, q) in zip(one, other, strict=True)))
+    assert 1.1 < worst <= np.exp(epsilon)
+
+
+def test_control_a_larger_unit_shows_in_the_ends():
+    speed = exponential.rate(0.5, Fraction(3), 0.5)
+    counts, more = [Fraction(50)] * 101, [Fraction(70), *[Fraction(50)] * 100]
+    pairs = zip(laws(GRID, counts, 0.5, speed, Fraction(9)), laws(GRID, more, 0.5, speed, Fraction(9)), strict=True)
+    assert max(float(p / q) for one, other in pairs for (_, p), (_, q) in zip(one, other, strict=True)) > np.exp(0.5)
+
+
+QUERY = {"name": "m", "kind": "median", "column": "x", "range": [0, 100], "step": 1.0}
+
+
+def drawn(plan, data, times):
+    """The one cell of a plan, drawn many times from the aggregates of a table."""
+    with DuckDB(data, threads=1) as engine:
+        (found,) = aggregate(plan, engine, SALT)
+    return [answers(plan, found, allocate(plan), {0: None})[0] for _ in range(times)]
+
+
+@pytest.mark.parametrize("values", TABLES.values(), ids=TABLES)
+def test_intervals_of_tables_hold_the_median_inside_the_support_and_their_own_value(values):
+    plan = make_plan({"budget": {"epsilon": 0.3}, "level": 0.9, "query": [QUERY]})
+    held = 0
+    for cell in drawn(plan, pa.table({"x": values}), 100):
+        assert 0.0 <= cell.lower <= cell.value <= cell.upper <= 100.0
+        held += cell.lower <= np.median(values) <= cell.upper
+    assert held >= 76  # by their exact laws each holds it with 0.955 at least: fewer than 76 has a chance below 1e-11
+
+
+def test_control_intervals_at_the_value_alone_do_not_hold_the_median():
+    plan = make_plan({"budget": {"epsilon": 0.1}, "query": [QUERY]})  # 50 has a chance of 0.27, so 76 of 1e-23
+    assert sum(cell.value == 50.0 for cell in drawn(plan, pa.table({"x": TABLES["spread"]}), 100)) < 76
+
+
+def test_many_rows_give_a_narrow_interval():
+    data = pa.table({"x": [100.0 * each / 50_000 for each in range(50_000)]})
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [QUERY]})
+    (cell,) = release(plan, data, ledger=None).cells
+    assert cell.upper - cell.lower <= 4.0
+
+
+def test_the_interval_costs_its_share_and_none_without_one():
+    plan = make_plan(
+        {"budget": {"epsilon": 1.0}, "query": [QUERY, {**QUERY, "name": "n", "interval_share": 0, "support": [20, 70]}]}
+    )
+    first, second = allocate(plan).questions.values()
+    assert (first.epsilon, first.end, first.drawn) == (0.5, 0.0625, 0.375)
+    assert (second.end, second.drawn) == (0.0, second.epsilon)
+    cells = release(plan, pa.table({"x": [50.0] * 1000}), ledger=None).cells
+    assert (cells[1].lower, cells[1].upper) == (20.0, 70.0)
+    assert cells[0].lower > 20.0
+    assert "its interval, for epsilon 0.0625 an end, aims at" in explain(plan)
+    assert "its interval is the whole support" in explain(plan)
+
+
+def test_a_certificate_holds_the_intervals_to_their_places():
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [QUERY]})
+    found = release(plan, pa.table({"x": [50.0] * 1000}), ledger=None)
+    allocation = allocate(plan)
+    (cell,) = found.cells
+    for change, reason in (
+        ({}, None),
+        ({"lower": -1.0}, "do not follow from the plan"),
+        ({"upper": 101.0}, "do not follow from the plan"),
+        ({"lower": cell.value + 1.0}, "do not follow from the plan"),
+    ):
+        other = Release(plan=plan, cells=(replace(cell, **change),), mechanisms=found.mechanisms)
+        text = write_certificate(other, allocation, {0: noise_for(plan, 0, allocation)}, None)
+        if reason is None:
+            check_certificate(text, other.to_bytes())
+        else:
+            with pytest.raises(CertificateInvalid, match=reason):
+                check_certificate(text, other.to_bytes())
+    dearer = found.certificate.replace('"epsilon_of_each_interval_end": 0.125', '"epsilon_of_each_interval_end": 0.0')
+    assert dearer != found.certificate
+    with pytest.raises(CertificateInvalid, match="queries: is not that of this table"):
+        check_certificate(dearer, found.to_bytes())
+
+
+def test_days_are_whole_and_open():
+    first = datetime.date(2025, 1, 6)
+    query = {"name": "d", "kind": "median", "column": "d", "range": [first, datetime.date(2025, 1, 17)]}
+    query["support"] = [[first, datetime.date(2025, 1, 10)], [datetime.date(2025, 1, 13), datetime.date(2025, 1, 17)]]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [query]})
+    days = [first + datetime.timedelta(days=each) for each in (0, 1, 2, 3, 4, 7, 8, 9, 10, 11)]
+    for counts in ([30] * 10, [1] * 10, [300] + [0] * 9, [0] * 5 + [400] + [0] * 4):
+        table = pa.table({"d": [day for day, count in zip(days, counts, strict=True) for _ in range(count)]})
+        for cell in drawn(plan, table, 10):
+            for end in (cell.lower, cell.value, cell.upper):
+                assert datetime.date(1970, 1, 1) + datetime.timedelta(days=end) in days
+    sure = make_plan({"budget": {"epsilon": 100.0}, "query": [query]})
+    (cell,) = release(sure, table, ledger=None).cells
+    assert cell.lower == cell.value == cell.upper == (days[5] - datetime.date(1970, 1, 1)).days
+
+
+TRIPLES = st.lists(st.tuples(*[st.integers(0, 9).map(float)] * 3).map(sorted), min_size=1, max_size=6)
+
+
+@given(TRIPLES)
+def test_rising_intervals_are_wider_and_hold_the_values_in_order(triples):
+    before = [(low, high) for low, _, high in triples]
+    after = widened(before)
+    assert all(x <= a and b <= y for (a, b), (x, y) in zip(before, after, strict=True))
+    assert [each[0] for each in after] == sorted(each[0] for each in after)
+    assert [each[1] for each in after] == sorted(each[1] for each in after)
+    values = fit_order([value for _, value, _ in triples])
+    assert all(low <= value <= high for value, (low, high) in zip(values, after, strict=True))
+
+
+def test_quantiles_of_a_consistent_plan_rise_with_their_intervals():
+    query = {**QUERY, "kind": "quantiles", "levels": [0.4, 0.5, 0.6]}
+    plan = make_plan({"budget": {"epsilon": 0.1}, "consistent": True, "query": [query]})
+    for _ in range(10):
+        found = release(plan, pa.table({"x": [50.0] * 30 + [70.0] * 30}), ledger=None)
+        for part in ("value", "lower", "upper"):
+            numbers = [getattr(cell, part) for cell in found.cells]
+            assert numbers == sorted(numbers)
+        assert all(cell.lower <= cell.value <= cell.upper for cell in found.cells)
+        assert not found.notes
+
+
+def test_a_share_is_none_or_worth_its_name():
+    for share in (0.005, -0.1, 0.95):
+        with pytest.raises(ValueError, match="interval_share"):
+            make_plan({"budget": {"epsilon": 1.0}, "query": [{**QUERY, "interval_share": share}]})
+    assert Quantiles(name="q", column="x", range=(0.0, 1.0), levels=(0.5,), interval_share=0.9).interval_share == 0.9

@@ -1,0 +1,167 @@
+"""Fitted numbers add up, stay where they belong, and are the nearest that do."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from rangebound.release import explain, make_plan, release
+from rangebound.release.noise.draw import Cell
+from rangebound.release.output.consistency import consistent, fit_order, fit_total, notes, obstacles
+from rangebound.release.output.margins import fit_whole
+from rangebound.release.output.report import report
+
+PARTS = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
+
+
+@given(PARTS, st.floats(0, 5000))
+def test_parts_add_up_and_stay_positive(parts, total):
+    fitted = fit_total(parts, total)
+    assert sum(fitted) == pytest.approx(total, abs=1e-8)
+    assert min(fitted) >= 0.0
+    order = np.argsort(parts, kind="stable")
+    assert (np.diff(np.array(fitted)[order]) >= -1e-9).all()
+
+
+def test_no_other_parts_are_nearer():
+    parts, total = [30.0, 2.0, 0.0, 11.0], 20.0
+    fitted = np.array(fit_total(parts, total))
+    found = minimize(
+        lambda x: ((x - parts) ** 2).sum(),
+        np.full(4, total / 4),
+        bounds=[(0, None)] * 4,
+        constraints={"type": "eq", "fun": lambda x: x.sum() - total},
+    )
+    assert fitted == pytest.approx(found.x, abs=1e-4)
+
+
+@given(st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=8), st.integers(0, 5000))
+def test_counts_stay_whole_and_add_up(parts, total):
+    fitted = fit_whole(parts, total)
+    assert sum(fitted) == total
+    assert all(type(each) is int and each >= 0 for each in fitted)
+    assert fitted == pytest.approx(fit_total(parts, float(total)), abs=1.001)
+
+
+@given(st.lists(st.floats(-10, 10), max_size=6))
+def test_order_keeps_the_numbers(values):
+    assert fit_order(values) == sorted(values)
+
+
+def cell(question, value, key=(), part="", lower=0.0, upper=100.0):
+    return Cell(question=question, key=key, part=part, value=value, lower=lower, upper=upper, epsilon=1, delta=0)
+
+
+def test_a_whole_release_is_made_consistent_and_supports_are_kept():
+    of = [{"column": "x", "is": ">", "value": 1}]
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 1.0},
+            "consistent": True,
+            "keys": {"g": ["a", "b"]},
+            "query": [
+                {"name": "all", "kind": "count"},
+                {"name": "by", "kind": "count", "by": ["g"]},
+                {"name": "q", "kind": "quantiles", "column": "x", "range": [0, 9], "levels": [0.1, 0.9]},
+                {"name": "s", "kind": "share", "of": of, "partition": "p"},
+                {"name": "t", "kind": "share", "of": of, "partition": "p"},
+                {"name": "u", "kind": "share", "of": of, "partition": "r", "support": [0.0, 0.4]},
+                {"name": "v", "kind": "share", "of": of, "partition": "r", "support": [0.0, 0.4]},
+            ],
+        }
+    )
+    cells = [
+        cell(0, 10.0),
+        cell(1, 7.0, ("a",)),
+        cell(1, 1.0, ("b",)),
+        cell(2, 5.0, part="0.1"),
+        cell(2, 4.0, part="0.9"),
+    ]
+    cells += [cell(3, 0.2), cell(4, 0.4), cell(5, 0.3), cell(6, 0.2)]
+    result = consistent(plan, cells)
+    fitted = [each.value for each in result]
+    assert fitted[:5] == [10.0, 8.0, 2.0, 4.0, 5.0]
+    assert fitted[5:7] == pytest.approx([0.4, 0.6])
+    assert fitted[7:] == [0.3, 0.2]  # 0.55 and 0.45 would leave the support
+    assert notes(plan, result) == (
+        "shares of partition 'r' were left as drawn: fitted numbers would leave their support, step or interval",
+    )
+
+
+def counts(unit=None, **parts):
+    return make_plan(
+        {
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "unit": unit or {},
+            "consistent": True,
+            "keys": {"g": ["a", "b"]},
+            "query": [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"]}],
+            **parts,
+        }
+    )
+
+
+def test_an_interval_is_widened_to_its_number():
+    wide = [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]
+    assert [each.value for each in consistent(counts(), wide)] == [10.0, 10.0, 0.0]
+    narrow = [wide[0], cell(1, 30.0, ("a",), lower=25.0, upper=35.0), cell(1, 1.0, ("b",), lower=1.0, upper=2.0)]
+    result = consistent(counts(), narrow)
+    assert [(each.value, each.lower, each.upper) for each in result[1:]] == [(10.0, 10.0, 35.0), (0.0, 0.0, 2.0)]
+    assert notes(counts(), result) == ()
+    (note,) = notes(counts(), narrow)
+    assert note.startswith("counts 'by' and 'all' were left apart: ")
+
+
+def test_counts_of_units_with_many_rows_are_not_forced_to_a_total_of_other_rows():
+    plan = counts({"column": "person", "rows": 2, "groups": 3})
+    cells = [cell(0, 10.0), cell(1, 7.0, ("a",)), cell(1, 1.0, ("b",))]
+    assert consistent(plan, cells) == cells
+    reason = (
+        "counts 'by' are not fitted to 'all': "
+        "an owner counts with 2 rows at most in the total, but with 2 in each of 3 groups"
+    )
+    assert notes(plan, cells) == obstacles(plan) == (reason,)
+    assert reason in explain(plan)
+    made = release(plan, pa.table({"person": [1, 2, 2], "g": ["a", "b", "a"]}), ledger=None)
+    assert made.notes == (reason,)
+    assert "an owner counts with 2 rows" in report(made)
+
+
+def test_counts_by_private_keys_and_shares_of_different_rows_are_not_fitted():
+    assert "not all there are" in obstacles(counts(keys={}))[0]
+    of = [{"column": "x", "is": ">", "value": 1}]
+    shares = [
+        {"name": "s", "kind": "share", "of": of, "partition": "p"},
+        {"name": "t", "kind": "share", "of": of, "partition": "p", "where": of},
+    ]
+    plan = counts(query=shares, keys={})
+    cells = [cell(0, 0.2), cell(1, 0.3)]
+    assert consistent(plan, cells) == cells
+    assert notes(plan, cells) == ("shares of partition 'p' are not fitted: they are about different rows",)
+
+
+def test_numbers_on_a_step_stay_on_it():
+    queries = [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"], "step": 5.0}]
+    plan = counts(query=queries)
+    cells = [cell(0, 12.0), cell(1, 5.0, ("a",)), cell(1, 5.0, ("b",))]
+    assert consistent(plan, cells) == cells
+    assert len(notes(plan, cells)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups", "words"),
+    [
+        (1, 1, "with 1 row at most in the total, but with 1 in one group alone"),
+        (1, 2, "with 1 row at most in the total, but with 1 in each of 2 groups"),
+        (3, 1, "with 3 rows at most in the total, but with 3 in one group alone"),
+    ],
+)
+def test_one_is_said_as_one(rows, groups, words):
+    plan = counts(unit={"column": "who", "rows": rows, "groups": groups})
+    assert words in obstacles(plan)[0]
+
+
+def test_numbers_that_are_not_asked_to_fit_are_not_noted():
+    assert notes(counts(consistent=False), [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]) == ()

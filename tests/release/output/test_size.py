@@ -1,0 +1,98 @@
+"""The size of a table follows from its plan: what a ledger cannot keep is refused before the charge."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from rangebound.errors import PlanError
+from rangebound.ledger import book as ledger_module
+from rangebound.ledger.book import Ledger
+from rangebound.release import check_certificate, make_plan, release
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.noise.draw import Cell, parts
+from rangebound.release.output import size
+from rangebound.release.output.table import Release
+from tests.release.plans import SUPPORTED
+
+COUNT = {"kind": "count", "mechanism": "rectify Laplace"}
+LONG = [f"{letter}{at:03d}" + "x" * 56 for letter in "a" for at in range(100)]
+
+
+def large(questions):
+    keys = {"a": LONG, "b": [each.replace("a", "b") for each in LONG]}
+    asked = [{"name": f"q{at}", "by": ["a", "b"], **COUNT} for at in range(questions)]
+    return make_plan({"budget": {"epsilon": 1.0, "account": "people"}, "keys": keys, "query": asked})
+
+
+def test_a_table_over_the_limit_of_the_ledger_is_refused_before_the_charge(tmp_path, monkeypatch):
+    monkeypatch.setattr("rangebound.release.run.aggregate", lambda *_: pytest.fail("the table was read"))
+    table = pa.table({"a": LONG[:1], "b": LONG[:1]})
+    with Ledger.create(tmp_path / "l.ledger") as ledger, DuckDB(table) as engine:
+        ledger.open_account("people", epsilon=1)
+        for _ in range(2):
+            with pytest.raises(PlanError, match=r"query: the table may have \d+ bytes, and a ledger keeps at most"):
+                release(large(110), engine, ledger=ledger, request="r")
+        assert str(ledger.account("people").remaining) == "epsilon 1"
+        assert not [each for each in ledger.history() if each.request == "r"]
+
+
+def worst(plan, keys):
+    """A table of the plan in which every number is as long as a number can be."""
+    numbers = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error"), -1.7976931348623157e308)
+    cells = []
+    for index, question in enumerate(plan.query):
+        draws = (-1.7976931348623157e308,) * 3
+        for key in keys if question.by else [()]:
+            cells += [Cell(question=index, key=key, part=each, draws=draws, **numbers) for each in parts(question)]
+    return Release(plan=plan, cells=tuple(cells), mechanisms=("",) * len(plan.query))
+
+
+def random_plan(chance, keys):
+    asked = [{**chance.choice(SUPPORTED), "name": str(at)} for at in range(chance.randint(1, 4))]
+    asked = [{**each, "by": chance.choice([[], ["g"]])} for each in asked]
+    used = any(each["by"] for each in asked)
+    unit = {"column": "person", "rows": 2}
+    data = {"unit": unit, "budget": {"epsilon": 1.0, "delta": 1e-6, "account": "people"}, "query": asked}
+    return make_plan({**data, "keys": {"g": keys} if used else {}})
+
+
+def test_the_bound_holds_and_is_near():
+    chance = random.Random(5)
+    for _ in range(60):
+        keys = sorted({"".join(chance.choices('ab"\\\n\u00e9\u4e2d\U0001f600', k=9)) for _ in range(4)})
+        plan = random_plan(chance, keys)
+        made = worst(plan, [(each,) for each in keys])
+        bound = size.PAYLOAD_LIMIT - size.check_size(plan, made.mechanisms)
+        assert len(made.to_bytes()) <= bound + 60 * len(made.cells)  # here every cell has three draws
+        slack = bound - len(made.to_bytes())
+        assert slack <= len(made.cells) + 60 * len(made.cells)
+
+
+def test_real_tables_stay_below_their_bound(tmp_path):
+    chance = random.Random(6)
+    rows = pa.table({"person": range(20), "g": ["x", "y"] * 10, "wait": [1.5] * 20, "age": [30] * 20})
+    for _ in range(6):
+        plan = random_plan(chance, ["x", "y"])
+        made = release(plan, rows, ledger=None)
+        assert len(made.to_bytes()) <= size.PAYLOAD_LIMIT - size.check_size(plan, made.mechanisms)
+
+
+def test_keys_without_room_are_left_out_and_the_table_is_stored(tmp_path, monkeypatch):
+    asked = [{"name": "n", "by": ["g"], **COUNT}, {"name": "all", **COUNT}]
+    budget = {"epsilon": 50.0, "delta": 0.4, "account": "people"}
+    plan = make_plan({"budget": budget, "query": asked})
+    table = pa.table({"g": [f"{at:03d}" for at in range(100) for _ in range(30)]})
+    whole = release(plan, table, ledger=None)
+    assert len(whole.cells) == 101
+    limit = len(whole.to_bytes()) - 8000
+    monkeypatch.setattr(size, "PAYLOAD_LIMIT", limit)
+    monkeypatch.setattr(ledger_module, "PAYLOAD_LIMIT", limit)
+    with Ledger.create(tmp_path / "l.ledger") as ledger:
+        ledger.open_account("people", epsilon=50, delta="0.4")
+        made = release(plan, table, ledger=ledger, request="r")
+    keys = [each.key[0] for each in made.cells if each.key]
+    assert 1 < len(keys) < 100
+    assert keys == [f"{at:03d}" for at in range(len(keys))]
+    assert len(made.to_bytes()) <= limit
+    check_certificate(made.certificate, made.to_bytes())

@@ -1,0 +1,113 @@
+"""The table in its forms: whole whatever the names, harmless in a spreadsheet, the same columns without rows."""
+
+import csv
+import io
+
+import pyarrow as pa
+import pytest
+
+from rangebound.release import explain, make_plan, release
+from rangebound.release.output.report import _ticks, report, shown
+from rangebound.release.output.table import FACTS
+
+MANY = {"budget": {"epsilon": 50.0}}
+
+
+def counted(column, keys, **parts):
+    """A count by one column, from a table with a row a key."""
+    query = {"name": "n", "kind": "count", "by": [column], **parts}
+    plan = make_plan({**MANY, "keys": {column: keys}, "query": [query]})
+    return release(plan, pa.table({column: keys}), ledger=None)
+
+
+@pytest.mark.parametrize("column", sorted(FACTS))
+def test_a_grouping_column_named_like_one_of_the_table_s_own_keeps_its_keys(column):
+    found = counted(column, ["north", "south"])
+    forms = [
+        list(csv.DictReader(io.StringIO(found.to_csv()))),
+        found.to_arrow().to_pylist(),
+        found.to_pandas().to_dict("records"),
+        found.to_polars().to_dicts(),
+    ]
+    for rows in forms:
+        assert [row[f"{column}_"] for row in rows] == ["north", "south"]
+        assert [float(row["value"]) for row in rows] == [cell.value for cell in found.cells]
+        assert [row["query"] for row in rows] == ["n", "n"]
+    assert "north" in report(found)
+
+
+def test_no_two_columns_share_a_name():
+    by = ["date", "date_", "value__"]
+    keys = {column: ["x"] for column in by}
+    plan = make_plan({**MANY, "keys": keys, "query": [{"name": "n", "kind": "count", "by": by}]})
+    found = release(plan, pa.table(keys), ledger=None)
+    assert found.columns[2:5] == ("date_", "date__", "value__")
+    assert tuple(found.rows()[0]) == found.columns
+
+
+def test_a_spreadsheet_runs_nothing_and_sees_numbers():
+    found = counted("=HYPERLINK(1)", ["=1+1", "+x", "-x", "@x", "\t=1", "\n=1"], name="=cmd()")
+    header, *rows = csv.reader(io.StringIO(found.to_csv()))
+    assert header[2] == "'=HYPERLINK(1)"
+    for row in rows:
+        assert row[0] == "'=cmd()"
+        assert row[2].startswith("'")
+    rows = list(csv.DictReader(io.StringIO(counted("t", [-5, 5]).to_csv())))
+    assert [row["t"] for row in rows] == ["-5", "5"]
+
+
+def test_a_table_without_rows_has_its_columns():
+    plan = make_plan(
+        {"budget": {"epsilon": 0.1, "delta": 1e-9}, "query": [{"name": "n", "kind": "count", "by": ["t"]}]}
+    )
+    found = release(plan, pa.table({"t": ["alone"]}), ledger=None)
+    assert not found.cells
+    full = counted("t", ["a"])
+    assert list(found.to_pandas().columns) == found.to_polars().columns == found.to_arrow().column_names
+    assert dict(found.to_polars().schema) == dict(full.to_polars().schema)
+    assert (found.to_pandas().dtypes == full.to_pandas().dtypes).loc[["value", "rank_error", "epsilon"]].all()
+    assert found.to_arrow().schema == full.to_arrow().schema
+    assert found.to_csv().splitlines() == full.to_csv().splitlines()[:1]
+
+
+def test_a_release_is_shown_as_a_table_and_named_in_a_line():
+    found = counted("place", ["north", "<south>"])
+    assert repr(found) == "<Release: 2 numbers, epsilon 50>"
+    head, *lines = str(found).splitlines()
+    assert head.split() == ["query", "kind", "place", "part", "value", "lower", "upper", "epsilon"]
+    assert [line.split()[2] for line in lines] == ["north", "<south>"]
+    assert "&lt;south&gt;" in found._repr_html_()
+    assert "<south>" not in found._repr_html_()
+    assert "\x1b" not in str(counted("place", ["\x1b[31mred"]))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1970.0, "1970"), (12_345_678.0, "12345678"), (0.69971123, "0.699711"), (1e300, "1e+300"), (None, ""), ("x", "x")],
+)
+def test_numbers_keep_all_their_digits_before_the_point(value, text):
+    assert shown("value", value) == text
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(0.0, 1.0), (719.0, 800.0), (-3e-9, 2e-9), (1e12, 1e12 + 7), (20094, 20175)]
+)
+def test_a_scale_has_a_few_round_numbers_inside_its_ends(left, right):
+    ticks = _ticks(left, right, least=0.0)
+    assert 2 <= len(ticks) <= 7
+    assert all(left <= tick <= right for tick in ticks)
+    assert all(tick == round(tick) for tick in _ticks(left, right, least=1.0)) or right - left < 1
+    assert _ticks(left, left, least=0.0) == [left]
+
+
+def test_a_cost_is_never_shown_below_what_it_is():
+    plan = make_plan({"budget": {"epsilon": 1.0000004}, "query": [{"name": "n", "kind": "count"}]})
+    found = release(plan, pa.table({"x": [1]}), ledger=None)
+    for text in (repr(found), str(found), found._repr_html_(), report(found), explain(plan)):
+        assert "1.00001" in text
+    assert "Spent: epsilon 1.00001." in report(found)
+
+
+def test_long_keys_are_cut_as_text_and_not_as_html():
+    page = report(counted("place", ["&" * 100]))
+    assert f">{'&amp;' * 31}...</text>" in page

@@ -1,0 +1,79 @@
+"""A first plan: made of the schema alone, TOML whatever the columns are called, and no plan before it is filled in."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.errors import PlanError
+from rangebound.release import draft, parse_plan
+from rangebound.release.plan.model import Source
+from rangebound.release.plan.schema import Family, check_schema
+
+SCHEMA = {
+    "who": Family.INTEGER,
+    "clinic": Family.TEXT,
+    "wait": Family.NUMBER,
+    "day": Family.DATE,
+    "odd": Family.OTHER,
+    "away": Family.BOOLEAN,
+}
+
+
+def filled(text):
+    """The draft with all its questions asked and its gaps filled."""
+    begin = text.index("\n# [")
+    asked = re.sub(r"(?m)^# ", "", text[begin:])
+    dated = re.sub(r'(kind = "median".*\n.*\nrange = )\[LOWER, UPPER\]', r"\1[2025-01-01, 2025-12-31]", asked)
+    grouped = text[:begin].replace('kind = "count"', 'kind = "count"\nby = ["clinic"]')
+    return grouped + dated.replace("LOWER", "0").replace("UPPER", "1").replace('"...", "..."', '"north", "south"')
+
+
+def test_a_draft_has_a_count_and_asks_about_every_column_that_has_an_answer():
+    text = draft(SCHEMA, Source(path="visits.parquet"), unit="who")
+    plan = parse_plan(text)
+    assert [each.kind for each in plan.query] == ["count"]
+    check_schema(plan, SCHEMA)
+    plan = parse_plan(filled(text))
+    assert [(each.name, each.kind) for each in plan.query] == [("rows", "count"), ("wait", "mean"), ("day", "median")]
+    assert plan.keys == {"clinic": ("north", "south")}
+    check_schema(plan, SCHEMA)
+
+
+def test_columns_of_a_csv_file_may_all_be_numbers():
+    texts = dict.fromkeys(("who", "clinic", "age"), Family.TEXT)
+    plan = parse_plan(filled(draft(texts, Source(path="visits.csv"), unit="who")))
+    assert [each.name for each in plan.query] == ["rows", "clinic", "age"]
+
+
+def test_a_draft_says_what_its_contribution_bounds_cut():
+    lines = draft(SCHEMA, Source(path="visits.parquet"), unit="who").splitlines()
+    rows, groups = (next(each for each in lines if each.startswith(name)) for name in ("rows = 1", "groups = 1"))
+    assert "every further one is cut" in rows
+    assert "all rows in the others are cut" in groups
+    assert "numbers come out too low, and no interval shows it" in lines[lines.index(groups) + 1]
+
+
+def test_a_gap_that_is_not_filled_is_found():
+    with pytest.raises(PlanError, match=r"unit.column='\?': the table has no such column"):
+        check_schema(parse_plan(draft(SCHEMA, Source(path="visits.parquet"))), SCHEMA)
+    with pytest.raises(PlanError, match=r"not valid TOML"):
+        parse_plan(filled(draft(SCHEMA, Source(path="visits.parquet"))).replace("[0, 1]", "[LOWER, UPPER]"))
+
+
+@pytest.mark.parametrize(("unit", "words"), [("whom", "did you mean 'who'"), ("wait", "does not serve for a privacy")])
+def test_a_unit_that_is_none_is_refused(unit, words):
+    with pytest.raises(PlanError, match=words):
+        draft(SCHEMA, Source(path="visits.parquet"), unit=unit)
+
+
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=20)
+
+
+@given(st.dictionaries(names, st.sampled_from(Family), max_size=5), names)
+def test_whatever_columns_and_files_are_called_a_draft_is_toml_with_one_question(schema, path):
+    text = draft(schema, Source(path=path))
+    plan = parse_plan(text)
+    assert plan.source == Source(path=path)
+    assert [each.name for each in plan.query] == ["rows"]
