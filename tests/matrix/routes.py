@@ -6,8 +6,8 @@ import numpy as np
 
 import rangebound as rb
 from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
-from rangebound.privacy.quadrature import renyi_quadrature, stick_quadrature
 from tests.crosscheck.compare import distance
+from tests.matrix.quadrature import renyi_quadrature, stick_quadrature
 
 # Doubles hold a normalised density to a few 1e-16, so the routes in doubles carry that much absolute error into a
 # number that is a small difference. Below this size they are compared absolutely, 1e-9 times this size apart at most.
