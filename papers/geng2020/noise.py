@@ -17,7 +17,7 @@ import rangebound as rb
 from papers.report import Claims, Progress, Row, save
 from rangebound import plot
 from rangebound.plot import style
-from rangebound.utility import additive_noise_limits
+from rangebound.published.additive_noise import additive_noise_limits
 
 HERE = Path(__file__).parent
 FIGURES = {

@@ -10,7 +10,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.errors import RangeboundError
-from rangebound.utility import additive_noise_limits
+from rangebound.published.additive_noise import additive_noise_limits
 from tests.crosscheck.compare import agree
 
 CASES = [(e, d) for e in (1e-4, 0.01, 0.1, 1.0, 3.0, 10.0) for d in (1e-15, 1e-6, 1e-3, 0.1, 0.4)]

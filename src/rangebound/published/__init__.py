@@ -1,1 +1,1 @@
-"""Mechanisms as their papers published them, with their true guarantee."""
+"""What the papers published: mechanisms with their true guarantee, and limits of additive noise."""
