@@ -17,11 +17,11 @@ BENCHMARKS = ("ranges", "core", "sampling", "accounting", "ledger", "release", "
 
 INTRO = """# Benchmarks
 
-`make bench` measures all of this again beside other libraries, each installed in an environment of its own under
-`out/peers`, and writes this page from the files in `benchmarks/results`. The bars were set before the code was written.
-A number in parentheses is ours over theirs; **bold** means that the other one is ahead by more than 1 percent. Some of
-the others protect nobody (numpy, plain SQL, plain PyTorch, bare SQLite): they are there as a yardstick. Nothing here is
-a test: numbers depend on the machine, ratios less so.
+`make bench` runs all of these measurements again. Each other library is installed in an environment of its own \
+under `out/peers`, and this page is written from the files in `benchmarks/results`. The bars were set before the \
+code was written. A number in parentheses is ours divided by theirs; **bold** means that the other library is ahead \
+by more than 1 percent. Some of the others offer no privacy (numpy, plain SQL, plain PyTorch, bare SQLite) and serve \
+as a yardstick. Nothing here is a test: numbers depend on the machine, ratios less so.
 """
 
 

@@ -22,9 +22,9 @@ ENTRY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),(?P<body>.*?)^\}", re.DOTALL | re.M
 
 INTRO = """# The papers, reproduced
 
-The library builds on five papers. Their figures, their tables and those of their statements that can be computed are
-computed here with the library as it is, by the scripts in the folder `papers`; `make papers` runs them again and writes
-this page. Statements that turn out false or loose are discussed in the [errata](errata.md).
+The library builds on five papers. This page reproduces their figures, their tables, and every statement of theirs \
+that can be computed, with the library as it is. The scripts are in the folder `papers`; `make papers` runs them \
+again and writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md).
 """
 
 
