@@ -203,6 +203,26 @@ _THINGS += " people point question row second span step string sum table time un
 _PLURAL = re.compile(rf" (?:[a-z]+ )?(?:(?:{_THINGS.replace(' ', '|')})s|entries|people|queries|classes)\b")
 
 
+@given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False), st.integers(1, 15))
+def test_a_shown_number_is_rounded_to_its_side_and_by_less_than_a_digit(value, digits):
+    low, high = arguments.downwards(value, digits), arguments.upwards(value, digits)
+    exact = Decimal(repr(value))
+    assert Decimal(low) <= exact <= Decimal(high)
+    unit = Decimal(10) ** (exact.adjusted() - digits + 1)
+    assert Decimal(high) in (Decimal("inf"), exact) or Decimal(high) - exact < unit
+    assert Decimal(low) in (Decimal("-inf"), exact) or exact - Decimal(low) < unit
+
+
+@given(st.floats(allow_nan=False), st.integers(1, 17))
+def test_a_shown_number_is_read_back_as_a_double_on_its_side(value, digits):
+    assert float(arguments.downwards(value, digits)) <= value <= float(arguments.upwards(value, digits))
+
+
+def test_control_the_nearest_digits_are_on_both_sides():
+    assert float(f"{2 / 3:.6g}") > 2 / 3 > float(arguments.downwards(2 / 3))
+    assert float(f"{1 / 3:.6g}") < 1 / 3 < float(arguments.upwards(1 / 3))
+
+
 def plurals_of_numbers(source):
     """Where an f-string puts a plural behind a value that may be one; constants in capitals are more than one."""
     for text in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr)):
@@ -215,18 +235,18 @@ def plurals_of_numbers(source):
 
 
 MANY = {  # what is more than one wherever it is shown
-    "certify.py: {self.proof.bits} bits",
-    "engine.py: {clipping.most} examples",
-    "serial.py: {len(text)} characters: must have at most ",
-    "size.py: {PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most ",
-    "support.py: {len(self.spans) - 2} more spans ..., ",
-    "words.py: {len(shown)} spans from ",
+    "{self.proof.bits} bits",
+    "{clipping.most} examples",
+    "{len(text)} characters: must have at most ",
+    "{PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most ",
+    "{len(self.spans) - 2} more spans ..., ",
+    "{len(shown)} spans from ",
 }
 
 
 def test_no_message_has_a_plural_behind_a_number_that_may_be_one():
     found = {
-        f"{path.name}: {each}"
+        each
         for path in Path(arguments.__file__).parent.rglob("*.py")
         for each in plurals_of_numbers(path.read_text(encoding="utf-8"))
     }

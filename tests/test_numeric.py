@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rangebound.numeric import ldexpm1, log_sum, namespace, special
+from rangebound.numeric import ldexpm1, log_sum, namespace, rounded_down, rounded_up, special
 from tests.crosscheck.compare import agree
 
 
@@ -51,3 +55,35 @@ def test_torch_tensors_get_torch() -> None:
     assert special(x) is torch.special
     np.testing.assert_allclose(ldexpm1(x).numpy(), ldexpm1(x.numpy()), rtol=1e-15)
     np.testing.assert_allclose(log_sum(x).numpy(), log_sum(x.numpy()), rtol=1e-15)
+
+
+@given(st.fractions() | st.floats(allow_nan=False, allow_infinity=False).map(Fraction))
+def test_a_fraction_lies_between_its_doubles_and_no_double_between_them(x: Fraction) -> None:
+    low, high = rounded_down(x), rounded_up(x)
+    assert Fraction(low) <= x <= Fraction(high)
+    assert high in (low, math.nextafter(low, math.inf))
+    assert (low == high) == (Fraction(float(x)) == x)
+
+
+@given(st.integers(-1074, 1023), st.integers(1, 2**60), st.integers(1, 2**60))
+def test_small_and_large_fractions_are_rounded_to_their_side(power: int, above: int, below: int) -> None:
+    x = Fraction(2) ** power * Fraction(above, below)
+    for each in (x, -x):
+        assert rounded_down(each) <= each <= rounded_up(each)
+
+
+def test_control_the_nearest_double_is_on_both_sides() -> None:
+    nearest = [(float(x), x) for x in (Fraction(n, 10) for n in range(1, 10))]
+    assert any(near < x for near, x in nearest)
+    assert any(near > x for near, x in nearest)
+
+
+def test_a_fraction_beyond_the_doubles_is_rounded_to_its_side() -> None:
+    huge = Fraction(10**400)
+    assert rounded_up(huge) == math.inf
+    assert rounded_down(huge) == sys.float_info.max
+    assert rounded_up(-huge) == -sys.float_info.max
+    assert rounded_down(-huge) == -math.inf
+    tiny = Fraction(1, 10**400)
+    assert rounded_up(tiny) == math.nextafter(0.0, 1.0)
+    assert rounded_down(tiny) == 0.0

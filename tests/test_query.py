@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import rangebound as rb
@@ -38,6 +38,17 @@ def test_queries_differ_by_range_and_by_sensitivity():
 
 def test_sensitivities_that_are_cut_to_the_width_make_the_same_query():
     assert rb.Query(range=rb.Interval(0, 10), sensitivity=11) == rb.Query(range=rb.Interval(0, 10), sensitivity=10)
+
+
+@given(finite, finite)
+@example(-0.1, 1e16)
+def test_a_sensitivity_is_never_cut_below_the_width(one, other):
+    """The difference of the ends as a double may be below the width, and adding it to one end may hide that."""
+    lower, upper = sorted((one, other))
+    assume(lower < upper)
+    exact = Fraction(upper) - Fraction(lower)
+    cut = rb.Query(range=rb.Interval(lower, upper), sensitivity=1.5e308).sensitivity
+    assert math.nextafter(cut, 0.0) < exact <= cut
 
 
 @pytest.mark.parametrize("sensitivity", [1.0, 10.0, 1e300])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, RangeboundError
-from rangebound.serial import number, parse_number, support_from_dict, support_to_dict
+from rangebound.serial import number, parse_number, spreadsheet_cell, support_from_dict, support_to_dict
 
 INF = math.inf
 
@@ -115,3 +115,13 @@ def test_a_mechanism_with_a_field_more_is_refused(change):
     change(data)
     with pytest.raises(ArgumentError):
         rb.Mechanism.from_dict(data)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "-1+1", "-1\n", "@x", "\tx", "\rx", "\nx"])
+def test_a_cell_that_begins_like_a_formula_gets_an_apostrophe(text):
+    assert spreadsheet_cell(text) == "'" + text
+
+
+@pytest.mark.parametrize("value", ["-1", "plain", "1=1", "", "'x", -1, -0.5, None, True])
+def test_any_other_cell_stays_as_it_is(value):
+    assert spreadsheet_cell(value) is value

@@ -40,13 +40,26 @@ def shown(value: object) -> str:
 
 
 def upwards(value: float, digits: int = 6) -> str:
-    """A privacy number in a few digits: never one below the decimal that the double prints as.
+    """An upper bound in a few digits: never one below the decimal that the double prints as.
 
     >>> upwards(0.1), upwards(1 / 3), upwards(1.0000004)
     ('0.1', '0.333334', '1.00001')
     """
-    up = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING).create_decimal(repr(float(value)))
-    return f"{float(up):.{digits}g}"
+    return _in_digits(value, digits, decimal.ROUND_CEILING)
+
+
+def downwards(value: float, digits: int = 6) -> str:
+    """A lower bound in a few digits: never one above the decimal that the double prints as.
+
+    >>> downwards(0.1), downwards(2 / 3), downwards(1.0000004)
+    ('0.1', '0.666666', '1')
+    """
+    return _in_digits(value, digits, decimal.ROUND_FLOOR)
+
+
+def _in_digits(value: float, digits: int, rounding: str) -> str:
+    rounded = decimal.Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    return f"{float(rounded):.{digits}g}"
 
 
 def counted(number: int | str, one: str, many: str | None = None) -> str:

@@ -18,6 +18,7 @@ from flint import arb, fmpq
 from rangebound import arguments
 from rangebound.ball import precision, up
 from rangebound.errors import ArgumentError
+from rangebound.numeric import rounded_up
 from rangebound.support import Interval
 
 Bits = Callable[[int], int]
@@ -118,8 +119,5 @@ def geometric(sensitivity: Fraction, epsilon: float, support: Interval) -> Geome
     ends = [each for each in (support.lower, support.upper) if math.isfinite(each)]
     if sensitivity.denominator != 1 or any(each != int(each) for each in ends):
         return None
-    exact = sensitivity / Fraction(epsilon)
-    scale = float(exact)
-    if Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
+    scale = rounded_up(sensitivity / Fraction(epsilon))
     return Geometric(scale=scale, sensitivity=int(sensitivity), support=support)

@@ -1,8 +1,11 @@
-"""Arrays of any kind: which library an array belongs to, and where its special functions live."""
+"""Arrays of any kind (which library they belong to, and its special functions), and doubles rounded to a safe side."""
 
 from __future__ import annotations
 
 import importlib
+import math
+import sys
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +15,28 @@ import array_api_compat
 Array = Any
 
 _SPECIAL = {"numpy": "scipy.special", "torch": "torch.special"}
+
+
+def rounded_up(value: Fraction) -> float:
+    """The smallest double that is not below an exact number; infinity where the number is above every double.
+
+    >>> rounded_up(Fraction(1, 3)) > Fraction(1, 3), rounded_up(Fraction(1, 2)), rounded_up(Fraction(10**400))
+    (True, 0.5, inf)
+    """
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -sys.float_info.max
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+
+
+def rounded_down(value: Fraction) -> float:
+    """The largest double that is not above an exact number; minus infinity where the number is below every double.
+
+    >>> rounded_down(Fraction(1, 10)) < Fraction(1, 10), rounded_down(Fraction(1, 2))
+    (True, 0.5)
+    """
+    return -rounded_up(-value)
 
 
 def namespace(*arrays: Array) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
+from rangebound.numeric import rounded_up
 from rangebound.support import Interval, Union
 
 
@@ -36,9 +38,8 @@ class Query:
             "sensitivity", self.sensitivity, why="a query that no one can change needs no noise"
         )
         hull = self.range.hull
-        width = hull.upper - hull.lower
-        if width < sensitivity:
-            sensitivity = math.nextafter(width, math.inf) if hull.lower + width != hull.upper else width
+        if math.isfinite(hull.lower) and math.isfinite(hull.upper):
+            sensitivity = min(sensitivity, rounded_up(Fraction(hull.upper) - Fraction(hull.lower)))
         object.__setattr__(self, "sensitivity", sensitivity)
 
     def clip(self, answer: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -1,9 +1,10 @@
-"""Numbers and supports as plain data: a double as itself, an infinity as a string; and JSON that says one thing."""
+"""Plain data: numbers and supports, JSON that can be read in one way only, and cells that no spreadsheet runs."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from rangebound import arguments
@@ -11,6 +12,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.support import Grid, Interval, Support, Union
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+_FORMULA = tuple("=+-@\t\r\n")  # what a cell begins with that a spreadsheet runs
 _DEEPEST = 16  # lists and mappings around a value; a certificate has six
 
 
@@ -26,6 +28,18 @@ def parse_number(value: object) -> float:
             raise ArgumentTypeError(f'number={arguments.shown(value)}: must be a number, "inf" or "-inf"')
         return _INFINITIES[value]
     return arguments.finite("number", value)
+
+
+def spreadsheet_cell(value: object) -> object:
+    """A value that a spreadsheet will not run as a formula: text that begins like one gets an apostrophe in front.
+
+    Edge cases: a negative whole number is not a formula and stays as it is, and so does whatever is not text.
+
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-3"), spreadsheet_cell("\\nrow"), spreadsheet_cell(-0.5)
+    ("'=1+1", '-3', "'\\nrow", -0.5)
+    """
+    runs = isinstance(value, str) and value.startswith(_FORMULA) and not re.fullmatch("-[0-9]+", value)
+    return f"'{value}" if runs else value
 
 
 def support_to_dict(support: Support) -> dict[str, Any]:

@@ -55,6 +55,11 @@ def test_the_ends():
     assert fisher_information.in_words(PerInstance(4.0, notion="x")).endswith("at least 0.5.")
 
 
+def test_a_limit_in_words_is_rounded_down():
+    """1/sqrt(2.2499) is 0.66668...: to four digits the nearest is 0.6667, which would promise too much."""
+    assert fisher_information.in_words(PerInstance(2.2499, notion="x")).endswith("at least 0.6666.")
+
+
 def test_bad_input():
     with pytest.raises(ArgumentTypeError, match="per_example"):
         fisher_information.information(Sampled(mechanism=FREE, rate=0.5), 1.0)

@@ -34,7 +34,7 @@ def test_amounts_stand_in_the_columns_of_their_kind(ledger):
     ]
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "-1+1", "@x", "\tx", "\rx", "\nx"])
 def test_no_cell_begins_like_a_formula(ledger, text):
     ledger.reserve(account="people", request="1", cost=Cost(epsilon=0.1), note=text, what=text, who=text)
     row = rows(ledger)[-1]

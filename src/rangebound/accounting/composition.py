@@ -13,6 +13,7 @@ from rangebound.accounting.per_instance import PerInstance
 from rangebound.ball import ball, precision, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
+from rangebound.numeric import rounded_up
 from rangebound.query import Query
 
 _BITS = 192
@@ -114,10 +115,7 @@ def group_event(event: Event, size: int) -> Event:
 
 def _for_group(mechanism: Mechanism, size: int) -> Mechanism:
     query = mechanism.query
-    wide = Fraction(query.sensitivity) * size
-    sensitivity = float(wide)
-    if Fraction(sensitivity) < wide:
-        sensitivity = math.nextafter(sensitivity, math.inf)
+    sensitivity = rounded_up(Fraction(query.sensitivity) * size)
     return replace(mechanism, query=Query(range=query.range, sensitivity=sensitivity))
 
 
@@ -130,8 +128,4 @@ def _sum(numbers: list[float]) -> float:
     """The exact sum, rounded up."""
     if any(map(math.isinf, numbers)):
         return math.inf
-    exact = sum(map(Fraction, numbers), Fraction(0))
-    if exact > Fraction(1.7e308):
-        return math.inf
-    rounded = float(exact)
-    return rounded if Fraction(rounded) >= exact else math.nextafter(rounded, math.inf)
+    return rounded_up(sum(map(Fraction, numbers), Fraction(0)))

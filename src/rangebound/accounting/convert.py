@@ -18,6 +18,7 @@ from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError, MissingExtra
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian, Laplace
+from rangebound.numeric import rounded_down
 from rangebound.query import Query
 from rangebound.support import Interval
 
@@ -76,10 +77,7 @@ def _single_event(peer: Any, mechanism: Mechanism) -> Any:
         raise ArgumentError(
             f"mechanism={arguments.shown(mechanism)}: dp_accounting has only unbounded Gaussian and Laplace noise"
         )
-    exact = Fraction(mechanism.noise.scale) / Fraction(mechanism.query.sensitivity)
-    multiplier = float(exact)
-    if Fraction(multiplier) > exact:
-        multiplier = math.nextafter(multiplier, 0.0)
+    multiplier = rounded_down(Fraction(mechanism.noise.scale) / Fraction(mechanism.query.sensitivity))
     return kinds[type(mechanism.noise)](multiplier)
 
 

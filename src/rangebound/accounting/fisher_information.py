@@ -104,7 +104,7 @@ def in_words(total: PerInstance, unit: str = "") -> str:
         return "The releases say nothing about the value: no unbiased reconstruction exists."
     if best == 0.0:
         return "The releases may show the value exactly: there is no limit on its reconstruction."
-    size = f"{best:.4g} {unit}".rstrip()
+    size = f"{arguments.downwards(best, 4)} {unit}".rstrip()
     return (
         "Whoever sees all releases and reconstructs the value without bias is off by a standard deviation of "
         f"at least {size}."

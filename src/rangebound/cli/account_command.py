@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_text
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,7 +161,7 @@ def _show(rows: list[dict[str, Any]], count: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from rangebound.arguments import counted
+    from rangebound.arguments import counted, downwards, upwards
 
     table = Table(box=None, pad_edge=False, header_style="bold", title=counted(count, "step"), title_justify="left")
     for name in ("asked", "at least", "at most", "privacy loss", "Renyi"):
@@ -171,17 +170,10 @@ def _show(rows: list[dict[str, Any]], count: int) -> None:
         ((name, level),) = row["at"].items()
         table.add_row(
             f"{row['asked']} at {name} {level:g}",
-            _digits(row["at_least"], ROUND_FLOOR),
-            *(_digits(row[key], ROUND_CEILING) for key in ("at_most", "privacy_loss", "renyi")),
+            downwards(row["at_least"]),
+            *(upwards(row[key]) for key in ("at_most", "privacy_loss", "renyi")),
         )
     Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, markup=False, emoji=False).print(table)
-
-
-def _digits(value: float, rounding: str) -> str:
-    """Six digits, rounded to the safe side."""
-    if math.isinf(value):
-        return "inf"
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(value))):.6g}"
 
 
 def _plain(value: Any) -> Any:

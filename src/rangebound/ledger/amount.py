@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rangebound import arguments
+from rangebound import arguments, numeric
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 SCALE = 10**12
@@ -51,7 +51,7 @@ class Amount:
         return f"{whole}.{part:012d}".rstrip("0").rstrip(".")
 
     def __float__(self) -> float:
-        return below(self.fraction)
+        return numeric.rounded_down(self.fraction)
 
     @property
     def fraction(self) -> Fraction:
@@ -117,16 +117,6 @@ def promised(value: float) -> Fraction:
     (True, True)
     """
     return min(Fraction(value), Fraction(repr(float(value))))
-
-
-def below(value: Fraction) -> float:
-    """The largest double that is not above a positive fraction.
-
-    >>> below(Fraction(1, 10)) < 0.1, below(Fraction(1, 2))
-    (True, 0.5)
-    """
-    number = float(value)
-    return number if Fraction(number) <= value else math.nextafter(number, -math.inf)
 
 
 def exact(name: str, value: Exact) -> Fraction:

@@ -9,19 +9,18 @@ import json
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import FORMAT
 from rangebound.ledger.record import Record
+from rangebound.serial import spreadsheet_cell
 
 COLUMNS = [
     *("seq", "time", "kind", "account", "request", "epsilon", "delta", "order", "divergence"),
     *("who", "what", "note", "digest", "seal"),
 ]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(records: list[Record]) -> str:
     """The history as CSV, one line an entry, amounts as exact decimals.
 
-    Edge cases: a spreadsheet runs a cell that begins with =, +, -, @, a tab or a return; such text gets an apostrophe
-    in front. JSON has the text as it is.
+    Edge cases: text that a spreadsheet would run as a formula gets an apostrophe in front. JSON has the text as it is.
     """
     text = io.StringIO()
     # Everything is quoted, since a lone return would otherwise end a line.
@@ -30,7 +29,7 @@ def to_csv(records: list[Record]) -> str:
     for record in records:
         row = record.to_dict()
         cost = row.pop("cost") or {}
-        writer.writerow({name: _cell(value) for name, value in {**row, **cost}.items()})
+        writer.writerow({name: spreadsheet_cell(value) for name, value in {**row, **cost}.items()})
     return text.getvalue()
 
 
@@ -43,7 +42,3 @@ def to_json(ledger: Ledger) -> str:
         "entries": [record.to_dict() for record in ledger.history()],
     }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-
-
-def _cell(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -55,7 +55,7 @@ def worst_pair(mechanism: Mechanism, *, epsilon: float | None = None, ax: Axes |
         ax.plot(np.insert(lower, gaps, np.nan), np.insert(drawn, gaps, np.nan), label=name, **look)
     if math.isfinite(worst.upper) and math.isfinite(worst.pair[0]):
         place = ", ".join(f"{x:.4g}" for x in worst.pair)
-        label = f"worst pair: {worst.upper:.4g} at ({place})"
+        label = f"worst pair: {arguments.upwards(worst.upper, 4)} at ({place})"
         look = {"marker": "*", "color": style.COLOURS[3], "markersize": 12, "linestyle": "none", "label": label}
         ax.plot([min(worst.pair)], [worst.upper], zorder=6, clip_on=False, **look)
     ax.set_ylim(0.0, None)

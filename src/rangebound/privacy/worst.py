@@ -20,6 +20,7 @@ from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
+from rangebound.numeric import rounded_down, rounded_up
 from rangebound.privacy.pairs.exact import Mapped, family, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import DECIDING, FLOOR, Found, Task, climb, enclose, look
@@ -488,8 +489,7 @@ def _within(start: float, end: float, limit: float) -> float:
     if abs(apart) <= Fraction(limit):
         return end
     exact = Fraction(start) + (Fraction(limit) if apart > 0 else -Fraction(limit))
-    rounded = float(exact)
-    return math.nextafter(rounded, start) if abs(Fraction(rounded) - Fraction(start)) > Fraction(limit) else rounded
+    return rounded_down(exact) if apart > 0 else rounded_up(exact)
 
 
 def _inside(answers: Interval | Union, x: float) -> float:

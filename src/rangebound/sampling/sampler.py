@@ -15,6 +15,7 @@ from rangebound.errors import ArgumentError
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise
+from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.sampling import inversion, points, tail, truncation
 from rangebound.sampling.draw_plan import NEAR, Family, Plan, farthest, largest, plan
@@ -55,7 +56,7 @@ class Sampler:
     def half_step(self) -> float:
         """How far rounding moves a number at most; nothing where the law lives on points."""
         lattice = self.settle.lattice
-        return 0.0 if lattice is None else math.nextafter(float(lattice.step / 2), math.inf)
+        return 0.0 if lattice is None else rounded_up(lattice.step / 2)
 
     def draw(self, words: Words, answers: Floats, source: Source, out: Floats) -> None:
         """One number for every answer and word (contiguous arrays of one length, at most `chunk` long), into `out`."""

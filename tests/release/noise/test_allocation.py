@@ -11,10 +11,11 @@ from flint import arb, fmpq
 from rangebound.ball import precision
 from rangebound.discrete_laplace import Geometric, geometric
 from rangebound.learn.sklearn.statistics import share as part_of
-from rangebound.ledger.amount import below, promised
+from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Laplace
+from rangebound.numeric import rounded_down
 from rangebound.release import make_plan
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import allocate, spent
@@ -40,7 +41,7 @@ def loss(mechanism):
 
 def test_geometric_noise_loses_at_most_the_charge():
     for epsilon in EPSILONS:
-        most, own = charged(epsilon)[0], below(promised(epsilon))
+        most, own = charged(epsilon)[0], rounded_down(promised(epsilon))
         for rows in range(1, 40):
             assert loss(geometric(Fraction(rows), own, HALF_LINE)) <= most
 

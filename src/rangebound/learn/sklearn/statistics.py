@@ -30,9 +30,10 @@ from rangebound import arguments
 from rangebound.bounding import RECTIFY, TRUNCATE, Bounding
 from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.ledger.amount import below, promised
+from rangebound.ledger.amount import promised
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian, Laplace
+from rangebound.numeric import rounded_down, rounded_up
 from rangebound.query import Query
 from rangebound.support import Interval
 
@@ -40,7 +41,7 @@ Floats = npt.NDArray[np.float64]
 
 _LEAST = 1e-100
 _NARROWEST = 1e-100
-_ROUNDING = 2.0**-48
+_ROUNDING = Fraction(1, 2**48)
 
 
 def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
@@ -90,7 +91,7 @@ def share(total: float, parts: int) -> float:
     >>> share(0.1, 1) < 0.1
     True
     """
-    return below(promised(total) / parts)
+    return rounded_down(promised(total) / parts)
 
 
 def means(x: Floats, least: int) -> Floats:
@@ -162,4 +163,4 @@ def _calibrated(
 
 def _up(exact: Fraction) -> float:
     """The double at or above, and a little more for the rounding of the statistic itself."""
-    return math.nextafter(float(exact), math.inf) + _ROUNDING
+    return rounded_up(exact + _ROUNDING)

@@ -16,6 +16,7 @@ from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.noise.ball_noise import INFINITY
+from rangebound.numeric import rounded_up
 from rangebound.privacy.pairs.divergences import Floats, renyi_formula, stick_formula
 from rangebound.privacy.pairs.exact import Mapped, Restricted, RestrictedGrid, family, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_odds, top_renyi, top_stick
@@ -471,12 +472,8 @@ class Renyi(_Common):
         # A cell has at least b (1 - e^{-w/b}) times the density at its end, so that a cut that moves by `off` moves the
         # logarithm of its mass by no more than off over that; w is more than half a step, and a cell has two cuts.
         rate = -1 / (noise.scale * (-ball(0.5 * step) / noise.scale).expm1())
-        moved = 2 * _rounded_up(off) * rate
+        moved = 2 * ball(rounded_up(off)) * rate
         return top + moved * (2 * self.order - 1) / (self.order - 1)
-
-
-def _rounded_up(x: Fraction) -> Ball:
-    return ball(math.nextafter(float(x), math.inf)) if x else ball(0.0)
 
 
 class _Endless(_Common):

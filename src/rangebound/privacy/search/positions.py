@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound.ball import Ball, ball
+from rangebound.numeric import rounded_down, rounded_up
 from rangebound.support import Interval, Union
 
 
@@ -90,6 +91,7 @@ def _stop(lower: float, spans: tuple[tuple[float, float], ...], ends: list[float
 def _sum(x: float, y: float, direction: int) -> float:
     """x + y rounded to a double in the given direction."""
     total = x + y
-    if math.isinf(x) or math.isinf(total) or Fraction(x) + Fraction(y) == Fraction(total):
+    if math.isinf(total):
         return total
-    return math.nextafter(total, math.inf * direction)
+    exact = Fraction(x) + Fraction(y)
+    return rounded_up(exact) if direction > 0 else rounded_down(exact)

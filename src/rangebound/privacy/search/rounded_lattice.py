@@ -24,6 +24,7 @@ from flint import arb
 from rangebound.ball import Ball, ball, precision, up
 from rangebound.noise import Gaussian
 from rangebound.noise.ball_noise import INFINITY
+from rangebound.numeric import rounded_up
 
 Exact = tuple[Any, Any]  # mantissa and exponent
 Cells = tuple[tuple[float, float], ...]
@@ -108,7 +109,7 @@ def _regular(cuts: tuple[float, ...]) -> tuple[float, Ball] | None:
     step = (cuts[-1] - cuts[0]) / (len(cuts) - 1)
     begin, pace = Fraction(cuts[0]), Fraction(step)
     off = max(abs(Fraction(cut) - begin - k * pace) for k, cut in enumerate(cuts))
-    return (step, ball(math.nextafter(float(off), math.inf) if off else 0.0)) if off * 2**20 <= pace else None
+    return (step, ball(rounded_up(off))) if off * 2**20 <= pace else None
 
 
 def _excess(step: Ball, scale: Ball, order: Ball, count: int = 1) -> Ball:

@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.ledger.amount import below, promised
+from rangebound.ledger.amount import promised
+from rangebound.numeric import rounded_down
 from rangebound.release.noise.partition_selection import keep_probabilities
 from rangebound.release.plan.clipping import is_cut
 from rangebound.release.plan.model import Plan
@@ -38,7 +39,7 @@ class Share:
     @property
     def drawn(self) -> float:
         """What is left for the number itself, rounded down."""
-        return below(Fraction(self.epsilon) - 2 * Fraction(self.end))
+        return rounded_down(Fraction(self.epsilon) - 2 * Fraction(self.end))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +84,16 @@ def allocate(plan: Plan) -> Allocation:
     def share(weight: Fraction, groups: int, parts: int, *, slackened: bool) -> Share:
         times = groups * parts
         part = delta * weight / slack / times if slackened and slack else Fraction(0)
-        return Share(epsilon=below(epsilon * weight / total / times), delta=below(part), groups=groups, parts=parts)
+        return Share(
+            epsilon=rounded_down(epsilon * weight / total / times), delta=rounded_down(part), groups=groups, parts=parts
+        )
 
     questions = {}
     for index, each in enumerate(plan.query):
         parts = len(each.asked) if isinstance(each, RankQuestion) else 1
         own = share(weights[index], found[index].groups, parts, slackened=index in users)
         end = Fraction(each.interval_share) / 2 if isinstance(each, RankQuestion) else Fraction(0)
-        questions[index] = replace(own, end=below(Fraction(own.epsilon) * end))
+        questions[index] = replace(own, end=rounded_down(Fraction(own.epsilon) * end))
         if found[index].cell and questions[index].drawn < _SMALLEST:
             raise PlanError(
                 f"query[{index}].weight={each.weight!r}: leaves epsilon {questions[index].drawn:.3g} for a number; "
