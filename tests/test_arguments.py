@@ -73,12 +73,19 @@ def test_an_integer_beyond_every_double_is_refused(check, digits, sign):
 
 
 @pytest.mark.parametrize(
-    "value", [2**53 + 1, np.int64(2**53 + 1), np.int64(2**63 - 1), np.uint64(2**64 - 1), np.longdouble("0.1")]
+    "value",
+    [
+        2**53 + 1,
+        np.int64(2**53 + 1),
+        np.int64(2**63 - 1),
+        np.uint64(2**64 - 1),
+        pytest.param(
+            np.longdouble("0.1"),
+            marks=pytest.mark.skipif(np.finfo(np.longdouble).nmant == 52, reason="here a long double is a double"),
+        ),
+    ],
 )
 def test_a_number_that_is_no_double_is_refused_rather_than_rounded(value):
-    if not isinstance(value, (int, np.integer)) and float(value) == value:
-        assert arguments.real("thing", value) == value  # a platform whose long double is a double
-        return
     with pytest.raises(ArgumentError, match=r"^thing="):
         arguments.real("thing", value)
     for kind in (np.asarray, lambda each: [each], lambda each: [[each, 0.5]]):

@@ -416,8 +416,8 @@ def test_no_twist_of_the_text_proves_something_false(within, data, theorem, junk
         try:
             found = rb.verify(json.dumps(content))
         except CertificateInvalid:
-            return
-        assert truth_holds(found)
+            found = None
+    assert found is None or truth_holds(found)
 
 
 @settings(max_examples=60)
@@ -430,8 +430,8 @@ def test_no_damage_to_the_text_proves_something_false(within, seed, theorem):
         try:
             found = rb.verify("".join(text))
         except CertificateInvalid:
-            return
-        assert truth_holds(found)
+            found = None
+    assert found is None or truth_holds(found)
 
 
 def violated(error, mechanism, epsilon, delta):

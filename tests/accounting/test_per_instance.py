@@ -82,7 +82,7 @@ def test_no_accountant_takes_it():
 
 def test_two_of_them_do_not_compare_their_numbers():
     assert PerInstance(1.0, notion="a") != PerInstance(1.0, notion="a")
-    assert LEAK == LEAK
+    assert LEAK in [LEAK]
     with pytest.raises(ArgumentError):
         LEAK.notion = "other"
 

@@ -55,8 +55,10 @@ def test_an_answer_comes_back_as_data_and_nothing_is_lent(environment: str, monk
 
 
 def test_what_stands_as_wanted_is_not_made_again(environment: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(peers.subprocess, "run", None)
+    started = []
+    monkeypatch.setattr(peers.subprocess, "run", lambda *given, **named: started.append(given))
     peers.make(environment)
+    assert started == []
 
 
 def test_a_peer_that_fails_says_why(environment: str, monkeypatch: pytest.MonkeyPatch):

@@ -25,13 +25,20 @@ def number(x: Ball) -> Any:
     return mp.mpf(x.mid().str(60, radius=False))
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(0.25, 3.0), (-2.0, -1.999), (-INF, -1.0), (0.5, INF)])
-@pytest.mark.parametrize("place", [-2000.0, -3.0, 0.1, 2.5, 40.0])
+PLACES = (-2000.0, -3.0, 0.1, 2.5, 40.0)
+MOMENTS = [
+    (lower, upper, place)
+    for lower, upper in [(0.25, 3.0), (-2.0, -1.999), (-INF, -1.0), (0.5, INF)]
+    for place in PLACES
+    # Inside an endless span the plain form is used.
+    if not (upper == INF and place > 3.0) and not (lower == -INF and place < -3.0)
+]
+
+
+@pytest.mark.parametrize(("lower", "upper", "place"), MOMENTS)
 def test_moments_are_those_of_quadrature(lower: float, upper: float, place: float) -> None:
     from_below = upper == INF or lower == 0.25
     centre, scale = (lower if from_below else upper), 0.75
-    if (from_below and upper == INF and place > 3.0) or (lower == -INF and place < -3.0):
-        return  # inside an endless span, where the plain form is used
     with precision(128), mp.workdps(60):
         view = Tilted(ball(scale), ball(centre), from_below=from_below)
         theta = (mp.mpf(place) - centre) / scale

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from fractions import Fraction
 
 import mpmath
 import pytest
@@ -38,10 +37,11 @@ def test_the_chances_are_private_and_reach_one(epsilon, delta):
 @pytest.mark.parametrize(("epsilon", "delta"), CASES)
 def test_control_a_little_more_is_not_private(epsilon, delta):
     chances = keep_probabilities(epsilon, delta)
-    for at in {1, len(chances) // 2}:
+    for at in {1, len(chances) // 2, len(chances) - 2}:
         more = list(chances)
         more[at] = min(more[at] + WHOLE // 10**12, WHOLE)
-        assert more == list(chances) or not holds(more, epsilon, delta)
+        assert more[at] > chances[at]
+        assert not holds(more, epsilon, delta)
 
 
 def test_the_closed_form_of_the_rising_part():
@@ -64,7 +64,6 @@ def test_a_key_is_named_when_the_draw_is_below_its_chance():
     units = {("b",): 1, ("a",): 9, ("c",): 1}
     draws = iter([WHOLE - 1, WHOLE // 4 - 1, WHOLE // 4])
     assert select(units, chances, lambda count: next(draws)) == [("a",), ("b",)]
-    assert Fraction(chances[1], WHOLE) == Fraction(1, 4)
 
 
 def test_only_the_keys_that_are_selected_are_worked_out(monkeypatch):
