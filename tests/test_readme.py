@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from rangebound.errors import PlanError
+from rangebound.release import parse_plan
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -85,6 +88,22 @@ def test_commands_exist() -> None:
     named = make_targets_named((ROOT / "README.md").read_text(encoding="utf-8"))
     assert {"demo", "test"} <= named
     assert named <= make_targets_defined((ROOT / "Makefile").read_text(encoding="utf-8"))
+
+
+def plans(page: str) -> list[str]:
+    """Return the TOML blocks of a page that are whole plans."""
+    return [block.body for block in blocks(page) if block.language == "toml" and "[[query]]" in block.body]
+
+
+def test_the_plan_in_the_readme_is_valid() -> None:
+    (plan,) = plans((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert parse_plan(plan).query[0].kind == "mean"
+    with pytest.raises(PlanError):
+        parse_plan(plan.replace("[0, 120]", "[120, 0]"))
+
+
+def test_the_readme_fits_on_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
 
 
 def test_readme_shows_code() -> None:

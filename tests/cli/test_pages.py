@@ -7,7 +7,7 @@ from pathlib import Path
 from rangebound.cli.app import run
 from rangebound.release import demo
 
-PAGE = Path(__file__).parents[2] / "docs" / "release.md"
+PAGE = Path(__file__).parents[2] / "docs" / "first-table.md"
 
 
 def test_the_commands_of_the_page_run_in_their_order(tmp_path, monkeypatch, capsys):

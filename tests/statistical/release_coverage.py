@@ -1,11 +1,11 @@
 """How often the intervals of a release hold the true answer of the plan's question, on real tables.
 
-The true answer is computed by numpy from the words of `docs/release.md`, not from the SQL: the rows that the question
+The true answer is computed by numpy from the words of `docs/tables.md`, not from the SQL: the rows that the question
 asks for and that have an owner and a value; a share `rows / n` of each row of an owner with n > `rows` of them; values
 clipped to the range; the answer moved into the hull of the support. The aggregates are computed once, and the noise is
 drawn many times.
 
-    python -m tests.statistical.release_coverage [draws]     prints the table of docs/release.md
+    python -m tests.statistical.release_coverage [draws]     prints the table of docs/tables.md
 """
 
 import sys
