@@ -41,31 +41,31 @@ def gaussian(scale: float, times: int, delta: float, rate: float = 1.0) -> dict[
     import math
 
     import rangebound as rb
-    from rangebound.accounting import Release, Sampled
+    from rangebound.accounting import MechanismEvent, SampledEvent
     from rangebound.accounting.pld import accountant as loss
 
     query = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
     m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, bounding=rb.UNBOUNDED)
     if rate == 1.0:
-        return timed(lambda: loss.epsilon(Release(mechanism=m, times=times), delta).upper)
-    return timed(lambda: loss.epsilon(Sampled(mechanism=m, rate=rate, times=times), delta).upper)
+        return timed(lambda: loss.epsilon(MechanismEvent(mechanism=m, times=times), delta).upper)
+    return timed(lambda: loss.epsilon(SampledEvent(mechanism=m, rate=rate, times=times), delta).upper)
 
 
 def bounded_loss(scale: float, times: int, delta: float) -> dict[str, float]:
     import rangebound as rb
-    from rangebound.accounting import Release
+    from rangebound.accounting import MechanismEvent
     from rangebound.accounting.pld import accountant as loss
 
     m = rb.Mechanism(noise=rb.Laplace(scale=scale), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
-    return timed(lambda: loss.epsilon(Release(mechanism=m, times=times), delta).upper)
+    return timed(lambda: loss.epsilon(MechanismEvent(mechanism=m, times=times), delta).upper)
 
 
 def bounded_renyi(scale: float, times: int, delta: float) -> dict[str, float]:
     import rangebound as rb
-    from rangebound.accounting import Release, renyi
+    from rangebound.accounting import MechanismEvent, renyi
 
     m = rb.Mechanism(noise=rb.Laplace(scale=scale), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
-    return timed(lambda: renyi.epsilon(Release(mechanism=m, times=times), delta))
+    return timed(lambda: renyi.epsilon(MechanismEvent(mechanism=m, times=times), delta))
 
 
 def with_dp_accounting(scale: float, times: int, delta: float, rate: float, interval: float) -> dict[str, float]:

@@ -113,7 +113,7 @@ def _use(dice: random.Random) -> str:
 def _composed(dice: random.Random) -> str:
     times = dice.choice([2, 10, 100, 1000])
     account = dice.choice(["best", "best", "renyi"])
-    return f"{account}.epsilon(accounting.Release(mechanism={_mechanism(dice)}, times={times}), delta=1e-6)"
+    return f"{account}.epsilon(accounting.MechanismEvent(mechanism={_mechanism(dice)}, times={times}), delta=1e-6)"
 
 
 _KINDS = {

@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 import rangebound as rb
 from rangebound import arguments, plot
-from rangebound.accounting.event import Release
+from rangebound.accounting.event import MechanismEvent
 from rangebound.accounting.fisher_information import information
 from rangebound.errors import ArgumentError
 from rangebound.release import make_plan, release
@@ -75,7 +75,7 @@ CALLS = {
     "Law": lambda answer: rb.Law(noise=MECHANISM.noise, shape=MECHANISM.shape, location=answer),
     "scale": VARIED.scale,
     "pdf": lambda answer: VARIED.pdf(1.0, answer),
-    "information": lambda answer: information(Release(mechanism=MECHANISM, times=2), answer),
+    "information": lambda answer: information(MechanismEvent(mechanism=MECHANISM, times=2), answer),
     "plot": lambda answer: plot.fisher(MECHANISM, answers=answer),
 }
 
@@ -111,7 +111,7 @@ MISTAKEN = {
     "Query": lambda: rb.Query(range=LAW, sensitivity=1.0),
     "scale": lambda: rb.Laplace(scale=LAW),
     "law of a law": lambda: MECHANISM.law(LAW),
-    "event": lambda: Release(mechanism=LAW),
+    "event": lambda: MechanismEvent(mechanism=LAW),
     "two answers": lambda: MECHANISM.release(1.0, NUMBER),
     "a ledger": lambda: release(make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]}),
                                 None, ledger=[NUMBER]),

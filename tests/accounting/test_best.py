@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Release, best, renyi
+from rangebound.accounting import MechanismEvent, best, renyi
 from rangebound.accounting.pld import accountant
 
 SHORT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -13,7 +13,9 @@ SHORT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.UNBOUNDED])
 def test_it_is_the_smaller_upper_end(bounding):
-    event = Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=4.0), query=SHORT, bounding=bounding), times=100)
+    event = MechanismEvent(
+        mechanism=rb.Mechanism(noise=rb.Laplace(scale=4.0), query=SHORT, bounding=bounding), times=100
+    )
     by_loss, by_renyi = accountant.epsilon(event, 1e-6), renyi.epsilon(event, 1e-6)
     found = best.epsilon(event, 1e-6)
     assert found.upper == min(by_loss.upper, by_renyi)
@@ -24,5 +26,5 @@ def test_it_is_the_smaller_upper_end(bounding):
 
 
 def test_truncated_noise_is_where_the_renyi_accountant_wins():
-    event = Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT), times=1000)
+    event = MechanismEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT), times=1000)
     assert renyi.epsilon(event, 1e-6) < accountant.epsilon(event, 1e-6).upper

@@ -1,4 +1,4 @@
-"""Plain sums, groups and disjoint parts."""
+"""Composition of mechanisms by the better accountant; sequential, parallel and group composition of guarantees."""
 
 from __future__ import annotations
 
@@ -8,54 +8,86 @@ from fractions import Fraction
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Release, Sampled
-from rangebound.accounting.composition import Guarantee, for_group, group_event, in_parallel, in_sequence
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting import ComposedEvent, MechanismEvent, PerInstance, SampledEvent, renyi
+from rangebound.accounting.composition import Guarantee, compose, group, group_event, parallel, sequential
+from rangebound.accounting.event import steps
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 LINE = rb.Query(range=rb.Interval(0, 100), sensitivity=0.1)
+SHORT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+
+
+@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.UNBOUNDED])
+def test_compose_is_the_better_of_both_accountants(bounding):
+    m = rb.Mechanism(noise=rb.Laplace(scale=4.0), query=SHORT, bounding=bounding)
+    event = MechanismEvent(mechanism=m, times=100)
+    found = compose((m, 100))
+    assert found.epsilon(1e-6).upper == min(accountant.epsilon(event, 1e-6).upper, renyi.epsilon(event, 1e-6))
+    assert found.delta(5.0).upper == min(accountant.delta(event, 5.0).upper, renyi.delta(event, 5.0))
+    assert found.epsilon(1e-6).lower <= found.epsilon(1e-6).upper
+
+
+def test_compose_takes_mechanisms_events_and_counts():
+    m = rb.Mechanism(noise=rb.Laplace(scale=4.0), query=SHORT)
+    sampled = SampledEvent(mechanism=m, rate=0.1)
+    once = MechanismEvent(mechanism=m)
+    found = compose(m, (m, 2), once, (sampled, 3), (ComposedEvent(events=(sampled, once)), 2))
+    assert steps(found.event) == {once: 6, sampled: 5}
+    assert compose().epsilon(0.0).upper == compose().delta(0.0).upper == 0.0
+
+
+@pytest.mark.parametrize("bad", [0.1, "m", (LINE, 2), ("m", 2), [1], None])
+def test_compose_refuses_what_is_not_a_mechanism_or_an_event(bad):
+    with pytest.raises(ArgumentTypeError, match="such as"):
+        compose(bad)
+
+
+@pytest.mark.parametrize("times", [0, -1, 1.5, True, "2"])
+def test_compose_refuses_a_count_that_is_not_a_positive_integer(times):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match="times"):
+        compose((rb.Mechanism(noise=rb.Laplace(scale=4.0), query=SHORT), times))
 
 
 def test_sums_are_exact_and_rounded_up_once():
-    total = in_sequence([Guarantee(epsilon=0.1, delta=1e-7)] * 10)
+    total = sequential([Guarantee(epsilon=0.1, delta=1e-7)] * 10)
     assert Fraction(total.epsilon) >= 10 * Fraction(0.1)
     assert total.epsilon == math.nextafter(1.0, 2.0)  # ten times the double 0.1 is above 1
     assert Fraction(total.delta) >= 10 * Fraction(1e-7)
-    assert in_sequence([]) == Guarantee(epsilon=0.0)
-    assert in_sequence([Guarantee(epsilon=1e308)] * 9).epsilon == math.inf
-    assert in_sequence([Guarantee(epsilon=1.0, delta=0.6)] * 2).delta == 1.0
+    assert sequential([]) == Guarantee(epsilon=0.0)
+    assert sequential([Guarantee(epsilon=1e308)] * 9).epsilon == math.inf
+    assert sequential([Guarantee(epsilon=1.0, delta=0.6)] * 2).delta == 1.0
 
 
 def test_control_a_float_sum_is_too_small():
     numbers = [1.0] + [1e-16] * 1000
-    assert sum(numbers) < in_sequence([Guarantee(epsilon=x) for x in numbers]).epsilon
+    assert sum(numbers) < sequential([Guarantee(epsilon=x) for x in numbers]).epsilon
 
 
 def test_disjoint_parts():
     parts = [Guarantee(epsilon=0.5, delta=1e-5), Guarantee(epsilon=2.0, delta=1e-9)]
-    assert in_parallel(parts) == Guarantee(epsilon=2.0, delta=1e-5)
-    assert in_parallel([]) == Guarantee(epsilon=0.0)
+    assert parallel(parts) == Guarantee(epsilon=2.0, delta=1e-5)
+    assert parallel([]) == Guarantee(epsilon=0.0)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_the_exact_group_is_within_the_general_bound(size):
     m = rb.calibrate(noise=rb.Gaussian, query=LINE, bounding=rb.UNBOUNDED, epsilon=0.5, delta=1e-6)
-    group = for_group(Guarantee(epsilon=0.5, delta=1e-6), size)
-    seen = group_event(Release(mechanism=m), size)
-    assert accountant.delta(seen, group.epsilon).upper <= group.delta
+    bound = group(Guarantee(epsilon=0.5, delta=1e-6), size)
+    seen = group_event(MechanismEvent(mechanism=m), size)
+    assert accountant.delta(seen, bound.epsilon).upper <= bound.delta
     assert Fraction(seen.mechanism.query.sensitivity) >= size * Fraction(0.1)
-    assert group_event(Batch(events=(Release(mechanism=m, times=3),)), size).events[0].times == 3
+    assert group_event(ComposedEvent(events=(MechanismEvent(mechanism=m, times=3),)), size).events[0].times == 3
 
 
 def test_groups():
-    assert for_group(Guarantee(epsilon=1.0), 4) == Guarantee(epsilon=4.0)
-    assert for_group(Guarantee(epsilon=0.0, delta=0.01), 4).delta == pytest.approx(0.04)
-    assert for_group(Guarantee(epsilon=1.0, delta=1e-3), 2).delta >= 1e-3 * (1.0 + math.e) * (1.0 - 1e-15)
-    assert for_group(Guarantee(epsilon=50.0, delta=1e-3), 2).delta == 1.0
-    assert for_group(Guarantee(epsilon=math.inf), 2) == Guarantee(epsilon=math.inf)
-    with pytest.raises(ArgumentError, match="sampled"):
-        group_event(Sampled(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=LINE), rate=0.5), 2)
+    assert group(Guarantee(epsilon=1.0), 4) == Guarantee(epsilon=4.0)
+    assert group(Guarantee(epsilon=0.0, delta=0.01), 4).delta == pytest.approx(0.04)
+    assert group(Guarantee(epsilon=1.0, delta=1e-3), 2).delta >= 1e-3 * (1.0 + math.e) * (1.0 - 1e-15)
+    assert group(Guarantee(epsilon=50.0, delta=1e-3), 2).delta == 1.0
+    assert group(Guarantee(epsilon=math.inf), 2) == Guarantee(epsilon=math.inf)
+    with pytest.raises(ArgumentError, match="SampledEvent"):
+        group_event(SampledEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=LINE), rate=0.5), 2)
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, "1", None, True, [1.0]])
@@ -65,9 +97,9 @@ def test_bad_guarantees(bad):
     with pytest.raises((ArgumentError, ArgumentTypeError)):
         Guarantee(epsilon=1.0, delta=bad)
     with pytest.raises((ArgumentError, ArgumentTypeError)):
-        in_sequence([bad])
+        sequential([bad])
     with pytest.raises((ArgumentError, ArgumentTypeError)):
-        for_group(Guarantee(epsilon=1.0), bad)
+        group(Guarantee(epsilon=1.0), bad)
 
 
 def test_a_per_instance_number_is_no_guarantee():
@@ -75,4 +107,4 @@ def test_a_per_instance_number_is_no_guarantee():
     with pytest.raises(ArgumentTypeError, match="per-instance"):
         Guarantee(epsilon=leak)
     with pytest.raises(ArgumentTypeError, match="Guarantee"):
-        in_sequence([leak])
+        sequential([leak])

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Release, Sampled
+from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent
 from rangebound.accounting.convert import from_dp_accounting, to_dp_accounting
 from rangebound.accounting.event import steps
 from rangebound.accounting.pld import accountant
@@ -24,11 +24,11 @@ def free(noise: object, query: rb.Query = LINE) -> rb.Mechanism:
 
 
 def test_there_and_back():
-    event = Batch(
+    event = ComposedEvent(
         events=(
-            Release(mechanism=free(rb.Gaussian(scale=2.0)), times=3),
-            Sampled(mechanism=free(rb.Gaussian(scale=1.5)), rate=0.01, times=100),
-            Release(mechanism=free(rb.Laplace(scale=0.5))),
+            MechanismEvent(mechanism=free(rb.Gaussian(scale=2.0)), times=3),
+            SampledEvent(mechanism=free(rb.Gaussian(scale=1.5)), rate=0.01, times=100),
+            MechanismEvent(mechanism=free(rb.Laplace(scale=0.5))),
         ),
         times=2,
     )
@@ -40,7 +40,7 @@ def test_there_and_back():
 
 def test_the_multiplier_is_scale_over_sensitivity_and_never_too_large():
     query = rb.Query(range=rb.Interval(0, 10), sensitivity=0.3)
-    peer = to_dp_accounting(Release(mechanism=free(rb.Gaussian(scale=0.7), query)))
+    peer = to_dp_accounting(MechanismEvent(mechanism=free(rb.Gaussian(scale=0.7), query)))
     assert peer.noise_multiplier == pytest.approx(7 / 3)
     assert Fraction(peer.noise_multiplier) <= Fraction(0.7) / Fraction(0.3)
     ours = accountant.epsilon(from_dp_accounting(peer), 1e-6).upper
@@ -48,10 +48,10 @@ def test_the_multiplier_is_scale_over_sensitivity_and_never_too_large():
 
 
 def test_every_kind_that_has_a_counterpart():
-    assert from_dp_accounting(dp.NoOpDpEvent()) == Batch(events=())
+    assert from_dp_accounting(dp.NoOpDpEvent()) == ComposedEvent(events=())
     assert from_dp_accounting(dp.LaplaceDpEvent(3.0)).mechanism.noise == rb.Laplace(scale=3.0)
     both = dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 4)])
-    assert steps(from_dp_accounting(both)) == {Release(mechanism=free(rb.Gaussian(scale=1.0))): 5}
+    assert steps(from_dp_accounting(both)) == {MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0))): 5}
 
 
 def test_the_accountants_agree_on_a_converted_event():
@@ -77,14 +77,16 @@ def test_others_are_refused(event):
 
 def test_bounded_mechanisms_have_no_event_there():
     with pytest.raises(ArgumentError, match="unbounded"):
-        to_dp_accounting(Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=LINE, bounding=rb.TRUNCATE)))
+        to_dp_accounting(
+            MechanismEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=LINE, bounding=rb.TRUNCATE))
+        )
     with pytest.raises(ArgumentTypeError):
         to_dp_accounting("gaussian")
     with pytest.raises(ArgumentTypeError):
-        from_dp_accounting(Release(mechanism=free(rb.Gaussian(scale=1.0))))
+        from_dp_accounting(MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0))))
 
 
 def test_without_dp_accounting_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(MissingExtra, match="dp-accounting"):
-        to_dp_accounting(Release(mechanism=free(rb.Gaussian(scale=1.0))))
+        to_dp_accounting(MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0))))

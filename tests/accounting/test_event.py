@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Enclosure, Release, Sampled
+from rangebound.accounting import ComposedEvent, Enclosure, MechanismEvent, SampledEvent
 from rangebound.accounting.event import steps
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
@@ -18,48 +18,50 @@ LAPLACE = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=LINE, bounding=rb.UNBO
 
 
 def test_equal_steps_are_counted_together():
-    event = Batch(
+    event = ComposedEvent(
         events=(
-            Release(mechanism=GAUSSIAN, times=2),
-            Batch(events=[Release(mechanism=GAUSSIAN), Release(mechanism=LAPLACE, times=5)], times=3),
-            Sampled(mechanism=GAUSSIAN, rate=0.5, times=7),
-            Sampled(mechanism=GAUSSIAN, rate=1, times=11),
+            MechanismEvent(mechanism=GAUSSIAN, times=2),
+            ComposedEvent(
+                events=[MechanismEvent(mechanism=GAUSSIAN), MechanismEvent(mechanism=LAPLACE, times=5)], times=3
+            ),
+            SampledEvent(mechanism=GAUSSIAN, rate=0.5, times=7),
+            SampledEvent(mechanism=GAUSSIAN, rate=1, times=11),
         ),
         times=10,
     )
     assert steps(event) == {
-        Release(mechanism=GAUSSIAN): 10 * (2 + 3 + 11),
-        Release(mechanism=LAPLACE): 150,
-        Sampled(mechanism=GAUSSIAN, rate=0.5): 70,
+        MechanismEvent(mechanism=GAUSSIAN): 10 * (2 + 3 + 11),
+        MechanismEvent(mechanism=LAPLACE): 150,
+        SampledEvent(mechanism=GAUSSIAN, rate=0.5): 70,
     }
-    assert hash(event) == hash(Batch(events=event.events, times=10))
+    assert hash(event) == hash(ComposedEvent(events=event.events, times=10))
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.0, "3", True, None, math.nan, np.array([1, 2]), 10**10])
 def test_bad_repetitions(bad):
     with pytest.raises((ArgumentError, ArgumentTypeError), match="times"):
-        Release(mechanism=GAUSSIAN, times=bad)
+        MechanismEvent(mechanism=GAUSSIAN, times=bad)
     with pytest.raises((ArgumentError, ArgumentTypeError), match="times"):
-        Batch(events=(), times=bad)
+        ComposedEvent(events=(), times=bad)
 
 
 @pytest.mark.parametrize("bad", [0.0, -0.1, 1.1, math.nan, math.inf, "0.5", True, None])
 def test_bad_rates(bad):
     with pytest.raises((ArgumentError, ArgumentTypeError), match="rate"):
-        Sampled(mechanism=GAUSSIAN, rate=bad)
+        SampledEvent(mechanism=GAUSSIAN, rate=bad)
 
 
 def test_bad_parts():
     with pytest.raises(ArgumentTypeError, match="mechanism"):
-        Release(mechanism="gaussian")
+        MechanismEvent(mechanism="gaussian")
     with pytest.raises(ArgumentTypeError, match="events"):
-        Batch(events=(GAUSSIAN,))
+        ComposedEvent(events=(GAUSSIAN,))
     with pytest.raises(ArgumentTypeError, match="events"):
-        Batch(events=Release(mechanism=GAUSSIAN))
+        ComposedEvent(events=MechanismEvent(mechanism=GAUSSIAN))
     with pytest.raises(ArgumentTypeError, match="event"):
-        steps([Release(mechanism=GAUSSIAN)])
+        steps([MechanismEvent(mechanism=GAUSSIAN)])
     with pytest.raises(ArgumentError, match="at most"):
-        steps(Batch(events=(Release(mechanism=GAUSSIAN, times=10**6),), times=10**6))
+        steps(ComposedEvent(events=(MechanismEvent(mechanism=GAUSSIAN, times=10**6),), times=10**6))
 
 
 def test_an_enclosure_has_its_ends_in_order():

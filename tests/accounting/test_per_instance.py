@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Release
+from rangebound.accounting import MechanismEvent
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -73,7 +73,7 @@ def test_no_accountant_takes_it():
     m = rb.Mechanism(
         noise=rb.Gaussian(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), bounding=rb.UNBOUNDED
     )
-    for call in (m.epsilon, m.delta, lambda x: accountant.epsilon(Release(mechanism=m, times=2), x)):
+    for call in (m.epsilon, m.delta, lambda x: accountant.epsilon(MechanismEvent(mechanism=m, times=2), x)):
         with pytest.raises(ArgumentTypeError):
             call(LEAK)
     with pytest.raises(ArgumentTypeError):

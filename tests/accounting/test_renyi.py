@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Release, Sampled, renyi
+from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, renyi
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
 from tests.accounting.pld.exact import gaussian_delta
@@ -23,10 +23,10 @@ def free(noise: object) -> rb.Mechanism:
 
 
 def test_curves_add():
-    event = Batch(
+    event = ComposedEvent(
         events=(
-            Release(mechanism=free(rb.Gaussian(scale=2.0)), times=8),
-            Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT), times=3),
+            MechanismEvent(mechanism=free(rb.Gaussian(scale=2.0)), times=8),
+            MechanismEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT), times=3),
         ),
         times=2,
     )
@@ -40,7 +40,7 @@ def test_curves_add():
 @pytest.mark.parametrize("times", [1, 30, 10_000])
 def test_epsilon_is_never_below_the_exact_one(scale, times):
     for delta in (1e-3, 1e-6, 1e-12):
-        event = Release(mechanism=free(rb.Gaussian(scale=scale)), times=times)
+        event = MechanismEvent(mechanism=free(rb.Gaussian(scale=scale)), times=times)
         epsilon = renyi.epsilon(event, delta)
         assert epsilon == 0.0 or gaussian_delta(scale, times, epsilon) <= delta
         assert renyi.delta(event, epsilon) <= delta * (1.0 + 1e-9) or epsilon == 0.0
@@ -93,7 +93,7 @@ def test_sampled_steps_are_bounded_in_both_directions(m):
     pairs = [(0.0, 1.0), (1.0, 0.0)] if m.bounding is rb.UNBOUNDED else [(0.0, 1.0), (1.0, 0.0), (1.2, 2.2), (3.0, 2.0)]
     tight = []
     for rate, order in itertools.product((0.01, 0.1, 0.5, 0.9), (2, 3, 8, 20)):
-        (bound,) = renyi.curve(Sampled(mechanism=m, rate=rate), [order])
+        (bound,) = renyi.curve(SampledEvent(mechanism=m, rate=rate), [order])
         seen = [moments(*laws(m, a, b), rate, order) for a, b in pairs]
         assert max(map(max, seen)) <= bound * (1.0 + 1e-9) + 1e-13
         tight.append(max(map(max, seen)) / bound)
@@ -129,10 +129,10 @@ def test_between_the_nodes_the_chord_is_above():
 
 def test_a_clamped_sampled_step_costs_at_most_the_unbounded_one():
     clamped = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=SHORT, bounding=rb.RECTIFY)
-    a = renyi.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6)
-    b = renyi.epsilon(Sampled(mechanism=free(rb.Gaussian(scale=2.0)), rate=0.05, times=100), 1e-6)
+    a = renyi.epsilon(SampledEvent(mechanism=clamped, rate=0.05, times=100), 1e-6)
+    b = renyi.epsilon(SampledEvent(mechanism=free(rb.Gaussian(scale=2.0)), rate=0.05, times=100), 1e-6)
     assert a <= b
-    assert accountant.epsilon(Sampled(mechanism=clamped, rate=0.05, times=100), 1e-6).lower <= a
+    assert accountant.epsilon(SampledEvent(mechanism=clamped, rate=0.05, times=100), 1e-6).lower <= a
 
 
 def test_agreement_with_dp_accounting_on_sampled_gaussians():
@@ -140,30 +140,30 @@ def test_agreement_with_dp_accounting_on_sampled_gaussians():
     dp = pytest.importorskip("dp_accounting")
     peer = rdp.RdpAccountant(orders=list(range(2, 129)))
     peer.compose(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), 500)
-    event = Sampled(mechanism=free(rb.Gaussian(scale=1.1)), rate=0.01, times=500)
+    event = SampledEvent(mechanism=free(rb.Gaussian(scale=1.1)), rate=0.01, times=500)
     assert renyi.epsilon(event, 1e-5) == pytest.approx(peer.get_epsilon(1e-5), rel=1e-6)
 
 
 def test_orders_of_sampled_steps_are_integers():
     with pytest.raises(ArgumentError, match="integer"):
-        renyi.curve(Sampled(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.5), [2.5])
+        renyi.curve(SampledEvent(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.5), [2.5])
     with pytest.raises(ArgumentError, match="above 1"):
-        renyi.curve(Release(mechanism=free(rb.Gaussian(scale=1.0))), [1.0])
+        renyi.curve(MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0))), [1.0])
 
 
 def test_the_pure_order():
-    assert renyi.epsilon(Release(mechanism=free(rb.Laplace(scale=4.0)), times=10), 0.0) == 2.5
-    assert renyi.epsilon(Release(mechanism=free(rb.Gaussian(scale=4.0))), 0.0) == math.inf
-    assert renyi.delta(Release(mechanism=free(rb.Laplace(scale=4.0)), times=10), 2.5) == 0.0
-    assert renyi.epsilon(Batch(events=()), 0.0) == renyi.delta(Batch(events=()), 1.0) == 0.0
+    assert renyi.epsilon(MechanismEvent(mechanism=free(rb.Laplace(scale=4.0)), times=10), 0.0) == 2.5
+    assert renyi.epsilon(MechanismEvent(mechanism=free(rb.Gaussian(scale=4.0))), 0.0) == math.inf
+    assert renyi.delta(MechanismEvent(mechanism=free(rb.Laplace(scale=4.0)), times=10), 2.5) == 0.0
+    assert renyi.epsilon(ComposedEvent(events=()), 0.0) == renyi.delta(ComposedEvent(events=()), 1.0) == 0.0
 
 
-def _grid(times: int) -> Release:
+def _grid(times: int) -> MechanismEvent:
     """Laplace noise on a long grid, where each order is a search."""
     query = rb.Query(range=rb.Interval(0, 40), sensitivity=1.0)
     grid = rb.Grid(step=1, within=rb.Interval(0, 40))
     m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query, support=grid, bounding=rb.TRUNCATE)
-    return Release(mechanism=m, times=times)
+    return MechanismEvent(mechanism=m, times=times)
 
 
 @pytest.mark.parametrize("times", [2, 100])

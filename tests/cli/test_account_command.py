@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 import rangebound as rb
-from rangebound.accounting import Batch, Release, Sampled, best
+from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, best
 from rangebound.cli.account_command import account
 from rangebound.errors import RangeboundError
 
@@ -32,15 +32,15 @@ sensitivity = 1.0
 rate = 0.05
 times = 20
 """
-EVENT = Batch(
+EVENT = ComposedEvent(
     events=(
-        Release(
+        MechanismEvent(
             mechanism=rb.Mechanism(
                 noise=rb.Laplace(scale=8.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
             ),
             times=12,
         ),
-        Sampled(
+        SampledEvent(
             mechanism=rb.Mechanism(
                 noise=rb.Gaussian(scale=4.0),
                 query=rb.Query(range=rb.Interval(-float("inf"), float("inf")), sensitivity=1.0),

@@ -1,8 +1,32 @@
-"""Accounting: what was released, what all of it together gives away, and the ledger of what is left."""
+"""Composition: what was released, and what all of it together leaks."""
 
 from __future__ import annotations
 
+from rangebound.accounting.composition import (
+    Composition,
+    Guarantee,
+    compose,
+    group,
+    group_event,
+    parallel,
+    sequential,
+)
 from rangebound.accounting.enclosure import Enclosure
-from rangebound.accounting.event import Batch, Event, Release, Sampled
+from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent
+from rangebound.accounting.per_instance import PerInstance
 
-__all__ = ["Batch", "Enclosure", "Event", "Release", "Sampled"]
+__all__ = [
+    "ComposedEvent",
+    "Composition",
+    "Enclosure",
+    "Event",
+    "Guarantee",
+    "MechanismEvent",
+    "PerInstance",
+    "SampledEvent",
+    "compose",
+    "group",
+    "group_event",
+    "parallel",
+    "sequential",
+]

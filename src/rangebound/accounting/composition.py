@@ -1,4 +1,4 @@
-"""Composition that needs no grid: plain sums, groups, disjoint parts."""
+"""Composition: of mechanisms by the better accountant, and of bare guarantees (sequential, parallel, group)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from rangebound import arguments
-from rangebound.accounting.event import Batch, Event, Release, Sampled, repetitions
+from rangebound.accounting import best
+from rangebound.accounting.enclosure import Enclosure
+from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent, repetitions
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.ball import ball, precision, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -17,6 +20,62 @@ from rangebound.numeric import rounded_up
 from rangebound.query import Query
 
 _BITS = 192
+
+Composable: TypeAlias = Mechanism | Event
+"""What is composed: a mechanism that is used once, or an event."""
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The sequential composition that `compose` made: its event, and its privacy by the better accountant."""
+
+    event: ComposedEvent
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """The epsilon at delta, enclosed; publish the upper bound. Infinite where no epsilon is enough."""
+        return best.epsilon(self.event, delta)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """The delta at epsilon, enclosed; publish the upper bound."""
+        return best.delta(self.event, epsilon)
+
+
+def compose(*parts: Composable | tuple[Composable, int]) -> Composition:
+    """Compose mechanisms and events on the same people; a pair (part, times) is a part that is used `times` times.
+
+    Guarantee: the upper bound of `epsilon(delta)` and of `delta(epsilon)` is the smaller one of the privacy-loss and
+    the Renyi accountant. It holds for all neighbouring datasets, and for queries chosen adaptively. The lower bound is
+    what one pair of answers leaks.
+    Assumes: every use draws fresh noise.
+    Edge cases: without parts nothing leaks. Mechanisms on a random sample are events: `SampledEvent`.
+
+    >>> import rangebound as rb
+    >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> weekly = rb.Mechanism(noise=rb.Laplace(scale=20.0), query=count)
+    >>> once = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=count)
+    >>> year = compose((weekly, 52), once)
+    >>> year.epsilon(delta=1e-6).upper < 3.1 < 52 / 20 + 1 / 2
+    True
+    >>> compose().delta(epsilon=0.0).upper
+    0.0
+    """
+    return Composition(ComposedEvent(events=tuple(map(_as_event, parts))))
+
+
+def _as_event(part: object) -> Event:
+    match part:
+        case Mechanism():
+            return MechanismEvent(mechanism=part)
+        case MechanismEvent() | SampledEvent() | ComposedEvent():
+            return part
+        case (Mechanism() as mechanism, times):
+            return MechanismEvent(mechanism=mechanism, times=repetitions("times", times))
+        case (MechanismEvent() | SampledEvent() | ComposedEvent() as event, times):
+            return ComposedEvent(events=(event,), times=repetitions("times", times))
+    raise ArgumentTypeError(
+        f"parts={arguments.shown(part)}: must be a Mechanism or an event, or a pair of one and how often it is used, "
+        "such as (m, 52)"
+    )
 
 
 @arguments.guided
@@ -34,7 +93,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             if isinstance(getattr(self, name), PerInstance):
-                raise ArgumentTypeError(f"{name}: a per-instance number is no guarantee for anyone else")
+                raise ArgumentTypeError(f"{name}: a per-instance number is not a guarantee for anyone else")
             number = arguments.real(name, getattr(self, name))
             if number < 0.0:
                 raise ArgumentError(f"{name}={number}: must be zero or more")
@@ -43,12 +102,12 @@ class Guarantee:
             raise ArgumentError(f"delta={self.delta}: must lie in [0, 1]")
 
 
-def in_sequence(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """All of them on the same people: the epsilons add and the deltas add.
+def sequential(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Sequential composition: all releases are about the same people, so epsilons add and deltas add.
 
     Guarantee: exact sums of the doubles, rounded up once; delta is 1 at most.
 
-    >>> in_sequence([Guarantee(epsilon=0.5, delta=1e-6)] * 4)
+    >>> sequential([Guarantee(epsilon=0.5, delta=1e-6)] * 4)
     Guarantee(epsilon=2.0, delta=4e-06)
     """
     found = _checked(guarantees)
@@ -57,13 +116,13 @@ def in_sequence(guarantees: Iterable[Guarantee]) -> Guarantee:
     )
 
 
-def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Each on another part of the people: the largest epsilon and the largest delta.
+def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Parallel composition: each release is about a part of its own, so the largest epsilon and delta hold for all.
 
-    Assumes: the parts are disjoint and fixed beforehand, and neighbouring databases differ by adding or removing one
-    person, who is in one part only. Where a person is changed instead, two parts may change: add the two largest up.
+    Assumes: the parts are disjoint and fixed beforehand, and neighbouring datasets differ by adding or removing one
+    person (add-remove), who is in one part only. For replace-one two parts may change: add up the two largest.
 
-    >>> in_parallel([Guarantee(epsilon=0.5, delta=1e-6), Guarantee(epsilon=1.0)])
+    >>> parallel([Guarantee(epsilon=0.5, delta=1e-6), Guarantee(epsilon=1.0)])
     Guarantee(epsilon=1.0, delta=1e-06)
     """
     found = _checked(guarantees)
@@ -73,13 +132,13 @@ def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     )
 
 
-def for_group(guarantee: Guarantee, size: int) -> Guarantee:
-    """What a guarantee for one person says of a group: size * epsilon and delta (e^(size eps) - 1)/(e^eps - 1).
+def group(guarantee: Guarantee, size: int) -> Guarantee:
+    """Group privacy from the guarantee for one person: size * epsilon and delta (e^(size eps) - 1)/(e^eps - 1).
 
     Guarantee: rounded up. For a known mechanism `group_event` is sharper.
     Edge cases: delta is 1 at most; at epsilon = 0 it is size * delta.
 
-    >>> for_group(Guarantee(epsilon=0.5), 3)
+    >>> group(Guarantee(epsilon=0.5), 3)
     Guarantee(epsilon=1.5, delta=0.0)
     """
     arguments.instance("guarantee", guarantee, Guarantee, "a Guarantee")
@@ -93,27 +152,29 @@ def for_group(guarantee: Guarantee, size: int) -> Guarantee:
 
 
 def group_event(event: Event, size: int) -> Event:
-    """The event as it looks to a group of `size` people: every query's sensitivity times the size.
+    """Group privacy of a known event: every query's sensitivity times the size of the group.
 
-    Guarantee: exact for a group, where `for_group` is only a bound. Sampled steps are refused: members of a group are
-    sampled one by one, which is no single sample.
+    Guarantee: exact for a group, where `group` is only a bound.
+    Edge cases: a `SampledEvent` is refused: members of a group are sampled one by one, which is not one sample.
 
     >>> import rangebound as rb
     >>> count = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
-    >>> seen = group_event(Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=count)), 3)
+    >>> seen = group_event(MechanismEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=count)), 3)
     >>> seen.mechanism.query.sensitivity
     3.0
     """
     number = repetitions("size", size)
-    if isinstance(event, Batch):
+    if isinstance(event, ComposedEvent):
         return replace(event, events=tuple(group_event(each, number) for each in event.events))
-    if isinstance(event, Sampled):
-        raise ArgumentError(f"event={arguments.shown(event)}: a sampled step has no exact group; use for_group")
-    arguments.instance("event", event, Release, "an event: Release or Batch")
-    return replace(event, mechanism=_for_group(event.mechanism, number))
+    if isinstance(event, SampledEvent):
+        raise ArgumentError(
+            f"event={arguments.shown(event)}: group privacy of a SampledEvent is not known exactly; use `group`"
+        )
+    arguments.instance("event", event, MechanismEvent, "a MechanismEvent or a ComposedEvent")
+    return replace(event, mechanism=_group_mechanism(event.mechanism, number))
 
 
-def _for_group(mechanism: Mechanism, size: int) -> Mechanism:
+def _group_mechanism(mechanism: Mechanism, size: int) -> Mechanism:
     query = mechanism.query
     sensitivity = rounded_up(Fraction(query.sensitivity) * size)
     return replace(mechanism, query=Query(range=query.range, sensitivity=sensitivity))

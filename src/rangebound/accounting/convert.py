@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound import arguments
-from rangebound.accounting.event import Batch, Event, Release, Sampled
+from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError, MissingExtra
 from rangebound.mechanism import Mechanism
@@ -31,12 +31,17 @@ def to_dp_accounting(event: Event) -> Any:
     Edge cases: any other mechanism is refused; dp_accounting knows no bounded noise.
     """
     peer = _peer()
-    arguments.instance("event", event, (Release, Sampled, Batch), "an event: Release, Sampled or Batch")
-    if isinstance(event, Batch):
+    arguments.instance(
+        "event",
+        event,
+        (MechanismEvent, SampledEvent, ComposedEvent),
+        "an event: MechanismEvent, SampledEvent or ComposedEvent",
+    )
+    if isinstance(event, ComposedEvent):
         inner = peer.ComposedDpEvent(events=[to_dp_accounting(each) for each in event.events])
     else:
         inner = _single_event(peer, event.mechanism)
-        if isinstance(event, Sampled):
+        if isinstance(event, SampledEvent):
             inner = peer.PoissonSampledDpEvent(sampling_probability=event.rate, event=inner)
     return inner if event.times == 1 else peer.SelfComposedDpEvent(event=inner, count=event.times)
 
@@ -49,12 +54,12 @@ def from_dp_accounting(event: Any) -> Event:
     peer = _peer()
     arguments.instance("event", event, peer.DpEvent, "a dp_accounting.DpEvent")
     kinds: dict[str, Callable[[Any], Event]] = {
-        "NoOpDpEvent": lambda each: Batch(events=()),
-        "GaussianDpEvent": lambda each: Release(mechanism=_on_the_line(Gaussian, each.noise_multiplier)),
-        "LaplaceDpEvent": lambda each: Release(mechanism=_on_the_line(Laplace, each.noise_multiplier)),
+        "NoOpDpEvent": lambda each: ComposedEvent(events=()),
+        "GaussianDpEvent": lambda each: MechanismEvent(mechanism=_on_the_line(Gaussian, each.noise_multiplier)),
+        "LaplaceDpEvent": lambda each: MechanismEvent(mechanism=_on_the_line(Laplace, each.noise_multiplier)),
         "PoissonSampledDpEvent": _from_sampled,
-        "ComposedDpEvent": lambda each: Batch(events=tuple(map(from_dp_accounting, each.events))),
-        "SelfComposedDpEvent": lambda each: Batch(events=(from_dp_accounting(each.event),), times=each.count),
+        "ComposedDpEvent": lambda each: ComposedEvent(events=tuple(map(from_dp_accounting, each.events))),
+        "SelfComposedDpEvent": lambda each: ComposedEvent(events=(from_dp_accounting(each.event),), times=each.count),
     }
     name = type(event).__name__
     if name not in kinds:
@@ -64,11 +69,11 @@ def from_dp_accounting(event: Any) -> Event:
 
 def _from_sampled(event: Any) -> Event:
     inner = from_dp_accounting(event.event)
-    if not isinstance(inner, Release) or inner.times != 1:
+    if not isinstance(inner, MechanismEvent) or inner.times != 1:
         raise ArgumentError(
             f"event={arguments.shown(event)}: only a single mechanism on a sample has a counterpart here"
         )
-    return Sampled(mechanism=inner.mechanism, rate=event.sampling_probability)
+    return SampledEvent(mechanism=inner.mechanism, rate=event.sampling_probability)
 
 
 def _single_event(peer: Any, mechanism: Mechanism) -> Any:

@@ -16,12 +16,12 @@ _MOST = 10**9
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class MechanismEvent:
     """A mechanism used `times` times on the same people, its queries chosen adaptively if one likes.
 
     >>> import rangebound as rb
     >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    >>> Release(mechanism=rb.Mechanism(noise=rb.Laplace(scale=2.0), query=count), times=12).times
+    >>> MechanismEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=2.0), query=count), times=12).times
     12
     """
 
@@ -35,7 +35,7 @@ class Release:
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Sampled:
+class SampledEvent:
     """A mechanism on a Poisson sample: each person takes part with probability `rate`, independently and unseen.
 
     Assumes: neighbouring databases differ by adding or removing one person, and the sensitivity of the mechanism's
@@ -43,7 +43,7 @@ class Sampled:
 
     >>> import rangebound as rb
     >>> total = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    >>> Sampled(mechanism=rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=total), rate=0.01, times=100).rate
+    >>> SampledEvent(mechanism=rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=total), rate=0.01, times=100).rate
     0.01
     """
 
@@ -62,10 +62,10 @@ class Sampled:
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class ComposedEvent:
     """Several events on the same people, and the whole of them `times` times.
 
-    >>> Batch(events=()).events
+    >>> ComposedEvent(events=()).events
     ()
     """
 
@@ -77,21 +77,29 @@ class Batch:
             object.__setattr__(self, "events", tuple(self.events))
         arguments.instance("events", self.events, tuple, "a tuple of events")
         for each in self.events:
-            arguments.instance("events", each, (Release, Sampled, Batch), "events: Release, Sampled or Batch")
+            arguments.instance(
+                "events",
+                each,
+                (MechanismEvent, SampledEvent, ComposedEvent),
+                "events: MechanismEvent, SampledEvent or ComposedEvent",
+            )
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
-Event: TypeAlias = Release | Sampled | Batch
+SingleEvent: TypeAlias = MechanismEvent | SampledEvent
+Event: TypeAlias = MechanismEvent | SampledEvent | ComposedEvent
 
 
-def steps(event: Event) -> dict[Release | Sampled, int]:
+def steps(event: Event) -> dict[SingleEvent, int]:
     """The different single steps of an event and how often each was taken; the order does not matter.
 
-    >>> steps(Batch(events=(), times=3))
+    >>> steps(ComposedEvent(events=(), times=3))
     {}
     """
-    arguments.instance("event", event, (Release, Sampled, Batch), "an event, such as Release(mechanism=m)")
-    counts: dict[Release | Sampled, int] = {}
+    arguments.instance(
+        "event", event, (MechanismEvent, SampledEvent, ComposedEvent), "an event, such as MechanismEvent(mechanism=m)"
+    )
+    counts: dict[SingleEvent, int] = {}
     for step, times in _walk(event, 1):
         counts[step] = counts.get(step, 0) + times
     total = sum(counts.values())
@@ -100,14 +108,14 @@ def steps(event: Event) -> dict[Release | Sampled, int]:
     return counts
 
 
-def _walk(event: Event, times: int) -> Iterator[tuple[Release | Sampled, int]]:
-    if isinstance(event, Batch):
+def _walk(event: Event, times: int) -> Iterator[tuple[SingleEvent, int]]:
+    if isinstance(event, ComposedEvent):
         for each in event.events:
             yield from _walk(each, times * event.times)
-    elif isinstance(event, Sampled) and event.rate < 1.0:
-        yield Sampled(mechanism=event.mechanism, rate=event.rate), times * event.times
+    elif isinstance(event, SampledEvent) and event.rate < 1.0:
+        yield SampledEvent(mechanism=event.mechanism, rate=event.rate), times * event.times
     else:
-        yield Release(mechanism=event.mechanism), times * event.times
+        yield MechanismEvent(mechanism=event.mechanism), times * event.times
 
 
 def repetitions(name: str, value: object) -> int:

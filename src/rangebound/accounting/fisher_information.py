@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.accounting.event import Batch, Event, Release, repetitions
+from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, repetitions
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.ball import ball, down, precision, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -34,7 +34,7 @@ def information(event: Event, answer: float) -> PerInstance:
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=line, bounding=rb.UNBOUNDED)
-    >>> information(Release(mechanism=m, times=100), 42.0).reveal()
+    >>> information(MechanismEvent(mechanism=m, times=100), 42.0).reveal()
     25.0
     """
     place = arguments.hidden("answer", answer)
@@ -112,10 +112,15 @@ def in_words(total: PerInstance, unit: str = "") -> str:
 
 
 def _information(event: Event, answer: float) -> float:
-    arguments.instance("event", event, (Release, Batch), "a Release or a Batch of them; sampled steps: use per_example")
-    parts = event.events if isinstance(event, Batch) else ()
+    arguments.instance(
+        "event",
+        event,
+        (MechanismEvent, ComposedEvent),
+        "a MechanismEvent or a ComposedEvent of them; for a SampledEvent use per_example",
+    )
+    parts = event.events if isinstance(event, ComposedEvent) else ()
     values = [_information(each, answer) for each in parts] or (
-        [float(event.mechanism.fisher(answer))] if isinstance(event, Release) else []
+        [float(event.mechanism.fisher(answer))] if isinstance(event, MechanismEvent) else []
     )
     if any(map(math.isinf, values)):
         return math.inf

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.accounting.event import Event, Release, Sampled, steps
+from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.ball import Ball, ball, precision, up
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
@@ -62,7 +62,7 @@ def curve(event: Event, orders: float | Sequence[float]) -> Floats:
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, bounding=rb.UNBOUNDED)
-    >>> curve(Release(mechanism=m, times=10), [2.0, 4.0]).tolist()
+    >>> curve(MechanismEvent(mechanism=m, times=10), [2.0, 4.0]).tolist()
     [10.0, 20.0]
     """
     counts = steps(event)
@@ -79,7 +79,7 @@ def epsilon(event: Event, delta: float) -> float:
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, bounding=rb.UNBOUNDED)
-    >>> 649.3 < epsilon(Release(mechanism=m, times=1000), 1e-6) < 664
+    >>> 649.3 < epsilon(MechanismEvent(mechanism=m, times=1000), 1e-6) < 664
     True
     """
     return epsilon_within(event, arguments.probability("delta", delta), math.inf)
@@ -93,7 +93,7 @@ def epsilon_within(event: Event, delta: float, known: float) -> float:
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, bounding=rb.UNBOUNDED)
-    >>> epsilon_within(Release(mechanism=m, times=1000), 1e-6, 650.0)
+    >>> epsilon_within(MechanismEvent(mechanism=m, times=1000), 1e-6, 650.0)
     650.0
     """
     counts = steps(event)
@@ -116,7 +116,7 @@ def delta(event: Event, epsilon: float) -> float:
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=10.0), query=line, bounding=rb.UNBOUNDED)
-    >>> delta(Release(mechanism=m, times=100), 4.0) < 2e-4  # 4.7e-5 exactly
+    >>> delta(MechanismEvent(mechanism=m, times=100), 4.0) < 2e-4  # 4.7e-5 exactly
     True
     """
     epsilon = arguments.nonnegative("epsilon", epsilon)
@@ -149,18 +149,18 @@ def delta_at(order: float, value: float, epsilon: float) -> float:
         return up(((a - 1) * (ball(value) - ball(epsilon) + ((a - 1) / a).log()) - a.log()).exp())
 
 
-def _lowest(counts: dict[Release | Sampled, int], worth: Worth, known: float = math.inf) -> float:
+def _lowest(counts: dict[SingleEvent, int], worth: Worth, known: float = math.inf) -> float:
     """The lowest worth over the grid of orders, or `inf` where none is below `known`.
 
     A clamped or rounded mechanism is post-processing of an unbounded one, whose curve is cheap: that finds the order,
     and the dear exact curve is asked only there and nearby.
     """
-    grid = list(map(float, _INTEGERS)) if any(isinstance(step, Sampled) for step in counts) else list(_ORDERS)
+    grid = list(map(float, _INTEGERS)) if any(isinstance(step, SampledEvent) for step in counts) else list(_ORDERS)
     if any(isinstance(step.mechanism.noise, TruncatedLaplacian) for step in counts):
         grid = [order for order in grid if order <= _EDGED]  # its curve costs seconds at high orders
     if any(step.mechanism.shape.points or step.mechanism.shape.normalised for step in counts):
         grid = [order for order in grid if order <= _HIGHEST]  # beyond, a curve is as good as the pure epsilon
-    free: dict[Release | Sampled, int] = {}
+    free: dict[SingleEvent, int] = {}
     for step, times in counts.items():
         unmapped = replace(step, mechanism=_unmapped(step.mechanism))
         free[unmapped] = free.get(unmapped, 0) + times
@@ -213,7 +213,7 @@ def _least(totals: dict[float, float], order: float) -> float:
     return max(found)
 
 
-def _total(counts: dict[Release | Sampled, int], order: float) -> float:
+def _total(counts: dict[SingleEvent, int], order: float) -> float:
     with precision(_BITS):
         total: Ball = ball(0.0)
         for step, times in counts.items():
@@ -225,8 +225,8 @@ def _total(counts: dict[Release | Sampled, int], order: float) -> float:
 
 
 @lru_cache(maxsize=1 << 14)
-def _of_step(step: Release | Sampled, order: float) -> float:
-    if isinstance(step, Release):
+def _of_step(step: SingleEvent, order: float) -> float:
+    if isinstance(step, MechanismEvent):
         return _of_mechanism(step.mechanism, order)
     if math.isinf(order):
         plain = _of_mechanism(step.mechanism, order)

@@ -1,4 +1,4 @@
-"""`rangebound account`: what a list of mechanisms, written down in TOML, gives away together."""
+"""`rangebound account`: the composition of mechanisms that are written down in TOML."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rangebound.cli.options import Json
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rangebound.accounting import Batch, Enclosure, Event, Release, Sampled
+    from rangebound.accounting import ComposedEvent
+    from rangebound.accounting.best import BothAccountants
+    from rangebound.accounting.event import SingleEvent
     from rangebound.support import Support
 
 _KNOWN = {"noise", "scale", "limit", "range", "sensitivity", "support", "bounding", "times", "rate"}
@@ -40,8 +40,7 @@ def account(
 
     Without options the file's own `delta` and `epsilon` are taken, and without these a delta of 1e-6.
     """
-    from rangebound.accounting import renyi
-    from rangebound.accounting.pld import accountant as loss
+    from rangebound.accounting.best import both_deltas, both_epsilons
 
     event, deltas, epsilons = _read(releases)
     if delta or epsilon:
@@ -49,33 +48,26 @@ def account(
     elif not deltas and not epsilons:
         deltas = [1e-6]
     rows: list[dict[str, Any]] = [
-        {"asked": "epsilon", "at": {"delta": level}, **_found(event, level, loss.epsilon, renyi.epsilon)}
-        for level in deltas
+        {"asked": "epsilon", "at": {"delta": level}, **_bounds(both_epsilons(event, level))} for level in deltas
     ]
-    rows += [
-        {"asked": "delta", "at": {"epsilon": level}, **_found(event, level, loss.delta, renyi.delta)}
-        for level in epsilons
-    ]
+    rows += [{"asked": "delta", "at": {"epsilon": level}, **_bounds(both_deltas(event, level))} for level in epsilons]
     if json:
         print(json_text.dumps({"steps": _count(event), "results": _plain(rows)}, indent=1))
     else:
         _show(rows, _count(event))
 
 
-def _found(
-    event: Batch, level: float, by_loss: Callable[[Event, float], Enclosure], by_renyi: Callable[[Event, float], float]
-) -> dict[str, float]:
-    """What both accountants say, and the better of it."""
-    loss, renyi = by_loss(event, level), by_renyi(event, level)
-    upper = min(loss.upper, renyi)
-    return {"at_least": min(loss.lower, upper), "at_most": upper, "privacy_loss": loss.upper, "renyi": renyi}
+def _bounds(both: BothAccountants) -> dict[str, float]:
+    """What both accountants prove, and the better of it."""
+    found = both.better
+    return {"at_least": found.lower, "at_most": found.upper, "privacy_loss": both.pld.upper, "renyi": both.renyi}
 
 
-def _read(path: Path) -> tuple[Batch, list[float], list[float]]:
+def _read(path: Path) -> tuple[ComposedEvent, list[float], list[float]]:
     """The event of a file, and the deltas and epsilons it asks for."""
     import tomllib
 
-    from rangebound.accounting import Batch
+    from rangebound.accounting import ComposedEvent
 
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -93,7 +85,7 @@ def _read(path: Path) -> tuple[Batch, list[float], list[float]]:
             events.append(_event(entry))
         except (ArgumentError, ArgumentTypeError) as error:
             raise ArgumentError(f"{path}, release {number}: {error}") from None
-    return Batch(events=tuple(events)), _levels(data, "delta"), _levels(data, "epsilon")
+    return ComposedEvent(events=tuple(events)), _levels(data, "delta"), _levels(data, "epsilon")
 
 
 def _levels(data: dict[str, Any], name: str) -> list[float]:
@@ -104,10 +96,10 @@ def _levels(data: dict[str, Any], name: str) -> list[float]:
     return [float(each) for each in levels]
 
 
-def _event(entry: dict[str, Any]) -> Release | Sampled:
+def _event(entry: dict[str, Any]) -> SingleEvent:
     """One [[release]]: the parts of a mechanism, how often, and on which share of the people."""
     from rangebound import arguments
-    from rangebound.accounting import Release, Sampled
+    from rangebound.accounting import MechanismEvent, SampledEvent
     from rangebound.bounding import Bounding
 
     unknown = sorted(set(entry) - _KNOWN)
@@ -126,8 +118,8 @@ def _event(entry: dict[str, Any]) -> Release | Sampled:
     )
     times = entry.get("times", 1)
     if "rate" in entry:
-        return Sampled(mechanism=mechanism, rate=entry["rate"], times=times)
-    return Release(mechanism=mechanism, times=times)
+        return SampledEvent(mechanism=mechanism, rate=entry["rate"], times=times)
+    return MechanismEvent(mechanism=mechanism, times=times)
 
 
 def _support(name: str, value: Any) -> Support:
@@ -149,7 +141,7 @@ def _ends(pair: Any) -> Any:
     return [float(each) if each in ("inf", "-inf") else each for each in pair] if isinstance(pair, list) else pair
 
 
-def _count(event: Batch) -> int:
+def _count(event: ComposedEvent) -> int:
     from rangebound.accounting.event import steps
 
     return sum(steps(event).values())

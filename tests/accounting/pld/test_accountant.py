@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Batch, Enclosure, Release, Sampled
+from rangebound.accounting import ComposedEvent, Enclosure, MechanismEvent, SampledEvent
 from rangebound.accounting.pld import accountant
 from rangebound.errors import RangeboundError
 from tests.accounting.pld.exact import gaussian_delta, laplace_delta
@@ -33,7 +33,7 @@ def free(noise: Any) -> rb.Mechanism:
 @dataclass(frozen=True)
 class Case:
     name: str
-    event: Release
+    event: MechanismEvent
     exact: Exact
     delta: float
 
@@ -44,7 +44,7 @@ def cases() -> list[Case]:
     found: list[Case] = []
 
     def add(name: str, noise: Any, times: int, exact: Exact, count: int) -> None:
-        event = Release(mechanism=free(noise), times=times)
+        event = MechanismEvent(mechanism=free(noise), times=times)
         found.extend(Case(name, event, exact, 10.0 ** random.uniform(-12, -1.5)) for _ in range(count))
 
     for scale, times in itertools.product((0.5, 1.0, 3.0, 10.0, 30.0), (2, 7, 30, 200, 1000)):
@@ -128,7 +128,7 @@ def test_control_dp_accounting_alone_fails_the_same_test():
     composed = pld.from_gaussian_mechanism(100.0, value_discretization_interval=1e-3).self_compose(100_000)
     peer = composed.get_epsilon_for_delta(1e-12)
     assert understated(lambda e: gaussian_delta(100.0, 100_000, e), 1e-12, peer)
-    ours = accountant.epsilon(Release(mechanism=free(rb.Gaussian(scale=100.0)), times=100_000), 1e-12)
+    ours = accountant.epsilon(MechanismEvent(mechanism=free(rb.Gaussian(scale=100.0)), times=100_000), 1e-12)
     assert not understated(lambda e: gaussian_delta(100.0, 100_000, e), 1e-12, ours.upper)
     assert ours.upper < 1.001 * 26.7198
 
@@ -139,7 +139,7 @@ def test_many_more_gaussians():
     for _ in range(1000):
         scale, times = 10.0 ** random.uniform(-0.5, 3.5), int(10.0 ** random.uniform(0.4, 5.0))
         delta = 10.0 ** random.uniform(-12, -1)
-        found = accountant.epsilon(Release(mechanism=free(rb.Gaussian(scale=scale)), times=times), delta)
+        found = accountant.epsilon(MechanismEvent(mechanism=free(rb.Gaussian(scale=scale)), times=times), delta)
         assert found.upper == 0.0 or gaussian_delta(scale, times, found.upper) <= delta
         assert found.lower == 0.0 or gaussian_delta(scale, times, found.lower) >= delta
         late.append(found.upper > 0.0 and not gaussian_delta(scale, times, found.upper / 1.01) >= delta)
@@ -147,7 +147,7 @@ def test_many_more_gaussians():
 
 
 def test_the_thousandfold_gaussian():
-    found = accountant.epsilon(Release(mechanism=free(rb.Gaussian(scale=1.0)), times=1000), 1e-6)
+    found = accountant.epsilon(MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0)), times=1000), 1e-6)
     assert found.lower <= 649.38509 <= found.upper <= 649.38509 * 1.001
 
 
@@ -166,9 +166,9 @@ def test_bounded_laplace_once_through_the_grid_and_directly():
         m = rb.Mechanism(noise=rb.Laplace(scale=scale), query=query)
         epsilon = share * m.epsilon()
         truth = m.delta(epsilon)
-        direct = accountant.delta(Release(mechanism=m), epsilon)
+        direct = accountant.delta(MechanismEvent(mechanism=m), epsilon)
         assert direct.lower <= truth == direct.upper
-        gridded = accountant._composed_delta({Release(mechanism=m): 1}, epsilon, 1e-25)
+        gridded = accountant._composed_delta({MechanismEvent(mechanism=m): 1}, epsilon, 1e-25)
         assert gridded.lower <= truth
         assert gridded.upper >= truth * (1.0 - 1e-8)  # the core's own number is rounded up
         ratios.append(gridded.upper / truth)
@@ -177,12 +177,19 @@ def test_bounded_laplace_once_through_the_grid_and_directly():
 
 
 def test_a_batch_in_any_order_and_split_is_one_composition():
-    first = Release(mechanism=free(rb.Gaussian(scale=2.0)), times=6)
-    second = Release(mechanism=free(rb.Gaussian(scale=5.0)), times=20)
-    joined = accountant.epsilon(Batch(events=(first, second)), 1e-8)
-    assert accountant.epsilon(Batch(events=(second, first)), 1e-8).upper == pytest.approx(joined.upper, rel=1e-9)
-    halves = Batch(events=(Release(mechanism=first.mechanism, times=3), Release(mechanism=second.mechanism, times=10)))
-    assert accountant.epsilon(Batch(events=(halves,), times=2), 1e-8) == joined
+    first = MechanismEvent(mechanism=free(rb.Gaussian(scale=2.0)), times=6)
+    second = MechanismEvent(mechanism=free(rb.Gaussian(scale=5.0)), times=20)
+    joined = accountant.epsilon(ComposedEvent(events=(first, second)), 1e-8)
+    assert accountant.epsilon(ComposedEvent(events=(second, first)), 1e-8).upper == pytest.approx(
+        joined.upper, rel=1e-9
+    )
+    halves = ComposedEvent(
+        events=(
+            MechanismEvent(mechanism=first.mechanism, times=3),
+            MechanismEvent(mechanism=second.mechanism, times=10),
+        )
+    )
+    assert accountant.epsilon(ComposedEvent(events=(halves,), times=2), 1e-8) == joined
     # Gaussians of different scales compose to one with the sum of the squares of their mu.
     scale = 1.0 / math.sqrt(6 / 4 + 20 / 25)
     assert gaussian_delta(scale, 1, joined.upper) <= 1e-8
@@ -193,10 +200,10 @@ def test_a_batch_in_any_order_and_split_is_one_composition():
 @pytest.mark.parametrize("times", [(1, 100_000), (3, 1000), (50, 2)])
 def test_steps_of_very_different_size(times):
     few, many = times
-    event = Batch(
+    event = ComposedEvent(
         events=(
-            Release(mechanism=free(rb.Gaussian(scale=1.0)), times=few),
-            Release(mechanism=free(rb.Gaussian(scale=300.0)), times=many),
+            MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0)), times=few),
+            MechanismEvent(mechanism=free(rb.Gaussian(scale=300.0)), times=many),
         )
     )
     found = accountant.epsilon(event, 1e-9)
@@ -208,8 +215,8 @@ def test_steps_of_very_different_size(times):
 
 def test_a_sample_of_everyone_is_no_sample():
     m = free(rb.Gaussian(scale=2.0))
-    assert accountant.epsilon(Sampled(mechanism=m, rate=1.0, times=9), 1e-6) == accountant.epsilon(
-        Release(mechanism=m, times=9), 1e-6
+    assert accountant.epsilon(SampledEvent(mechanism=m, rate=1.0, times=9), 1e-6) == accountant.epsilon(
+        MechanismEvent(mechanism=m, times=9), 1e-6
     )
 
 
@@ -219,7 +226,7 @@ def test_sampled_gaussian_steps_agree_with_dp_accounting(scale, rate, times, del
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     peer = pld.from_gaussian_mechanism(scale, value_discretization_interval=1e-4, sampling_prob=rate)
     epsilon = peer.self_compose(times).get_epsilon_for_delta(delta)
-    found = accountant.epsilon(Sampled(mechanism=free(rb.Gaussian(scale=scale)), rate=rate, times=times), delta)
+    found = accountant.epsilon(SampledEvent(mechanism=free(rb.Gaussian(scale=scale)), rate=rate, times=times), delta)
     assert found.lower <= epsilon * (1.0 + 1e-9)
     assert found.upper == pytest.approx(epsilon, rel=2e-3)
 
@@ -235,7 +242,7 @@ def test_one_sampled_step_is_a_mixture():
         np.maximum(mixed - math.exp(epsilon) * q, 0.0).sum() * width,
         np.maximum(q - math.exp(epsilon) * mixed, 0.0).sum() * width,
     )
-    found = accountant.delta(Sampled(mechanism=free(rb.Gaussian(scale=scale)), rate=rate), epsilon)
+    found = accountant.delta(SampledEvent(mechanism=free(rb.Gaussian(scale=scale)), rate=rate), epsilon)
     assert found.upper == pytest.approx(brute, rel=1e-6)
     assert found.lower == pytest.approx(brute, rel=1e-6)
 
@@ -255,21 +262,21 @@ def test_the_deltas_of_a_simulation_lie_inside():
         total += np.where(y <= 0.0, low, np.where(y >= 4.0, high, inner))
     for epsilon in (0.5, 1.5, 3.0):
         terms = np.maximum(-np.expm1(epsilon - total), 0.0)
-        found = accountant.delta(Release(mechanism=m, times=times), epsilon)
+        found = accountant.delta(MechanismEvent(mechanism=m, times=times), epsilon)
         assert terms.mean() <= found.upper + 5.0 * terms.std() / math.sqrt(n)
         assert found.lower <= found.upper
 
 
 def test_many_pure_steps_never_exceed_their_sum():
     m = free(rb.Laplace(scale=2.0))
-    found = accountant.epsilon(Release(mechanism=m, times=5), 1e-30)
+    found = accountant.epsilon(MechanismEvent(mechanism=m, times=5), 1e-30)
     assert found.upper <= 2.5
-    assert accountant.epsilon(Release(mechanism=m, times=5), 0.0) == Enclosure(lower=2.5, upper=2.5)
-    assert accountant.delta(Release(mechanism=m, times=5), 2.5).upper <= 1e-12
+    assert accountant.epsilon(MechanismEvent(mechanism=m, times=5), 0.0) == Enclosure(lower=2.5, upper=2.5)
+    assert accountant.delta(MechanismEvent(mechanism=m, times=5), 2.5).upper <= 1e-12
 
 
 def test_tiny_deltas_are_still_sharp():
-    event, truth = Release(mechanism=free(rb.Gaussian(scale=1.0)), times=4), gaussian_delta(1.0, 4, 60.0)
+    event, truth = MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0)), times=4), gaussian_delta(1.0, 4, 60.0)
     assert float(truth) < 1e-100
     found = accountant.delta(event, 60.0)
     assert found.lower <= truth <= found.upper
@@ -279,15 +286,15 @@ def test_tiny_deltas_are_still_sharp():
 
 def test_nothing_released_gives_nothing_away():
     assert (
-        accountant.epsilon(Batch(events=()), 1e-6)
-        == accountant.delta(Batch(events=()), 0.0)
+        accountant.epsilon(ComposedEvent(events=()), 1e-6)
+        == accountant.delta(ComposedEvent(events=()), 0.0)
         == Enclosure(lower=0.0, upper=0.0)
     )
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, "1", None, True, [1.0]])
 def test_bad_numbers_are_refused(bad):
-    event = Release(mechanism=free(rb.Gaussian(scale=1.0)), times=2)
+    event = MechanismEvent(mechanism=free(rb.Gaussian(scale=1.0)), times=2)
     with pytest.raises(RangeboundError):
         accountant.delta(event, bad)
     with pytest.raises(RangeboundError):

@@ -1,4 +1,4 @@
-"""Dots: the discrete pair gives away at least as much as the mechanism, the lowered one at most."""
+"""DiscretePLD: the discrete pair gives away at least as much as the mechanism, the lowered one at most."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import Release, Sampled
+from rangebound.accounting import MechanismEvent, SampledEvent
+from rangebound.accounting.event import SingleEvent
 from rangebound.accounting.pld import discretization, step_profile
-from rangebound.accounting.pld.discretization import Dots
+from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.ball import precision
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
@@ -26,52 +27,54 @@ MECHANISMS = [
     rb.Mechanism(noise=rb.Gaussian(scale=3.0), query=UNIT),
 ]
 STEPS = [
-    *(Release(mechanism=m) for m in MECHANISMS),
-    *(Sampled(mechanism=m, rate=rate) for m in MECHANISMS[:4] for rate in (0.05, 0.6)),
+    *(MechanismEvent(mechanism=m) for m in MECHANISMS),
+    *(SampledEvent(mechanism=m, rate=rate) for m in MECHANISMS[:4] for rate in (0.05, 0.6)),
 ]
 
 
-def stick(found: Dots, epsilon: float) -> float:
-    over = np.maximum(-np.expm1(np.minimum(epsilon - found.places, 0.0)), 0.0)
+def stick(found: DiscretePLD, epsilon: float) -> float:
+    over = np.maximum(-np.expm1(np.minimum(epsilon - found.losses, 0.0)), 0.0)
     return float((found.mass * over).sum()) + found.infinite
 
 
-def connected(step: Release | Sampled) -> discretization.Connected:
+def discretized(step: SingleEvent) -> discretization.DiscretizedEvent:
     width = discretization.typical_loss(step) / discretization.spacing(step).fine
-    return discretization.connect(step, math.ldexp(round(math.ldexp(width, 30)), -30), 1e-12)
+    return discretization.discretize(step, math.ldexp(round(math.ldexp(width, 30)), -30), 1e-12)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: repr(step)[:70])
 def test_the_line_lies_above_the_profile_and_the_lowered_one_below(step):
-    found = connected(step)
+    found = discretized(step)
     worst = step_profile.worst(step.mechanism)
     for epsilon in np.linspace(0.01, 3.0, 23):
         with precision(step_profile.BITS):
-            there = step_profile.sampled(worst, step.rate) if isinstance(step, Sampled) else worst
+            there = step_profile.sampled(worst, step.rate) if isinstance(step, SampledEvent) else worst
             forth = float(there(float(epsilon)).mid())
             back = 1.0 - math.exp(epsilon) * (1.0 - float(there(float(-epsilon)).mid()))
-        for dot, truth in zip(found.upper, (forth, back), strict=True):
-            assert stick(dot, float(epsilon)) >= truth * (1.0 - 1e-9) - 1e-14
-        for dot in found.lower:
-            assert stick(dot, float(epsilon)) <= max(forth, back) * (1.0 + 1e-9) + 1e-14
+        for pld, truth in zip(found.upper, (forth, back), strict=True):
+            assert stick(pld, float(epsilon)) >= truth * (1.0 - 1e-9) - 1e-14
+        for pld in found.lower:
+            assert stick(pld, float(epsilon)) <= max(forth, back) * (1.0 + 1e-9) + 1e-14
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: repr(step)[:70])
 def test_masses_are_those_of_a_pair_of_laws(step):
-    found = connected(step)
-    for dot in (*found.upper, *found.lower):
-        assert (dot.mass >= 0.0).all()
-        assert dot.infinite >= 0.0
-        total = math.fsum(dot.mass) + dot.infinite
+    found = discretized(step)
+    for pld in (*found.upper, *found.lower):
+        assert (pld.mass >= 0.0).all()
+        assert pld.infinite >= 0.0
+        total = math.fsum(pld.mass) + pld.infinite
         assert total == pytest.approx(1.0, abs=1e-10)
-        assert any(dot is each for each in found.upper) <= (total >= 1.0)  # rounded up, each of them
-        assert any(dot is each for each in found.lower) <= (total <= 1.0)
-        assert (dot.mass * np.exp(-dot.places)).sum() <= 1.0 + 1e-10  # of the other law
-        assert (np.diff(dot.index) > 0).all()
+        assert any(pld is each for each in found.upper) <= (total >= 1.0)  # rounded up, each of them
+        assert any(pld is each for each in found.lower) <= (total <= 1.0)
+        assert (pld.mass * np.exp(-pld.losses)).sum() <= 1.0 + 1e-10  # of the other law
+        assert (np.diff(pld.index) > 0).all()
 
 
 def test_control_a_line_through_smaller_values_is_below_the_profile():
-    """The check above must object to dots of a mechanism with more noise."""
-    loud = connected(Release(mechanism=rb.Mechanism(noise=rb.Gaussian(scale=0.81), query=LINE, bounding=rb.UNBOUNDED)))
+    """The check above must object to the PLD of a mechanism with more noise."""
+    loud = discretized(
+        MechanismEvent(mechanism=rb.Mechanism(noise=rb.Gaussian(scale=0.81), query=LINE, bounding=rb.UNBOUNDED))
+    )
     truth = [MECHANISMS[0].delta(e) for e in (0.1, 0.5, 1.0)]
     assert any(stick(loud.upper[0], e) < d for e, d in zip((0.1, 0.5, 1.0), truth, strict=True))

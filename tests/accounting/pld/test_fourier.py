@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 from flint import arb, arb_poly
 
-from rangebound.accounting.pld.cumulants import Losses, tilt_for_delta, tilt_for_epsilon
-from rangebound.accounting.pld.discretization import Dots
-from rangebound.accounting.pld.fourier import Sum
+from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
+from rangebound.accounting.pld.discretization import DiscretePLD
+from rangebound.accounting.pld.fourier import ComposedPLD
 from rangebound.ball import precision
 
 
-def random_dots(seed: int, size: int, step: float, infinite: float = 0.0) -> Dots:
+def random_pld(seed: int, size: int, step: float, infinite: float = 0.0) -> DiscretePLD:
     random = np.random.default_rng(seed)
     index = np.arange(-size, size + 1)
     mass = random.uniform(0.0, 1.0, index.size) * np.exp(-0.5 * (index / size * 3.0) ** 2)
-    return Dots(step, index, mass / mass.sum() * (1.0 - infinite), infinite)
+    return DiscretePLD(step, index, mass / mass.sum() * (1.0 - infinite), infinite)
 
 
-def exact_delta(losses: Losses, epsilon: float) -> float:
+def exact_delta(composition: PLDComposition, epsilon: float) -> float:
     """P(infinite) + E (1 - e^(epsilon - S))_+, from the coefficients of a product of polynomials."""
-    step = min(each.step for each in losses.dots)
+    step = min(each.step for each in composition.plds)
     with precision(2000):
         product, start, finite = arb_poly([1]), 0, arb(1)
-        for each, k in zip(losses.dots, losses.times, strict=True):
+        for each, k in zip(composition.plds, composition.times, strict=True):
             stride = round(each.step / step)
             row = [arb(0)] * ((each.index[-1] - each.index[0]) * stride + 1)
             for place, mass in zip(each.index, each.mass, strict=True):
@@ -41,78 +41,78 @@ def exact_delta(losses: Losses, epsilon: float) -> float:
 
 
 CASES = [
-    Losses((random_dots(1, 5, 0.125),), (1,)),
-    Losses((random_dots(2, 20, 0.03125),), (40,)),
-    Losses((random_dots(3, 9, 0.0625, 1e-9),), (300,)),
-    Losses((random_dots(4, 6, 0.25), random_dots(5, 12, 0.0625)), (7, 30)),
-    Losses((random_dots(6, 3, 0.5, 1e-3), random_dots(7, 30, 0.125), random_dots(8, 4, 0.25)), (2, 5, 11)),
+    PLDComposition((random_pld(1, 5, 0.125),), (1,)),
+    PLDComposition((random_pld(2, 20, 0.03125),), (40,)),
+    PLDComposition((random_pld(3, 9, 0.0625, 1e-9),), (300,)),
+    PLDComposition((random_pld(4, 6, 0.25), random_pld(5, 12, 0.0625)), (7, 30)),
+    PLDComposition((random_pld(6, 3, 0.5, 1e-3), random_pld(7, 30, 0.125), random_pld(8, 4, 0.25)), (2, 5, 11)),
 ]
 
 
-@pytest.mark.parametrize("losses", CASES)
-def test_the_sum_encloses_the_exact_one_with_any_tilt(losses):
-    _, mean, variance = losses.cumulants(0.0)
+@pytest.mark.parametrize("composition", CASES)
+def test_the_sum_encloses_the_exact_one_with_any_tilt(composition):
+    _, mean, variance = composition.cumulants(0.0)
     for far in (0.0, 2.0, 5.0, 7.0):
         epsilon = mean + far * math.sqrt(variance)
-        if not 0.0 < epsilon < losses.ends[1]:
+        if not 0.0 < epsilon < composition.extremes[1]:
             continue
-        truth = exact_delta(losses, epsilon)
-        for t in (tilt_for_epsilon(losses, epsilon), 0.0, 0.5, 3.0):
-            found = Sum(losses, t)
-            assert found.delta_below(epsilon) <= truth <= found.delta_above(epsilon)
+        truth = exact_delta(composition, epsilon)
+        for t in (tilt_for_epsilon(composition, epsilon), 0.0, 0.5, 3.0):
+            found = ComposedPLD(composition, t)
+            assert found.delta_lower(epsilon) <= truth <= found.delta_upper(epsilon)
 
 
-@pytest.mark.parametrize("losses", CASES)
-def test_the_right_tilt_makes_it_sharp(losses):
-    _, mean, variance = losses.cumulants(0.0)
+@pytest.mark.parametrize("composition", CASES)
+def test_the_right_tilt_makes_it_sharp(composition):
+    _, mean, variance = composition.cumulants(0.0)
     for far in (2.0, 5.0, 7.0):
         epsilon = mean + far * math.sqrt(variance)
-        if epsilon < losses.ends[1]:
-            found = Sum(losses, tilt_for_epsilon(losses, epsilon))
-            assert found.delta_above(epsilon) <= found.delta_below(epsilon) * (1.0 + 1e-6) + 1e-300
+        if epsilon < composition.extremes[1]:
+            found = ComposedPLD(composition, tilt_for_epsilon(composition, epsilon))
+            assert found.delta_upper(epsilon) <= found.delta_lower(epsilon) * (1.0 + 1e-6) + 1e-300
 
 
 def test_control_without_a_tilt_a_small_delta_drowns_in_round_off():
-    losses = Losses((random_dots(2, 20, 0.03125),), (2000,))
-    _, mean, variance = losses.cumulants(0.0)
+    composition = PLDComposition((random_pld(2, 20, 0.03125),), (2000,))
+    _, mean, variance = composition.cumulants(0.0)
     epsilon = mean + 9.0 * math.sqrt(variance)
-    tilted, plain = Sum(losses, tilt_for_epsilon(losses, epsilon)), Sum(losses, 0.0)
-    assert tilted.delta_above(epsilon) < 1e-15
-    assert plain.delta_above(epsilon) > 1e3 * tilted.delta_above(epsilon)
-    assert plain.delta_below(epsilon) <= tilted.delta_above(epsilon)
+    tilted, plain = ComposedPLD(composition, tilt_for_epsilon(composition, epsilon)), ComposedPLD(composition, 0.0)
+    assert tilted.delta_upper(epsilon) < 1e-15
+    assert plain.delta_upper(epsilon) > 1e3 * tilted.delta_upper(epsilon)
+    assert plain.delta_lower(epsilon) <= tilted.delta_upper(epsilon)
 
 
 def test_control_a_bare_transform_is_wrong_by_more_than_the_answer():
     """What the bound is for: the same transform without a tilt and a bound is too small or negative."""
-    losses = Losses((random_dots(9, 20, 0.03125),), (2000,))
-    _, mean, variance = losses.cumulants(0.0)
-    found = Sum(losses, 0.0)
+    composition = PLDComposition((random_pld(9, 20, 0.03125),), (2000,))
+    _, mean, variance = composition.cumulants(0.0)
+    found = ComposedPLD(composition, 0.0)
     wrong = []
     for far in np.linspace(8.5, 11.0, 40):
         epsilon = mean + far * math.sqrt(variance)
         bare = found._product(epsilon).value
-        wrong.append(bare < Sum(losses, tilt_for_epsilon(losses, epsilon)).delta_below(epsilon))
+        wrong.append(bare < ComposedPLD(composition, tilt_for_epsilon(composition, epsilon)).delta_lower(epsilon))
     assert any(wrong)
 
 
 def test_tilts_are_centred():
-    losses = CASES[1]
-    _, mean, variance = losses.cumulants(0.0)
+    composition = CASES[1]
+    _, mean, variance = composition.cumulants(0.0)
     epsilon = mean + 3.0 * math.sqrt(variance)
-    assert losses.cumulants(tilt_for_epsilon(losses, epsilon))[1] == pytest.approx(epsilon, rel=1e-2)
-    assert tilt_for_epsilon(losses, mean - 1.0) == 0.0
-    t = tilt_for_delta(losses, 1e-8)
-    centre = losses.cumulants(t)[1]
-    assert 1e-10 < Sum(losses, t).delta_above(centre) < 1e-6
+    assert composition.cumulants(tilt_for_epsilon(composition, epsilon))[1] == pytest.approx(epsilon, rel=1e-2)
+    assert tilt_for_epsilon(composition, mean - 1.0) == 0.0
+    t = tilt_for_delta(composition, 1e-8)
+    centre = composition.cumulants(t)[1]
+    assert 1e-10 < ComposedPLD(composition, t).delta_upper(centre) < 1e-6
 
 
 def test_the_transform_is_better_than_its_bound():
     """The distance of the bins from the exact circular sum, in the Euclidean norm, against the bound on it."""
-    losses = CASES[1]
-    found = Sum(losses, 0.0)
+    composition = CASES[1]
+    found = ComposedPLD(composition, 0.0)
     with precision(400):
-        (each,) = losses.dots
-        (_, masses), k = losses.tilted(0.0)[0], losses.times[0]
+        (each,) = composition.plds
+        (_, masses), k = composition.tilted(0.0)[0], composition.times[0]
         power = arb_poly([arb(float(m)) for m in masses]) ** k
         bins = [arb(0)] * found.size
         for place, mass in enumerate(power.coeffs(), start=k * int(each.index[0])):

@@ -16,7 +16,7 @@ from flint import arb
 
 import rangebound as rb
 from rangebound.accounting import renyi
-from rangebound.accounting.event import Release
+from rangebound.accounting.event import MechanismEvent
 from rangebound.ball import ball, down, precision, span, taylor, up
 from rangebound.privacy.pairs.theta import Theta
 from rangebound.privacy.search.endless_lattice import Threshold, renyi_ceiling, stick_ceiling
@@ -226,7 +226,7 @@ def test_no_order_is_above_the_pure_epsilon():
 def test_a_curve_of_a_hundred_releases_comes_in_time():
     m = mechanism(rb.Gaussian(scale=10.0), (0, 100), 1.0, rb.Interval(0, 100))
     with deadline("renyi", 5.0):
-        found = renyi.epsilon(Release(mechanism=m, times=100), 1e-6)
+        found = renyi.epsilon(MechanismEvent(mechanism=m, times=100), 1e-6)
     orders = np.linspace(2.0, 40.0, 400)
     worth = 100 * orders / 200.0 + np.log1p(-1.0 / orders) - (math.log(1e-6) + np.log(orders)) / (orders - 1.0)
     assert (

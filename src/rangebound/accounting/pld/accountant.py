@@ -1,7 +1,7 @@
 """The privacy-loss accountant: epsilon at delta and delta at epsilon of a composition, each enclosed.
 
-The loss of every step is put on a grid by connecting the dots of its exact profile (`dots`), and the sum of all
-losses is taken by a tilted Fourier transform with a bound on its error (`tilted`).
+The privacy-loss distribution (PLD) of every step is put on a grid by connecting the dots of its exact profile
+(`discretization`), and the steps are composed by a tilted Fourier transform with a bound on its error (`fourier`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from functools import lru_cache
 
 from rangebound import arguments
 from rangebound.accounting.enclosure import Enclosure
-from rangebound.accounting.event import Event, Release, Sampled, steps
+from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
-from rangebound.accounting.pld.cumulants import Losses, tilt_for_delta, tilt_for_epsilon
-from rangebound.accounting.pld.fourier import Sum
+from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
+from rangebound.accounting.pld.fourier import ComposedPLD
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.privacy import worst_delta, worst_epsilon
 
@@ -28,22 +28,23 @@ _CLOSE = 1e-6  # relative, of a root
 def delta(event: Event, epsilon: float) -> Enclosure:
     """The delta that a composition needs at epsilon.
 
-    Guarantee: the upper end holds for all neighbouring databases and all adaptive choices of queries; the lower end is
-    given away by one fixed pair of answers.
+    Guarantee: the upper bound holds for all neighbouring datasets and all adaptive choices of queries; the lower bound
+    is what one fixed pair of answers leaks.
     Assumes: each step is answered with fresh noise.
-    Edge cases: 0 for an event without steps. The upper end composes the supremum of the profiles over all pairs. Where
-    the worst pair is another at each epsilon, as for noise truncated near the ends of the range, that is more than any
-    one pair needs, the two ends do not meet, and the Renyi accountant may have a smaller upper end (see `best`).
+    Edge cases: 0 for an event without steps. The upper bound composes the supremum of the profiles over all pairs.
+    Where the worst pair differs from one epsilon to another, as for noise truncated near the ends of the range, that is
+    more than any one pair needs, the two bounds do not meet, and the Renyi accountant may have a smaller one (`compose`
+    takes the better of both).
 
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=10.0), query=line, bounding=rb.UNBOUNDED)
-    >>> found = delta(Release(mechanism=m, times=100), 1.0)  # exactly one Gaussian release with scale 1
+    >>> found = delta(MechanismEvent(mechanism=m, times=100), 1.0)  # exactly one Gaussian release with scale 1
     >>> round(found.upper, 4)
     0.127
     """
     epsilon = arguments.nonnegative("epsilon", epsilon)
-    counts = _telling(event)
+    counts = _leaking(event)
     if not counts:
         return Enclosure(lower=0.0, upper=0.0)
     if epsilon >= _pure(counts).upper:
@@ -69,32 +70,32 @@ def epsilon(event: Event, delta: float) -> Enclosure:
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, bounding=rb.UNBOUNDED)
-    >>> round(epsilon(Release(mechanism=m, times=1000), 1e-6).upper, 0)
+    >>> round(epsilon(MechanismEvent(mechanism=m, times=1000), 1e-6).upper, 0)
     649.0
     """
     delta = arguments.probability("delta", delta)
-    counts = _telling(event)
+    counts = _leaking(event)
     if not counts:
         return Enclosure(lower=0.0, upper=0.0)
     pure = _pure(counts)
     if delta < _LAST_TAIL:
         return pure if delta == 0.0 else Enclosure(lower=0.0, upper=pure.upper)
     step = next(iter(counts))
-    if sum(counts.values()) == 1 and isinstance(step, Release):
+    if sum(counts.values()) == 1 and isinstance(step, MechanismEvent):
         worst = worst_epsilon(step.mechanism.setting, delta)
         return Enclosure(lower=worst.lower, upper=worst.upper)
     found = _composed_epsilon(counts, delta)
     return Enclosure(lower=min(found.lower, pure.upper), upper=min(found.upper, pure.upper))
 
 
-def _telling(event: Event) -> dict[Release | Sampled, int]:
-    """The steps that give anything away, and how often."""
+def _leaking(event: Event) -> dict[SingleEvent, int]:
+    """The steps that leak anything, and how often each was taken."""
     return {step: times for step, times in steps(event).items() if step_profile.pure(step.mechanism).upper > 0.0}
 
 
-def _single(step: Release | Sampled, epsilon: float) -> Enclosure:
-    """One step: its profile, without a grid."""
-    if isinstance(step, Release):
+def _single(step: SingleEvent, epsilon: float) -> Enclosure:
+    """One step: its privacy profile, without a grid."""
+    if isinstance(step, MechanismEvent):
         worst = worst_delta(step.mechanism.setting, epsilon)
         return Enclosure(lower=min(worst.lower, 1.0), upper=min(worst.upper, 1.0))
     with precision(step_profile.BITS):
@@ -106,12 +107,12 @@ def _single(step: Release | Sampled, epsilon: float) -> Enclosure:
 
 
 def _both_ways(found: step_profile.Profile, epsilon: float) -> tuple[Ball, Ball]:
-    """A profile at epsilon, and that of the pair the other way round: H_x(Q || P) = 1 - x + x H_(1/x)(P || Q)."""
+    """A profile at epsilon, and that of the pair in the other direction: H_x(Q || P) = 1 - x + x H_(1/x)(P || Q)."""
     x = ball(epsilon).exp()
     return found(epsilon), 1 - x * (1 - found(-epsilon))
 
 
-def _pure(counts: dict[Release | Sampled, int]) -> Enclosure:
+def _pure(counts: dict[SingleEvent, int]) -> Enclosure:
     """The sum of the pure epsilons."""
     with precision(step_profile.BITS):
         low = high = ball(0.0)
@@ -119,63 +120,63 @@ def _pure(counts: dict[Release | Sampled, int]) -> Enclosure:
             worst = step_profile.pure(step.mechanism)
             if math.isinf(worst.upper):
                 high = ball(math.inf)
-            elif isinstance(step, Sampled):
+            elif isinstance(step, SampledEvent):
                 high = high + times * (ball(step.rate) * ball(worst.upper).expm1()).log1p()
             else:
                 high = high + times * ball(worst.upper)
-            if isinstance(step, Release):
+            if isinstance(step, MechanismEvent):
                 low = low + times * ball(worst.lower)
         return Enclosure(lower=max(down(low), 0.0), upper=up(high))
 
 
-def _has_tail(counts: dict[Release | Sampled, int]) -> bool:
+def _has_tail(counts: dict[SingleEvent, int]) -> bool:
     return any(math.isinf(discretization.largest_loss(step)) for step in counts)
 
 
-def _composed_delta(counts: dict[Release | Sampled, int], epsilon: float, tail: float) -> Enclosure:
-    above, below = _sums(counts, tail, lambda losses: tilt_for_epsilon(losses, epsilon))
-    upper = max(each.delta_above(epsilon) for each in above)
-    lower = max(each.delta_below(epsilon) for each in below)
+def _composed_delta(counts: dict[SingleEvent, int], epsilon: float, tail: float) -> Enclosure:
+    above, below = _compositions(counts, tail, lambda composition: tilt_for_epsilon(composition, epsilon))
+    upper = max(each.delta_upper(epsilon) for each in above)
+    lower = max(each.delta_lower(epsilon) for each in below)
     return Enclosure(lower=min(lower, upper), upper=upper)
 
 
-def _composed_epsilon(counts: dict[Release | Sampled, int], delta: float) -> Enclosure:
-    above, below = _sums(counts, 1e-4 * delta, lambda losses: tilt_for_delta(losses, delta))
-    upper = max(_root(each.delta_above, delta, each)[1] for each in above)
-    lower = max(_root(each.delta_below, delta, each)[0] for each in below)
+def _composed_epsilon(counts: dict[SingleEvent, int], delta: float) -> Enclosure:
+    above, below = _compositions(counts, 1e-4 * delta, lambda composition: tilt_for_delta(composition, delta))
+    upper = max(_root(each.delta_upper, delta, each)[1] for each in above)
+    lower = max(_root(each.delta_lower, delta, each)[0] for each in below)
     return Enclosure(lower=min(lower, upper), upper=upper)
 
 
-def _sums(
-    counts: dict[Release | Sampled, int], tail: float, tilt: Callable[[Losses], float]
-) -> tuple[list[Sum], list[Sum]]:
-    """The sums from above in each direction and those of some pairs from below, on the finest grid that has room."""
+def _compositions(
+    counts: dict[SingleEvent, int], tail: float, tilt: Callable[[PLDComposition], float]
+) -> tuple[list[ComposedPLD], list[ComposedPLD]]:
+    """Upper PLDs of the composition in each direction, and lower ones from some pairs, on the finest grid that fits."""
     tail = max(tail, _LEAST) / sum(counts.values())
-    tail = 10.0 ** (5 * math.floor(math.log10(tail) / 5))  # in few different sizes, so that dots are found again
+    tail = 10.0 ** (5 * math.floor(math.log10(tail) / 5))  # few different sizes, so that the cache of PLDs is hit
     coarser = 1.0
     while True:
         widths = _widths(counts, coarser)
-        found = [_connected(step, widths[step], tail) for step in counts]
+        found = [_discretized(step, widths[step], tail) for step in counts]
         times = tuple(counts.values())
-        above = [Sum(each, tilt(each)) for each in _once([each.upper for each in found], times)]
+        above = [ComposedPLD(each, tilt(each)) for each in _columns([each.upper for each in found], times)]
         if all(each.roomy for each in above) or coarser >= _COARSEST:
-            return above, [Sum(each, tilt(each)) for each in _once([each.lower for each in found], times)]
+            return above, [ComposedPLD(each, tilt(each)) for each in _columns([each.lower for each in found], times)]
         coarser *= 4.0
 
 
-def _once(rows: list[tuple[discretization.Dots, ...]], times: tuple[int, ...]) -> list[Losses]:
+def _columns(rows: list[tuple[discretization.DiscretePLD, ...]], times: tuple[int, ...]) -> list[PLDComposition]:
     """The first of each, the second of each and so on; the same objects only once."""
     columns = {tuple(map(id, column)): column for column in zip(*rows, strict=True)}
-    return [Losses(column, times) for column in columns.values()]
+    return [PLDComposition(column, times) for column in columns.values()]
 
 
-_connected = lru_cache(maxsize=64)(discretization.connect)
+_discretized = lru_cache(maxsize=64)(discretization.discretize)
 
 
-def _widths(counts: dict[Release | Sampled, int], coarser: float) -> dict[Release | Sampled, float]:
+def _widths(counts: dict[SingleEvent, int], coarser: float) -> dict[SingleEvent, float]:
     """The grid of each step: multiples of a common width, such that each kind of step adds about the same excess.
 
-    Connecting dots at a distance h adds about h^2/6 to the variance of a loss, and half as much to its mean.
+    Knots at a distance h add about h^2/6 to the variance of a loss, and half as much to its mean.
     """
     sizes = {step: max(discretization.typical_loss(step), 1e-12) for step in counts}
     total = math.sqrt(sum(k * sizes[step] ** 2 for step, k in counts.items()))
@@ -199,7 +200,7 @@ def _short(width: float) -> float:
     return math.ldexp(math.ceil(math.ldexp(mantissa, 24)), exponent - 24)
 
 
-def _root(function: Callable[[float], float], delta: float, around: Sum) -> tuple[float, float]:
+def _root(function: Callable[[float], float], delta: float, around: ComposedPLD) -> tuple[float, float]:
     """Where a falling function passes delta: a place where it is above and one where it is not, close to each other."""
     aim = math.log(delta)
 
@@ -208,7 +209,7 @@ def _root(function: Callable[[float], float], delta: float, around: Sum) -> tupl
         return math.log(value) - aim if value > 0.0 else -math.inf
 
     # From the middle of the window outwards, because far from it nothing is known.
-    top = max(around.losses.ends[1], 0.0)
+    top = max(around.composition.extremes[1], 0.0)
     low = high = min(max(around.mean, 0.0), top)
     h_low = h_high = height(low)
     pace = 0.05 * around.deviation
@@ -220,7 +221,7 @@ def _root(function: Callable[[float], float], delta: float, around: Sum) -> tupl
         h_low = height(low)
     while h_high > 0.0:
         if high >= top:
-            return (math.inf if around.losses.infinite[0] > delta else high), math.inf
+            return (math.inf if around.composition.infinite[0] > delta else high), math.inf
         low, h_low = high, h_high
         high, pace = min(high + pace, top), 2.0 * pace
         h_high = height(high)

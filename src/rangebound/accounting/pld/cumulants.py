@@ -1,4 +1,4 @@
-"""Independent losses on one grid, and the cumulants of their tilted sum (floats; guides and Chernoff bounds)."""
+"""Privacy-loss distributions to be composed, and the cumulants of the tilted sum of losses (for Chernoff bounds)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.pld.discretization import Dots
+from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.ball import Ball, ball, down, precision, up
 
 Floats = npt.NDArray[np.float64]
@@ -22,28 +22,28 @@ _KEPT = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Losses:
-    """Dots, each on a multiple of the smallest step, and how often each is added."""
+class PLDComposition:
+    """PLDs, each on a multiple of the smallest step, and how often each occurs in the composition."""
 
-    dots: tuple[Dots, ...]
+    plds: tuple[DiscretePLD, ...]
     times: tuple[int, ...]
     _tilts: dict[float, list[tuple[float, Floats]]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def count(self) -> int:
-        """How many losses are added."""
+        """How many steps are composed."""
         return sum(self.times)
 
     @cached_property
     def reach(self) -> float:
-        """The largest size of a single loss."""
-        return max(float(np.abs(each.index).max()) * each.step for each in self.dots)
+        """The largest size of a single privacy loss."""
+        return max(float(np.abs(each.index).max()) * each.step for each in self.plds)
 
     @cached_property
-    def ends(self) -> tuple[float, float]:
-        """The smallest and the largest finite sum."""
+    def extremes(self) -> tuple[float, float]:
+        """The smallest and the largest finite sum of privacy composition."""
         low = high = 0.0
-        for each, k in zip(self.dots, self.times, strict=True):
+        for each, k in zip(self.plds, self.times, strict=True):
             seen = each.index[each.mass > 0.0]
             if seen.size:
                 low, high = low + k * float(seen[0]) * each.step, high + k * float(seen[-1]) * each.step
@@ -51,28 +51,28 @@ class Losses:
 
     @cached_property
     def infinite(self) -> tuple[float, float]:
-        """The probability that some loss is infinite, 1 - prod (1 - m)^k, rounded down and up."""
+        """The probability that some privacy loss is infinite, 1 - prod (1 - m)^k, rounded down and up."""
         with precision(_BITS):
             total: Ball = ball(0.0)
-            for each, k in zip(self.dots, self.times, strict=True):
+            for each, k in zip(self.plds, self.times, strict=True):
                 total = total + k * (-ball(each.infinite)).log1p()
             value = -total.expm1()
             return max(down(value), 0.0), max(up(value), 0.0)
 
     def tilted(self, t: float) -> list[tuple[float, Floats]]:
-        """For each of the dots ln M, M the sum of mass * e^(t loss), and the tilted masses over M."""
+        """For each PLD ln M, M the sum of mass * e^(t loss), and the tilted masses over M."""
         if t not in self._tilts:
             if len(self._tilts) >= _KEPT:
                 self._tilts.clear()
-            self._tilts[t] = [_tilted(each, t) for each in self.dots]
+            self._tilts[t] = [_tilted(each, t) for each in self.plds]
         return self._tilts[t]
 
     def cumulants(self, t: float) -> tuple[float, float, float]:
         """Of the sum under the weight e^(t loss): the sum of k ln M, the mean, the variance."""
         total = np.zeros(3)
-        for each, k, (log_m, weights) in zip(self.dots, self.times, self.tilted(t), strict=True):
-            mean = float((weights * each.places).sum())
-            total += k * np.array([log_m, mean, float((weights * (each.places - mean) ** 2).sum())])
+        for each, k, (log_m, weights) in zip(self.plds, self.times, self.tilted(t), strict=True):
+            mean = float((weights * each.losses).sum())
+            total += k * np.array([log_m, mean, float((weights * (each.losses - mean) ** 2).sum())])
         return float(total[0]), float(total[1]), float(total[2])
 
     def blur(self, t: float) -> float:
@@ -82,40 +82,40 @@ class Losses:
         it; a factor of more than two is to spare.
         """
         scales = max(abs(log_m) for log_m, _ in self.tilted(t))
-        longest = max(each.mass.size for each in self.dots)
+        longest = max(each.mass.size for each in self.plds)
         return UNIT * (16.0 + longest + 8.0 * (750.0 + abs(t) * self.reach + scales))
 
 
-def _tilted(each: Dots, t: float) -> tuple[float, Floats]:
+def _tilted(each: DiscretePLD, t: float) -> tuple[float, Floats]:
     with np.errstate(under="ignore"):
-        logs = each.log_mass + t * each.places
+        logs = each.log_mass + t * each.losses
         top = float(logs.max())
         log_m = top + math.log(float(np.exp(logs - top).sum())) if top > -math.inf else 0.0
         return log_m, np.exp(logs - log_m)
 
 
-def tilt_for_epsilon(losses: Losses, epsilon: float) -> float:
+def tilt_for_epsilon(composition: PLDComposition, epsilon: float) -> float:
     """The t that centres the tilted sum on epsilon; 0 where it would be negative."""
-    return _rising_root(losses, lambda t: losses.cumulants(t)[1] - epsilon)
+    return _rising_root(composition, lambda t: composition.cumulants(t)[1] - epsilon)
 
 
-def tilt_for_delta(losses: Losses, delta: float) -> float:
+def tilt_for_delta(composition: PLDComposition, delta: float) -> float:
     """The t at which the saddle-point estimate of delta at the centre is `delta`."""
 
     def missing(t: float) -> float:
-        log_m, mean, variance = losses.cumulants(t)
+        log_m, mean, variance = composition.cumulants(t)
         spread = 1.0 + t * (1.0 + t) * math.sqrt(2.0 * math.pi * variance)
         return math.log(delta) - (log_m - t * mean - math.log(spread))
 
-    return _rising_root(losses, missing)
+    return _rising_root(composition, missing)
 
 
-def _rising_root(losses: Losses, function: Callable[[float], float]) -> float:
+def _rising_root(composition: PLDComposition, function: Callable[[float], float]) -> float:
     """A root by bisection, to four digits: any t gives a true answer, a good one a sharp answer."""
-    if losses.reach == 0.0 or function(0.0) >= 0.0:
+    if composition.reach == 0.0 or function(0.0) >= 0.0:
         return 0.0
-    low, high = 0.0, 1e-3 / losses.reach
-    while function(high) < 0.0 and high * losses.reach < _STEEPEST:
+    low, high = 0.0, 1e-3 / composition.reach
+    while function(high) < 0.0 and high * composition.reach < _STEEPEST:
         low, high = high, 2.0 * high
     for _ in range(12):
         middle = 0.5 * (low + high)

@@ -1,10 +1,10 @@
-"""A privacy-loss distribution on a grid, by connecting the dots of a profile.
+"""The privacy-loss distribution (PLD) of one step on a grid, by connecting the dots of its privacy profile.
 
 With x = e^epsilon a profile h(x) = sup_A P(A) - x Q(A) is convex in x. The line through its values at some knots lies
-above it everywhere, and is itself the profile of a discrete pair whose loss takes the values of the knots: the mass
-of Q at a knot is the change of slope there, the mass of P is x times that. That pair gives away at least as much, and
-so do all its compositions [doroshenko2022; zhu2022, Thm 10]. For the lower end the line is moved down by as much as it
-can be above the profile between two knots, which the slopes on both sides limit.
+above it everywhere, and is itself the profile of a discrete pair whose privacy loss takes the values of the knots: the
+mass of Q at a knot is the change of slope there, the mass of P is x times that. That pair leaks at least as much, and
+so do all its compositions [doroshenko2022; zhu2022, Thm 10]. For the lower bound the line is moved down by as much as
+it can be above the profile between two knots, which the slopes on both sides limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.event import Release, Sampled
+from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
 from rangebound.accounting.pld import step_profile
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.bounding import UNBOUNDED
@@ -30,11 +30,11 @@ Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on 
 
 
 @dataclass(frozen=True, eq=False)
-class Dots:
-    """Masses of P on the losses index * step, and what is left at an infinite loss.
+class DiscretePLD:
+    """A PLD on a grid: the masses of P at the privacy losses index * step, and the mass at an infinite loss.
 
-    Upper dots have masses at or above those of a pair that gives away at least as much as the step, lower dots at or
-    below those of one that gives away at most as much. What is given away only rises with a mass.
+    An upper PLD has masses at or above those of a pair that leaks at least as much as the step, a lower PLD has masses
+    at or below those of a pair that leaks at most as much. Delta at every epsilon only rises with a mass.
     """
 
     step: float
@@ -43,8 +43,8 @@ class Dots:
     infinite: float
 
     @cached_property
-    def places(self) -> Floats:
-        """The losses."""
+    def losses(self) -> Floats:
+        """The privacy losses."""
         return self.index.astype(np.float64) * self.step
 
     @cached_property
@@ -55,11 +55,11 @@ class Dots:
 
 
 @dataclass(frozen=True)
-class Connected:
-    """A step from above, of a person being there and of one being taken away, and some single pairs from below."""
+class DiscretizedEvent:
+    """Upper PLDs of a step, for adding and for removing a person, and lower PLDs from some single pairs."""
 
-    upper: tuple[Dots, ...]
-    lower: tuple[Dots, ...]
+    upper: tuple[DiscretePLD, ...]
+    lower: tuple[DiscretePLD, ...]
 
 
 @dataclass(frozen=True)
@@ -75,61 +75,61 @@ QUICK = Spacing(fine=64, even=10.0, growth=1.01)
 SEARCHED = Spacing(fine=12, even=4.0, growth=1.05)
 
 
-def spacing(step: Release | Sampled) -> Spacing:
+def spacing(step: SingleEvent) -> Spacing:
     """Fine knots where a value of the profile is cheap, fewer where each is a search."""
     return QUICK if step_profile.is_quick(step.mechanism) else SEARCHED
 
 
-def typical_loss(step: Release | Sampled) -> float:
-    """The mu of the Gaussian mechanism with the same total variation distance: a length for grids, no claim."""
+def typical_loss(step: SingleEvent) -> float:
+    """The mu of the Gaussian mechanism with the same total variation distance: it sets the grid and proves nothing."""
     with precision(step_profile.BITS):
         distance = float(step_profile.worst(step.mechanism)(0.0).mid())
-    if isinstance(step, Sampled):
+    if isinstance(step, SampledEvent):
         distance *= step.rate
     return 2.0 * NormalDist().inv_cdf(0.5 + 0.5 * min(distance, 1.0 - 1e-15))
 
 
-def largest_loss(step: Release | Sampled) -> float:
-    """The largest finite loss: of the person being there, which sampling can only shrink."""
+def largest_loss(step: SingleEvent) -> float:
+    """The largest finite privacy loss, for adding a person; sampling can only shrink it."""
     limit = step_profile.pure(step.mechanism).upper
     if isinstance(step.mechanism.noise, TruncatedLaplacian) and math.isinf(limit):
         # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
         most = 2.0 if step.mechanism.shape.normalised else 1.0
         limit = most * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-15)
-    if isinstance(step, Sampled) and math.isfinite(limit):
+    if isinstance(step, SampledEvent) and math.isfinite(limit):
         with precision(step_profile.BITS):
             limit = up((ball(step.rate) * ball(limit).expm1()).log1p())
     return limit
 
 
-def connect(step: Release | Sampled, width: float, tail: float) -> Connected:
-    """The dots of a step on multiples of `width`, left alone beyond where the profile has fallen to `tail`."""
+def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent:
+    """Upper and lower PLDs of a step on multiples of `width`, up to where the profile has fallen to `tail`."""
     edge = isinstance(step.mechanism.noise, TruncatedLaplacian)
     with precision(step_profile.BITS):
         above = _of_step(step_profile.worst(step.mechanism), step)
         places = _knots(step, above, width, tail)
         forth, back = _both(_masses(_points(above, places, width), lambda new, old: not new > old), places, width, up)
-        upper = (forth, back if isinstance(step, Sampled) else forth)
-        lower: list[Dots] = []
+        upper = (forth, back if isinstance(step, SampledEvent) else forth)
+        lower: list[DiscretePLD] = []
         first, second = step_profile.pairs(step.mechanism)
         for each in (first,) if first is second else (first, second):
             points = _points(_of_step(each, step), places, width)
             found = _masses(_lowered(points, edge=edge), lambda new, old: new <= old)
             lower += _both(found, places, width, down)
-        if step.mechanism.bounding is UNBOUNDED and isinstance(step, Release):
+        if step.mechanism.bounding is UNBOUNDED and isinstance(step, MechanismEvent):
             lower = lower[:1] * 2  # its own mirror image
-        return Connected(upper, (*lower[:2], *lower[-2:]))
+        return DiscretizedEvent(upper, (*lower[:2], *lower[-2:]))
 
 
-def _of_step(found: step_profile.Profile, step: Release | Sampled) -> step_profile.Profile:
-    return step_profile.sampled(found, step.rate) if isinstance(step, Sampled) else found
+def _of_step(found: step_profile.Profile, step: SingleEvent) -> step_profile.Profile:
+    return step_profile.sampled(found, step.rate) if isinstance(step, SampledEvent) else found
 
 
 def _points(found: step_profile.Profile, places: list[int], width: float) -> list[Point]:
     return [(ball(place * width).exp(), found(place * width)) for place in places]
 
 
-def _knots(step: Release | Sampled, above: step_profile.Profile, width: float, tail: float) -> list[int]:
+def _knots(step: SingleEvent, above: step_profile.Profile, width: float, tail: float) -> list[int]:
     """The multiples of the width at which to look, in rising order."""
     limit, last = largest_loss(step), math.inf
     if math.isfinite(limit):
@@ -140,7 +140,7 @@ def _knots(step: Release | Sampled, above: step_profile.Profile, width: float, t
         if above(place * width) <= tail:
             break
     left = right
-    if isinstance(step, Sampled):
+    if isinstance(step, SampledEvent):
         # Without the person nothing is less likely by more than 1 - rate.
         left = list(_places(spacing(step), 1 - math.floor(math.log1p(-step.rate) / width)))
     return [*(-place for place in reversed(left) if place), *right]
@@ -189,7 +189,7 @@ def _feasible(xs: list[Ball], values: list[Ball], floor: Ball) -> list[Point]:
 
 
 @dataclass(frozen=True)
-class _Masses:
+class _PairMasses:
     """Masses of P and Q at the knots, and what each has where the other has nothing."""
 
     p: list[Ball]
@@ -198,7 +198,7 @@ class _Masses:
     only_q: Ball
 
 
-def _masses(points: list[Point], drops: Callable[[Ball, Ball], bool]) -> _Masses:
+def _masses(points: list[Point], drops: Callable[[Ball, Ball], bool]) -> _PairMasses:
     """Changes of slope of the convex hull of the points, from (0, 1) on the left to a flat line on the right.
 
     An upper line stays above the profile whichever knot is left out, so it drops a knot in doubt. A lower line goes
@@ -220,14 +220,16 @@ def _masses(points: list[Point], drops: Callable[[Ball, Ball], bool]) -> _Masses
     for (i, _, _), slope, after in zip(kept[1:], slopes[1:], [*slopes[2:], zero], strict=True):
         q[i] = after - slope
     p = [x * each for (x, _), each in zip(points, q, strict=True)]
-    return _Masses(p, q, points[-1][1], 1 + slopes[1])
+    return _PairMasses(p, q, points[-1][1], 1 + slopes[1])
 
 
-def _both(found: _Masses, places: list[int], width: float, rounded: Callable[[Ball], float]) -> tuple[Dots, Dots]:
+def _both(
+    found: _PairMasses, places: list[int], width: float, rounded: Callable[[Ball], float]
+) -> tuple[DiscretePLD, DiscretePLD]:
     index = np.asarray(places, dtype=np.int64)
     forth = np.maximum([rounded(each) for each in found.p], 0.0)
     back = np.maximum([rounded(each) for each in found.q], 0.0)
     return (
-        Dots(width, index, forth, max(0.0, rounded(found.only_p))),
-        Dots(width, -index[::-1], back[::-1].copy(), max(0.0, rounded(found.only_q))),
+        DiscretePLD(width, index, forth, max(0.0, rounded(found.only_p))),
+        DiscretePLD(width, -index[::-1], back[::-1].copy(), max(0.0, rounded(found.only_q))),
     )

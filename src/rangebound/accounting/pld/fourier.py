@@ -1,7 +1,7 @@
-"""The sum of many independent losses by one Fourier transform, accurate in the tail that matters, with its error.
+"""The PLD of a composition by one Fourier transform, accurate in the tail that matters, with a bound on its error.
 
-A transform is accurate to about 1e-16 of the largest bin. Where the answer is a tail of 1e-12 of a sum of 1e5 losses,
-that is not enough. So each mass is first multiplied by e^(t loss) and divided by the total M, with t such that
+A transform is accurate to about 1e-16 of the largest bin. Where the answer is a tail of 1e-12 of a sum of 1e5
+losses, that is not enough. So each mass is first multiplied by e^(t loss) and divided by the total M, with t such that
 the sum is centred on the epsilon asked for: the tail becomes the middle. Afterwards the weight is taken back,
 
     delta(eps) = e^(sum of k ln M - t eps) * sum over s > eps of W(s) e^(-t (s-eps)) (1 - e^-(s-eps)).
@@ -17,7 +17,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.pld.cumulants import UNIT, Losses
+from rangebound.accounting.pld.cumulants import UNIT, PLDComposition
 from rangebound.ball import ball, down, precision, up
 
 Floats = npt.NDArray[np.float64]
@@ -30,39 +30,41 @@ _TINY = 1e-290  # more than all that is lost by numbers too small for a double
 _BITS = 128
 
 
-class Sum:
-    """The sum of losses tilted by t, in a window, and bounds on what is wrong with it."""
+class ComposedPLD:
+    """The PLD of a composition: the sum of its losses tilted by t, in a window, with a bound on every error."""
 
-    def __init__(self, losses: Losses, t: float) -> None:
-        self.losses, self.t = losses, t
-        self.step = min(each.step for each in losses.dots)
-        self.blur = losses.blur(t)
-        self.log_scale, self.mean, variance = losses.cumulants(t)
+    def __init__(self, composition: PLDComposition, t: float) -> None:
+        self.composition, self.t = composition, t
+        self.step = min(each.step for each in composition.plds)
+        self.blur = composition.blur(t)
+        self.log_scale, self.mean, variance = composition.cumulants(t)
         self.deviation = math.sqrt(max(variance, 0.0)) + self.step
         self._set_window()
         self._transform()
 
-    def delta_above(self, epsilon: float) -> float:
+    def delta_upper(self, epsilon: float) -> float:
         """An upper bound on delta at epsilon."""
         epsilon -= self._slack(epsilon)
         found = self._product(epsilon)
         wrong = self.error * found.length + _PRODUCT * found.size + self.above * found.rim
         wrong += self.below if epsilon <= self.first * self.step else 0.0
-        finite = self._untilted(found.value + wrong, epsilon, up(ball(2.0 * self.losses.count * self.blur).exp()))
-        return min((self.losses.infinite[1] + finite) * (1.0 + 1e-14), 1.0)
+        finite = self._untilted(found.value + wrong, epsilon, up(ball(2.0 * self.composition.count * self.blur).exp()))
+        return min((self.composition.infinite[1] + finite) * (1.0 + 1e-14), 1.0)
 
-    def delta_below(self, epsilon: float) -> float:
+    def delta_lower(self, epsilon: float) -> float:
         """A lower bound on delta at epsilon."""
         epsilon += self._slack(epsilon)
         found = self._product(epsilon)
         wrong = self.error * found.length + _PRODUCT * found.size + self.above + self.below
         value = max(found.value - wrong, 0.0)
-        finite = self._untilted(value, epsilon, down(ball(-2.0 * self.losses.count * self.blur).exp()) * (1.0 - 1e-14))
-        return min((self.losses.infinite[0] + finite) * (1.0 - 1e-14), 1.0)
+        finite = self._untilted(
+            value, epsilon, down(ball(-2.0 * self.composition.count * self.blur).exp()) * (1.0 - 1e-14)
+        )
+        return min((self.composition.infinite[0] + finite) * (1.0 - 1e-14), 1.0)
 
     def _set_window(self) -> None:
         """Around the mean, so wide that the tilted sum falls out of it with next to no probability."""
-        least, most = self.losses.ends
+        least, most = self.composition.extremes
         aim = _ALIAS / (1.0 + self.t * (1.0 + self.t) * self.deviation)
         radius = 5.0 * self.deviation
         while True:
@@ -80,15 +82,15 @@ class Sum:
 
     def _beyond(self, place: float, sign: float, enough: float) -> float:
         """An upper bound on the tilted probability of a sum beyond `place`, by Chernoff; the first that is `enough`."""
-        least, most = self.losses.ends
+        least, most = self.composition.extremes
         if (sign > 0.0 and place >= most) or (sign < 0.0 and place <= least):
             return 0.0
         away = max(sign * (place - self.mean) / self.deviation, 0.5)
         best = 0.0
         for factor in (1.0, 0.75, 0.5, 0.35, 0.2, 0.1, 0.05, 1.3):
             bend = sign * factor * away / self.deviation
-            exponent = self.losses.cumulants(self.t + bend)[0] - self.log_scale - bend * place
-            wrong = 4.0 * self.losses.count * (self.blur + self.losses.blur(self.t + bend))
+            exponent = self.composition.cumulants(self.t + bend)[0] - self.log_scale - bend * place
+            wrong = 4.0 * self.composition.count * (self.blur + self.composition.blur(self.t + bend))
             best = min(best, exponent + wrong + 8.0 * UNIT * (abs(bend * place) + abs(self.log_scale)))
             if best <= math.log(enough) - 1.0:
                 break
@@ -104,7 +106,9 @@ class Sum:
         gamma = 16.0 * math.log2(self.size) * UNIT
         half = self.size // 2 + 1
         product, largest, share = np.ones(half, dtype=np.complex128), np.ones(half), np.zeros(half)
-        for each, k, (_, masses) in zip(self.losses.dots, self.losses.times, self.losses.tilted(self.t), strict=True):
+        for each, k, (_, masses) in zip(
+            self.composition.plds, self.composition.times, self.composition.tilted(self.t), strict=True
+        ):
             row = np.zeros(self.size)
             np.add.at(row, (each.index * round(each.step / self.step)) % self.size, masses)
             factor = np.fft.rfft(row)
@@ -114,7 +118,7 @@ class Sum:
             with np.errstate(under="ignore"):
                 product, largest = product * _power(factor, k), largest * bound ** float(k)
             share += k * (wrong / bound)
-        share += 3.0 * UNIT * (self.losses.count + 2 * len(self.losses.dots))
+        share += 3.0 * UNIT * (self.composition.count + 2 * len(self.composition.plds))
         with np.errstate(under="ignore"):
             errors = largest * share * (1.0 + 1e-6) + _TINY
             waves = math.sqrt(2.0) * (_norm(errors) + gamma * _norm(np.abs(product)))
@@ -144,7 +148,7 @@ class Sum:
             return 0.0
         with precision(_BITS):
             exponent = -ball(self.t) * ball(epsilon)
-            for k, (log_m, _) in zip(self.losses.times, self.losses.tilted(self.t), strict=True):
+            for k, (log_m, _) in zip(self.composition.times, self.composition.tilted(self.t), strict=True):
                 exponent = exponent + k * ball(log_m)
             total = exponent.exp() * ball(value) * ball(factor)
             return up(total) if factor >= 1.0 else down(total)

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rangebound import arguments
-from rangebound.accounting import best, renyi
-from rangebound.accounting.event import Batch, Release, Sampled
+from rangebound.accounting import compose, renyi
+from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
 from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
@@ -95,8 +95,7 @@ def epsilon(history: History, delta: float) -> float:
     taken = {step: times for step, times in history.items() if times}
     if not taken:
         return 0.0
-    whole = Batch(events=tuple(_free(step, times) for step, times in taken.items()))
-    found = [best.epsilon(whole, delta).upper]
+    found = [compose(*(_free(step, times) for step, times in taken.items())).epsilon(delta).upper]
     if all(step.rate >= 1.0 and len(step.mechanism.shape.points) <= _POINTS for step in taken):
         found.append(_by_coordinates(taken, delta))
     return min(found)
@@ -119,10 +118,10 @@ def curve(step: Step, orders: Sequence[int]) -> list[float]:
     return list(map(float, renyi.curve(_free(step, 1), [float(order) for order in orders]).tolist()))
 
 
-def _free(step: Step, times: int) -> Release | Sampled:
+def _free(step: Step, times: int) -> SingleEvent:
     if step.rate >= 1.0:
-        return Release(mechanism=step.ceiling, times=times)
-    return Sampled(mechanism=step.ceiling, rate=step.rate, times=times)
+        return MechanismEvent(mechanism=step.ceiling, times=times)
+    return SampledEvent(mechanism=step.ceiling, rate=step.rate, times=times)
 
 
 def _by_coordinates(taken: History, delta: float) -> float:
