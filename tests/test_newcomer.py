@@ -98,7 +98,7 @@ MISTAKES = {
     "accounting.SampledEvent(mechanism=MADE, times=3)": "rate is missing",
     "accounting.ComposedEvent([accounting.MechanismEvent(mechanism=MADE)])": "write ComposedEvent(events=...)",
     "best.epsilon(MADE, 1e-6)": "must be an event, such as MechanismEvent(mechanism=m)",
-    "basic.Guarantee(0.5)": "write Guarantee(epsilon=0.5)",
+    "accounting.Guarantee(0.5)": "write Guarantee(epsilon=0.5)",
     "rule.Cost(0.1)": "write Cost(epsilon=0.1)",
     "rule.RenyiCost(8, 0.1)": "write RenyiCost(order=8, divergence=0.1)",
     "rule.RenyiFilter(16)": "write RenyiFilter(order=16)",
