@@ -82,7 +82,7 @@ MISTAKES = {
     "rb.calibrate(noise=rb.Laplace, query=QUERY, epsilon=0)": "epsilon=0: must be positive",
     "rb.calibrate(noise=rb.Laplace, query=QUERY, epsilon=1, delta=1)": "delta=1: must lie in [0, 1)",
     "rb.choose(QUERY, 1.0)": "write choose(query=..., epsilon=1.0)",
-    "rb.certify(MADE)": "epsilon is missing; write certify(mechanism, epsilon)",
+    "rb.certify(MADE)": "pass what to prove, such as certify(m, epsilon=1.0, delta=1e-6)",
     "rb.certify(rb.Laplace(scale=2), epsilon=1)": "must be a Mechanism",
     "rb.verify(CERTIFICATE)": "as Certificate.to_json writes it",
     "rb.verify('certificate.json')": "not the name of its file",

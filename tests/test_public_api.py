@@ -43,6 +43,7 @@ PROMISED = {
     "verify",
     "Law",
     "Certificate",
+    "Claim",
 }
 MEMBERS = {
     "Mechanism": [
@@ -56,9 +57,12 @@ MEMBERS = {
         "confidence_interval",
         "to_dict",
         "from_dict",
+        "claim",
+        "with_claim",
     ],
     "Law": ["pdf", "log_pdf", "cdf", "sf", "mass", "quantile", "atoms", "mean", "variance"],
-    "Certificate": ["to_json", "from_json"],
+    "Certificate": ["to_json", "from_json", "claim", "epsilon", "delta", "notion"],
+    "Claim": ["epsilon", "delta", "notion", "to_dict", "from_dict"],
     "Union": ["excluding", "gaps", "spans"],
     "Query": ["clip", "range", "sensitivity"],
     "VariableScaleLaplace": ["epsilon", "delta"],

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test h
     from rangebound.mechanism import Mechanism
     from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
     from rangebound.privacy import hockey_stick, renyi
+    from rangebound.privacy.claim import Claim
     from rangebound.published.variable_scale import VariableScaleLaplace
     from rangebound.query import Query
     from rangebound.support import Grid, Interval, Union
@@ -42,6 +43,7 @@ __all__ = [
     "ArgumentTypeError",
     "Certificate",
     "CertificateInvalid",
+    "Claim",
     "ClaimFalse",
     "Gaussian",
     "Grid",
@@ -82,6 +84,7 @@ _ROOMS = {
     "mechanism": ("Mechanism",),
     "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
     "privacy": ("hockey_stick", "renyi"),
+    "privacy.claim": ("Claim",),
     "published.variable_scale": ("VariableScaleLaplace",),
     "query": ("Query",),
     "support": ("Grid", "Interval", "Union"),

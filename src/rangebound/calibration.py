@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import metric
-from rangebound.privacy.metric import Notion
-from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.pairs.laplace_pair import top_stick
 from rangebound.privacy.search.roots import falling_root
 from rangebound.privacy.unions import laplace_union
+from rangebound.privacy.unions.laplace_interval import first_private, interval_scale, universal_scale
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
 from rangebound.privacy.worst import (
@@ -30,15 +30,14 @@ from rangebound.privacy.worst import (
     find_violation,
     glimpse,
     loss_is_pinned,
-    worst_delta,
     worst_loss,
+    worst_under,
 )
 from rangebound.query import Query
-from rangebound.support import Interval, Support, Union
+from rangebound.support import Interval, Support, Union, is_line
 
 _CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
 _LARGEST_EPSILON = 1e6
-_LARGEST = 10**308
 _GLANCE = 1e-3  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
 _RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
 
@@ -51,8 +50,7 @@ class _Request:
     query: Query
     support: Support | None
     bounding: Bounding
-    epsilon: float
-    delta: float
+    claim: Claim
 
     def noise(self, scale: float) -> Noise:
         if self.family is TruncatedLaplacian:
@@ -64,17 +62,17 @@ class _Request:
 
     def start(self) -> Mechanism:
         """A mechanism to begin with: at the natural scale, or the first larger one whose noise reaches the support."""
-        scale = self.query.sensitivity / self.epsilon
+        scale = self.query.sensitivity / self.claim.epsilon
         for _ in range(60 if self.family is TruncatedLaplacian else 0):
             try:
                 return self.mechanism(scale)
             except ArgumentError:
                 scale *= 2.0
-        return self.mechanism(self.query.sensitivity / self.epsilon)
+        return self.mechanism(self.query.sensitivity / self.claim.epsilon)
 
     def _reach(self) -> float:
         """Limit over scale of the truncated Laplacian: ln(1 + (e^eps - 1)/(2 delta)), rounded up [geng2020, Def 3]."""
-        return up(refine(lambda: (ball(self.epsilon).expm1() / (2 * ball(self.delta))).log1p()))
+        return up(refine(lambda: (ball(self.claim.epsilon).expm1() / (2 * ball(self.claim.delta))).log1p()))
 
 
 @arguments.guided
@@ -116,49 +114,44 @@ def calibrate(
     natural = query.sensitivity / epsilon
     if not 1e-305 < natural < 1e305:
         raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")
-    request = _Request(noise, query, support, bounding, epsilon, delta)
-    kind = arguments.member("notion", notion, Notion)
-    _refuse_hopeless(request, kind)
-    if kind is Notion.METRIC:
-        return request.mechanism(_metric_scale(request))
-    return request.mechanism(_dp_scale(request))
+    claim = Claim(epsilon=epsilon, delta=delta, notion=arguments.member("notion", notion, Notion))
+    request = _Request(noise, query, support, bounding, claim)
+    _refuse_hopeless(request)
+    scale = _metric_scale(request) if claim.notion is Notion.METRIC else _dp_scale(request)
+    return request.mechanism(scale).with_claim(claim)
 
 
-def _refuse_hopeless(request: _Request, notion: Notion) -> None:
-    """Say no before searching, with the reason."""
-    if notion is Notion.METRIC and request.delta > 0.0:
-        raise ArgumentError(f"delta={request.delta}: the metric notion is about pure privacy; leave delta out")
-    if request.family is TruncatedLaplacian and not 0.0 < request.delta < 0.5:
+def _refuse_hopeless(request: _Request) -> None:
+    """Refuse before searching, with the reason."""
+    if request.family is TruncatedLaplacian and not 0.0 < request.claim.delta < 0.5:
         raise Unsatisfiable(
-            f"delta={request.delta}: truncated Laplacian noise needs a delta in (0, 1/2), because its edge shows; "
-            "use Laplace for pure privacy"
+            f"delta={request.claim.delta}: truncated Laplacian noise needs a delta in (0, 1/2), "
+            "because its edge shows; use Laplace for pure privacy"
         )
     mechanism = request.start()
-    if request.family is Gaussian and request.delta == 0.0:
+    if request.family is Gaussian and request.claim.pure:
         low, high = mechanism.shape.ends
         tails = math.isinf(low) or math.isinf(high)
         far = not mechanism.shape.normalised and not request.query.range.bounded
         if tails or far:
             raise Unsatisfiable(
-                f"epsilon={request.epsilon}, delta=0: Gaussian noise is never purely private where a tail shows "
+                f"epsilon={request.claim.epsilon}, delta=0: Gaussian noise is never purely private where a tail shows "
                 f"(support {mechanism.support}, bounding {mechanism.bounding!r}); "
                 "allow a delta, use Laplace, or take a bounded support"
             )
 
 
 def _dp_scale(request: _Request) -> float:
-    quick = _laplace_on_interval(request) if request.delta == 0.0 else None
-    if quick is not None:
-        return quick
+    claim, query = request.claim, request.query
+    if claim.pure and _is_interval(request):
+        return interval_scale(query.range.hull, claim.epsilon, query.sensitivity)
     start = request.start()
-    if request.delta == 0.0 and _is_union(request, start):
+    if claim.pure and _is_union(request, start):
         lowers, uppers = np.asarray(start.shape.spans).T
-        return laplace_union.dp_scale(lowers, uppers, request.epsilon, request.query.sensitivity)
-    if request.delta == 0.0 and loss_is_pinned(start.setting):
-        return _smallest(request, lambda scale: worst_loss(request.mechanism(scale).setting).upper - request.epsilon)
-    if not start.shape.normalised:
+        return laplace_union.dp_scale(lowers, uppers, claim.epsilon, query.sensitivity)
+    if loss_is_pinned(start.setting) if claim.pure else not start.shape.normalised:
         return _smallest(
-            request, lambda scale: worst_delta(request.mechanism(scale).setting, request.epsilon).upper - request.delta
+            request, lambda scale: worst_under(request.mechanism(scale).setting, claim).upper - claim.limit
         )
     return _by_violations(request, _enough(request, start))
 
@@ -166,39 +159,18 @@ def _dp_scale(request: _Request) -> float:
 def _enough(request: _Request, start: Mechanism) -> float:
     """A scale that is private and cheap to find; more noise than that is never needed."""
     if request.family is Laplace:
-        return _universal_scale(request)
-    if request.delta == 0.0 or request.family is TruncatedLaplacian or not loss_is_pinned(start.setting):
+        return universal_scale(request.claim, request.query.sensitivity)
+    if request.claim.pure or request.family is TruncatedLaplacian or not loss_is_pinned(start.setting):
         return math.inf
     if math.isinf(worst_loss(start.setting).upper):
         return math.inf
-    return _dp_scale(replace(request, delta=0.0))
-
-
-def _universal_scale(request: _Request) -> float:
-    """The scale at which no truncated Laplace law exceeds the target, whatever its support."""
-
-    def private(scale: float) -> bool:
-        d = ball(request.query.sensitivity) / ball(scale)
-        if request.delta == 0.0:
-            return bool(top_loss(d) <= request.epsilon)
-        return bool(top_stick(d, ball(request.epsilon)) <= request.delta)
-
-    with precision(PRECISIONS[1]):
-        low = high = request.query.sensitivity / request.epsilon
-        while not private(high):
-            low, high = high, 2.0 * high
-        while private(low):
-            low, high = 0.5 * low, low
-        while high - low > 1e-12 * high:
-            middle = 0.5 * low + 0.5 * high
-            low, high = (low, middle) if private(middle) else (middle, high)
-        return high
+    return _dp_scale(replace(request, claim=Claim(epsilon=request.claim.epsilon)))
 
 
 def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     """The smallest scale whose excess over the target is zero or less, from above, to 1e-12 relative."""
-    natural = request.query.sensitivity / request.epsilon
-    nice = up(ball(request.query.sensitivity) / ball(request.epsilon))
+    natural = request.query.sensitivity / request.claim.epsilon
+    nice = up(ball(request.query.sensitivity) / ball(request.claim.epsilon))
     high = natural
     while over(high) > 0.0:
         high *= 2.0
@@ -211,13 +183,13 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     scale = math.exp(root)
     if abs(nice / scale - 1.0) < 1e-9 and over(nice) <= 0.0:
         return nice
-    return _first_private(scale, lambda s: over(s) <= 0.0)
+    return first_private(scale, lambda s: over(s) <= 0.0)
 
 
 def _by_violations(request: _Request, cap: float) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
-    natural = request.query.sensitivity / request.epsilon
-    if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.epsilon, request.delta):
+    natural = request.query.sensitivity / request.claim.epsilon
+    if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.claim):
         return cap
     slack = _WINDOWED if by_windows(request.start().setting) else _CLOSE
     scale, low, violation = min(_first_guess(request), 0.999 * cap), 0.0, None
@@ -231,9 +203,9 @@ def _by_violations(request: _Request, cap: float) -> float:
             continue
         # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
         if low == 0.0 and scale > _GLANCE * natural:
-            violation = glimpse(mechanism.setting, request.epsilon, request.delta)
+            violation = glimpse(mechanism.setting, request.claim)
         else:
-            violation = find_violation(mechanism.setting, request.epsilon, request.delta, violation)
+            violation = find_violation(mechanism.setting, request.claim, violation)
         if violation is not None:
             needed = _pair_scale(request, violation, scale)
             if needed > scale:
@@ -258,13 +230,12 @@ def _first_guess(request: _Request) -> float:
     # Their log-ratio varies by 2x, x = d step/(2 s^2), and `top_stick` is attained.
     with precision(PRECISIONS[0]):
         low, high = 0.0, 1.0
-        while not top_stick(ball(high), ball(request.epsilon)) > request.delta:
+        while not top_stick(ball(high), ball(request.claim.epsilon)) > request.claim.delta:
             low, high = high, 2.0 * high
         while high - low > 1e-9 * high:
             middle = 0.5 * (low + high)
-            low, high = (
-                (low, middle) if top_stick(ball(middle), ball(request.epsilon)) > request.delta else (middle, high)
-            )
+            above = top_stick(ball(middle), ball(request.claim.epsilon)) > request.claim.delta
+            low, high = (low, middle) if above else (middle, high)
     gap = max(b - a for a, b in itertools.pairwise(points))
     return math.sqrt(0.5 * request.query.sensitivity / high) * math.sqrt(gap) * (1.0 - 1e-9)
 
@@ -291,15 +262,15 @@ def _pair_scale(request: _Request, violation: Violation, scale: float) -> float:
         setting = request.mechanism(s).setting
         shape = setting.shape.mirrored() if mirrored else setting.shape
 
-        if request.delta and isinstance(setting.noise, Gaussian) and shape.normalised:
-            quick = stick_of_pair(Laws(s, shape), request.epsilon, position, up(line.d))
+        if not request.claim.pure and isinstance(setting.noise, Gaussian) and shape.normalised:
+            quick = stick_of_pair(Laws(s, shape), request.claim.epsilon, position, up(line.d))
             if quick is not None:
-                return quick - request.delta
+                return quick - request.claim.delta
 
         def value() -> Ball:
-            return excess(setting.noise, shape, request.epsilon, request.delta).value(ball(position), line.d)
+            return excess(setting.noise, shape, request.claim).value(ball(position), line.d)
 
-        return float(refine(value).mid()) - (request.delta or request.epsilon)
+        return float(refine(value).mid()) - request.claim.limit
 
     low = high = scale
     while over(high) > 0.0:
@@ -314,11 +285,11 @@ def _metric_scale(request: _Request) -> float:
     start = request.start()
     if _is_union(request, start):
         lowers, uppers = np.asarray(start.shape.spans).T
-        return laplace_union.metric_scale(lowers, uppers, request.epsilon, request.query.sensitivity)
+        return laplace_union.metric_scale(lowers, uppers, request.claim.epsilon, request.query.sensitivity)
 
     def over(scale: float) -> float:
         mechanism = request.mechanism(scale)
-        return metric.worst_score(mechanism.setting) * request.query.sensitivity * (1.0 + 1e-14) - request.epsilon
+        return metric.worst_score(mechanism.setting) * request.query.sensitivity * (1.0 + 1e-14) - request.claim.epsilon
 
     return _smallest(request, over)
 
@@ -333,71 +304,24 @@ def _is_union(request: _Request, mechanism: Mechanism) -> bool:
     )
 
 
-def _laplace_on_interval(request: _Request) -> float | None:
-    """Truncated Laplace on [l, u] = the query's range: the fixed point of [holohan2018, Thm 3.5], on the safe side.
-
-    With x = 1/b and W = u - l the worst pair (l, l + D) has the loss
-    D x + ln(1 + (1 - e^{-Dx})(1 - e^{-(W-D)x})/(1 - e^{-Wx})), rising in x. Newton's steps in floats find the root; one
-    evaluation in ball arithmetic decides on which side of it the answer lies.
-    """
+def _is_interval(request: _Request) -> bool:
+    """Truncated Laplace on the interval that is also the query's range, and has an end: a fixed point."""
     answers, support = request.query.range, request.support
-    if request.family is not Laplace or request.bounding is not TRUNCATE or not isinstance(answers, Interval):
-        return None
-    if (support is not None and support != answers) or (math.isinf(answers.lower) and math.isinf(answers.upper)):
-        return None
-    sensitivity, epsilon, width = request.query.sensitivity, request.epsilon, answers.width
-    rest = math.inf
-    if answers.bounded:  # exactly: the width of two doubles need not be one
-        exact = Fraction(answers.upper) - Fraction(answers.lower) - Fraction(sensitivity)
-        rest = float(exact) if exact < _LARGEST else math.inf
-    x = epsilon / sensitivity if rest <= 0.0 else 0.5 * epsilon / sensitivity
-    for _ in range(60):
-        near, far = -math.expm1(-sensitivity * x), -math.expm1(-rest * x)
-        whole = -math.expm1(-width * x)
-        lift = near * far / whole
-        value = sensitivity * x + math.log1p(lift) - epsilon
-        bent = (1.0 - near) * sensitivity * far + (near * (1.0 - far) * rest if math.isfinite(rest) else 0.0)
-        shrink = lift * (1.0 - whole) * width if math.isfinite(width) else 0.0
-        step = value / (sensitivity + (bent - shrink) / whole / (1.0 + lift))
-        x -= step
-        if abs(step) <= 1e-15 * x:
-            break
-    exact_width = (
-        ball(sensitivity) if rest <= 0.0 else ball(answers.upper) - ball(answers.lower) if answers.bounded else None
+    return (
+        request.family is Laplace
+        and request.bounding is TRUNCATE
+        and isinstance(answers, Interval)
+        and (support is None or support == answers)
+        and not is_line(answers)
     )
-
-    def private(scale: float) -> bool:
-        inverse = 1 / ball(scale)
-        loss = ball(sensitivity) * inverse
-        if exact_width is None:
-            loss = loss + (-(-loss).expm1()).log1p()
-        elif rest > 0.0:
-            ratio = (
-                (-loss).expm1() * (-(exact_width - sensitivity) * inverse).expm1() / -(-exact_width * inverse).expm1()
-            )
-            loss = loss + ratio.log1p()
-        return bool(loss <= epsilon)
-
-    with precision(PRECISIONS[0]):
-        return _first_private(1.0 / x, private)
-
-
-def _first_private(scale: float, private: Callable[[float], bool]) -> float:
-    """The first scale at or just above `scale` that is private; steps of an ulp, then growing."""
-    step = math.ulp(scale)
-    while not private(scale):
-        scale += step
-        step *= 2.0
-    return scale
 
 
 def _inside_range(scale: float, request: _Request) -> None:
-    natural = request.query.sensitivity / request.epsilon
-    target = f"epsilon={request.epsilon}, delta={request.delta}"
+    natural = request.query.sensitivity / request.claim.epsilon
     if scale < natural / _RANGE:
         raise Unsatisfiable(
-            f"{target}: every scale meets this, so none is the smallest; seen from outside its support the published "
-            "number says next to nothing; build the Mechanism with a scale of your own"
+            f"{request.claim.terms}: this target holds at every scale, so there is no smallest one; seen from outside "
+            "its support the published number reveals next to nothing; build the Mechanism with a scale of your own"
         )
     if scale > natural * _RANGE:
-        raise Unsatisfiable(f"{target}: no scale meets this; allow a larger epsilon or delta")
+        raise Unsatisfiable(f"{request.claim.terms}: no scale meets this; allow a larger epsilon or delta")

@@ -10,18 +10,25 @@ from typing import Any
 
 from rangebound import arguments
 from rangebound.ball import ball, down, up
-from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, RangeboundError, Undecided
+from rangebound.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CertificateInvalid,
+    ClaimFalse,
+    RangeboundError,
+    Undecided,
+)
 from rangebound.mechanism import Mechanism
-from rangebound.privacy.metric import Notion, steepest_pair, worst_score
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.metric import steepest_pair, worst_score
 from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
 from rangebound.privacy.worst import (
     breaks,
     finite_pair,
     pair_delta,
     pair_numbers,
-    worst_delta,
     worst_epsilon,
-    worst_loss,
+    worst_under,
 )
 from rangebound.serial import number, parse_number, read_json, same_data
 
@@ -33,10 +40,10 @@ LONGEST = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """A proved claim: `mechanism` is (`epsilon`, `delta`)-private for all neighbouring databases.
+    """A proved claim: `claim` is true of `mechanism`, for all neighbouring datasets (any two answers if it is metric).
 
-    With the notion METRIC the claim is that any two answers at distance i * sensitivity differ by at most i * epsilon.
-    `str` tells it in words, `to_json` writes it down, and `rangebound.verify` proves it again from that text alone.
+    `epsilon`, `delta` and `notion` are those of the claim, and `mechanism.claim` is the claim itself. `str` says it in
+    words, `to_json` writes it, and `rangebound.verify` proves it again from that text alone.
 
     Guarantee: one that `certify` or `verify` returned is proved; one read by `from_json` is only read.
 
@@ -52,30 +59,39 @@ class Certificate:
     """
 
     mechanism: Mechanism
-    epsilon: float
-    delta: float
+    claim: Claim
     proof: Proof
-    notion: Notion = Notion.DP
 
     def __post_init__(self) -> None:
         arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        arguments.instance("claim", self.claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0)")
         arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
-        object.__setattr__(self, "epsilon", arguments.nonnegative("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", arguments.probability("delta", self.delta))
-        object.__setattr__(self, "notion", arguments.member("notion", self.notion, Notion))
-        _pure_if_metric(self.notion, self.delta)
+        object.__setattr__(self, "mechanism", self.mechanism.with_claim(self.claim))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the claim."""
+        return self.claim.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the claim."""
+        return self.claim.delta
+
+    @property
+    def notion(self) -> Notion:
+        """The notion of the claim."""
+        return self.claim.notion
 
     def __str__(self) -> str:
         reach = f"{self.mechanism.query.sensitivity:g}"
         if self.notion is Notion.METRIC:
-            claim = f"metric privacy with epsilon {arguments.upwards(self.epsilon)}"
             scope = f"any two true answers, in proportion to their distance: epsilon for each {reach} of it"
         else:
-            claim = f"({arguments.upwards(self.epsilon)}, {arguments.upwards(self.delta)})-differential privacy"
             scope = f"every pair of true answers at most {reach} apart, in both directions"
         cells = f", on {arguments.counted(len(self.proof.cells), 'cell')}" if self.proof.cells else ""
         return (
-            f"Certificate of {claim} of\n  {self.mechanism}\nfor {scope}.\n"
+            f"Certificate of {self.claim} of\n  {self.mechanism}\nfor {scope}.\n"
             f"It holds because {self.proof.theorem.value}{cells}; in {self._arithmetic}."
         )
 
@@ -91,12 +107,12 @@ class Certificate:
         """The certificate as JSON; doubles are written so that they come back exactly."""
         return json.dumps(self._to_dict(), indent=1)
 
-    def _to_dict(self) -> dict[str, Any]:
+    def _to_dict(self) -> dict[str, object]:
         metric = self.notion is Notion.METRIC
         return {
             "format": METRIC_FORMAT if metric else FORMAT,
             **({"notion": self.notion.value} if metric else {}),
-            "mechanism": self.mechanism.to_dict(),
+            "mechanism": self.mechanism.with_claim(None).to_dict(),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "theorem": self.proof.theorem.name,
@@ -118,12 +134,11 @@ class Certificate:
                 raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
             _check_spans(data["mechanism"])
             cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
+            notion = data["notion"] if data["format"] == METRIC_FORMAT else Notion.DP
             found = cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
-                epsilon=data["epsilon"],
-                delta=data["delta"],
+                claim=Claim(epsilon=data["epsilon"], delta=data["delta"], notion=notion),
                 proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), cells),
-                notion=data["notion"] if data["format"] == METRIC_FORMAT else Notion.DP,
             )
         except CertificateInvalid:
             raise
@@ -142,47 +157,50 @@ class Certificate:
 
 
 @arguments.guided
-def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0, notion: str | Notion = Notion.DP) -> Certificate:
+def certify(
+    mechanism: Mechanism,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    notion: str | Notion | None = None,
+) -> Certificate:
     """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
 
-    With notion="metric" the claim is about any two answers: at distance i * sensitivity they differ by at most
-    i * epsilon, for every real i [croft2022, Thm 2]. That implies the ordinary claim.
+    Without an epsilon it proves the claim that the mechanism carries, such as the one it was calibrated for. With one,
+    `delta` is 0 and `notion` is "dp" unless they are given. With notion="metric" the claim is about any two answers: at
+    distance i * sensitivity they differ by at most i * epsilon, for every real i [croft2022, Thm 2]. That implies the
+    ordinary claim.
 
     Guarantee: a certificate that is returned is a proof in ball arithmetic. A false claim raises `ClaimFalse` with a
-    violating pair and what is true; a claim too close to the truth to be decided raises `Undecided`.
+    counterexample and what is true; a claim too close to the truth to be decided raises `Undecided`.
     Assumes: the query's sensitivity is true, and the output follows the mechanism's law.
     Edge cases: what `calibrate` found can be certified at its own target.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     >>> m = rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0)
-    >>> rb.verify(rb.certify(m, epsilon=1.0).to_json()).epsilon
+    >>> rb.verify(rb.certify(m).to_json()).epsilon
     1.0
     """
     arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
-    epsilon = arguments.nonnegative("epsilon", epsilon)
-    delta = arguments.probability("delta", delta)
-    kind = arguments.member("notion", notion, Notion)
-    _pure_if_metric(kind, delta)
-    proof = prove(mechanism.setting, epsilon, delta, kind)
+    claim = _claimed(mechanism, epsilon, delta, notion)
+    proof = prove(mechanism.setting, claim)
     if proof is not None:
-        return Certificate(mechanism=mechanism, epsilon=epsilon, delta=delta, proof=proof, notion=kind)
-    if kind is Notion.METRIC:
-        raise _not_metric(mechanism, epsilon)
-    worst = worst_delta(mechanism.setting, epsilon) if delta > 0.0 else worst_loss(mechanism.setting)
-    pair = finite_pair(mechanism.setting, worst.pair, epsilon, delta)
-    if breaks(mechanism.setting, pair, epsilon, delta):  # a counterexample is checked before it is raised
-        needs = pair_numbers(mechanism.setting, pair, epsilon, delta)
+        return Certificate(mechanism=mechanism, claim=claim, proof=proof)
+    if claim.notion is Notion.METRIC:
+        raise _not_metric(mechanism, claim)
+    pair = finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
+    if breaks(mechanism.setting, pair, claim):  # a counterexample is checked before it is raised
+        needs = pair_numbers(mechanism.setting, pair, claim)
         raise ClaimFalse(
-            f"epsilon={epsilon}, delta={delta}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
+            f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
             f"need epsilon >= {needs[0]} with that delta, or delta >= {needs[1]} with that epsilon",
             pair=pair,
             epsilon=needs[0],
             delta=needs[1],
         )
-    true_epsilon = worst_epsilon(mechanism.setting, delta)
+    true_epsilon = worst_epsilon(mechanism.setting, claim.delta)
     raise Undecided(
-        f"epsilon={epsilon}, delta={delta}: neither proved nor refuted; the truth at this delta lies between epsilon "
+        f"{claim.terms}: neither proved nor refuted; the truth at this delta lies between epsilon "
         f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
         f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)",
         lower=true_epsilon.lower,
@@ -190,19 +208,30 @@ def certify(mechanism: Mechanism, epsilon: float, delta: float = 0.0, notion: st
     )
 
 
-def _pure_if_metric(notion: Notion, delta: float) -> None:
-    if notion is Notion.METRIC and delta > 0.0:
-        raise ArgumentError(f"delta={delta}: the metric notion is about pure privacy; leave delta out")
+def _claimed(mechanism: Mechanism, epsilon: float | None, delta: float | None, notion: str | Notion | None) -> Claim:
+    """The claim that is given or, if none is, the one that the mechanism carries."""
+    if epsilon is not None:
+        kind = Notion.DP if notion is None else arguments.member("notion", notion, Notion)
+        return Claim(epsilon=epsilon, delta=0.0 if delta is None else delta, notion=kind)
+    for name, value in (("delta", delta), ("notion", notion)):
+        if value is not None:
+            raise ArgumentError(f"{name}={arguments.shown(value)}: needs an epsilon; write certify(m, epsilon=...)")
+    if mechanism.claim is None:
+        raise ArgumentTypeError(
+            "epsilon=None: this mechanism carries no claim, as one that `calibrate` or `choose` found does; "
+            "pass what to prove, such as certify(m, epsilon=1.0, delta=1e-6)"
+        )
+    return mechanism.claim
 
 
-def _not_metric(mechanism: Mechanism, epsilon: float) -> ClaimFalse | Undecided:
+def _not_metric(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
     """What to say of a metric claim that was not proved: a pair that refutes it, or between what the truth lies."""
     setting = mechanism.setting
     (a, b), needs = steepest_pair(setting)
-    if needs > epsilon:
-        allowed = epsilon * abs(a - b) / setting.sensitivity * (1.0 + 1e-12)
+    if breaks(setting, (a, b), claim):
+        allowed = claim.epsilon * abs(a - b) / setting.sensitivity * (1.0 + 1e-12)
         return ClaimFalse(
-            f"epsilon={epsilon}, notion='metric': not true of this mechanism. The true answers {a} and {b} need "
+            f"{claim.terms}: not true of this mechanism. The true answers {a} and {b} need "
             f"epsilon >= {needs} for each sensitivity of their distance",
             pair=(a, b),
             epsilon=needs,
@@ -210,7 +239,7 @@ def _not_metric(mechanism: Mechanism, epsilon: float) -> ClaimFalse | Undecided:
         )
     upper = up(ball(worst_score(setting)) * ball(setting.sensitivity))
     return Undecided(
-        f"epsilon={epsilon}, notion='metric': neither proved nor refuted; the truth lies between {needs} and {upper}. "
+        f"{claim.terms}: neither proved nor refuted; the truth lies between {needs} and {upper}. "
         f"Claim a little more, such as {_round_up(upper)}",
         lower=needs,
         upper=upper,
@@ -233,7 +262,7 @@ def verify(text: str) -> Certificate:
     """
     arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
-    check(certificate.mechanism.setting, certificate.epsilon, certificate.delta, certificate.proof, certificate.notion)
+    check(certificate.mechanism.setting, certificate.claim, certificate.proof)
     return certificate
 
 

@@ -14,6 +14,7 @@ from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES
+from rangebound.privacy.claim import Claim
 from rangebound.query import Query
 from rangebound.support import Grid, Interval, Support, Union, is_line
 from rangebound.utility import Error
@@ -58,12 +59,21 @@ class Ranking:
     """Mechanisms for one query, best first; `best` is the mechanism to use. Prints as a table, HTML in a notebook."""
 
     query: Query
-    epsilon: float
-    delta: float
+    claim: Claim
     objective: Objective
     at: At | float
     choices: tuple[Choice, ...]
     refused: tuple[tuple[str, str], ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the claim that every mechanism of the ranking was calibrated for."""
+        return self.claim.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Its delta."""
+        return self.claim.delta
 
     @property
     def best(self) -> Mechanism:
@@ -99,8 +109,9 @@ class Ranking:
 
     def _title(self) -> str:
         place = {At.WORST: "worst case", At.AVERAGE: "average"}.get(self.at, f"at {self.at}")  # type: ignore[arg-type]
+        epsilon, delta = arguments.upwards(self.epsilon), arguments.upwards(self.delta)
         return (
-            f"({self.epsilon:g}, {self.delta:g})-private answers, sensitivity {self.query.sensitivity:g}: "
+            f"({epsilon}, {delta})-private answers, sensitivity {self.query.sensitivity:g}: "
             f"by {self.objective.value}, {place}"
         )
 
@@ -141,8 +152,7 @@ def choose(
     'rectify TruncatedLaplacian'
     """
     arguments.instance("query", query, Query, "a Query")
-    epsilon = arguments.positive("epsilon", epsilon)
-    delta = arguments.probability("delta", delta)
+    claim = Claim(epsilon=arguments.positive("epsilon", epsilon), delta=delta)
     arguments.instance("spikes", spikes, bool, "True or False")
     if support is not None:
         arguments.instance("support", support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
@@ -153,7 +163,12 @@ def choose(
             name = f"{bounding.value} {family.__name__}"
             try:
                 mechanism = calibrate(
-                    noise=family, query=query, support=support, bounding=bounding, epsilon=epsilon, delta=delta
+                    noise=family,
+                    query=query,
+                    support=support,
+                    bounding=bounding,
+                    epsilon=claim.epsilon,
+                    delta=claim.delta,
                 )
             except (Unsatisfiable, ArgumentError) as reason:
                 refused.append((name, str(reason)))
@@ -165,12 +180,11 @@ def choose(
             choices.append(Choice(mechanism=mechanism, error=error, score=abs(getattr(error, wanted.value))))
     if not choices:
         reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
-        raise Unsatisfiable(f"epsilon={epsilon}, delta={delta}: no mechanism can answer; {reasons}")
+        raise Unsatisfiable(f"{claim.terms}: no mechanism can answer; {reasons}")
     choices.sort(key=lambda choice: (choice.score, choice.error.mse))
     return Ranking(
         query=query,
-        epsilon=epsilon,
-        delta=delta,
+        claim=claim,
         objective=wanted,
         at=place,
         choices=tuple(choices),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,7 @@ from rangebound.errors import ArgumentError, Undecided
 from rangebound.law import Law, Shape
 from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.privacy import Setting
+from rangebound.privacy.claim import Claim
 from rangebound.query import Query
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval, Support, Union, nearest
@@ -30,6 +32,10 @@ class Mechanism:
 
     The support defaults to the query's range (to the whole line for UNBOUNDED). A true answer outside the query's range
     is clipped to it. A mechanism is a value: frozen, hashable, and equal to another with the same four parts.
+
+    `claim` is what `calibrate` or `choose` made it for, or None. It is a statement about the law and no part of it: it
+    counts neither for equality nor for the hash, and `rangebound.certify(m)` proves it or refuses it. The constructor
+    takes none, so that a mechanism made with `dataclasses.replace` never inherits one; see `with_claim`.
 
     Guarantee: every privacy number is exact for the continuous law and rounded to the safe side.
     Assumes: the query's sensitivity is true.
@@ -46,6 +52,7 @@ class Mechanism:
     query: Query
     support: Support | None = None
     bounding: Bounding = TRUNCATE
+    claim: Claim | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         arguments.instance("noise", self.noise, FAMILIES, "noise with its scale, such as rb.Laplace(scale=2.0)")
@@ -271,13 +278,29 @@ class Mechanism:
             found = self._samplers[key] = sampling.sampler_for(self.noise, self.shape, self.query, key)
         return found
 
+    def with_claim(self, claim: Claim | None) -> Mechanism:
+        """The same mechanism with another claim, or with none.
+
+        Guarantee: none; a claim is proved by `rangebound.certify(m)` alone.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+        >>> print(m.claim, m.with_claim(rb.Claim(epsilon=1.0)).claim)
+        None (1, 0)-differential privacy
+        """
+        if claim is not None:
+            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
+        found = copy(self)
+        object.__setattr__(found, "claim", claim)
+        return found
+
     @property
     def spikes(self) -> bool:
         """Whether the ends of the range collect all that fell beyond them, as they do under clamping and rounding."""
         return bool(self.shape.cells)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The mechanism as plain data, for JSON or TOML.
+    def to_dict(self) -> dict[str, object]:
+        """The mechanism as plain data, for JSON or TOML; its claim is there if it has one.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0))
@@ -290,11 +313,16 @@ class Mechanism:
             "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
             "support": support_to_dict(self.support),
             "bounding": self.bounding.value,
+            **({} if self.claim is None else {"claim": self.claim.to_dict()}),
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Mechanism:
-        """The mechanism that `to_dict` wrote down; wrong data gets the errors of the constructors, a field more too."""
+    def from_dict(cls, data: Mapping[str, object]) -> Mechanism:
+        """The mechanism that `to_dict` wrote; a missing, unknown or invalid field is refused.
+
+        Edge cases: data without a claim is a mechanism without one. A claim is read, not proved: see
+        `rangebound.certify`.
+        """
         match data:
             case {
                 "noise": {"family": str(name), **parameters},
@@ -302,16 +330,19 @@ class Mechanism:
                 "support": support,
                 "bounding": str(bound),
                 **rest,
-            } if not (more or rest) and name in NOISES and bound in (each.value for each in Bounding):
+            } if (
+                not (more or rest.keys() - {"claim"}) and name in NOISES and bound in (each.value for each in Bounding)
+            ):
                 values = {str(key): value for key, value in parameters.items()}
                 family: Any = NOISES[name]
                 if {each.name for each in fields(family)} == set(values):
-                    return cls(
+                    found = cls(
                         noise=family(**values),
                         query=Query(range=support_from_dict(answers), sensitivity=sensitivity),  # type: ignore[arg-type]
                         support=support_from_dict(support),
                         bounding=Bounding(bound),
                     )
+                    return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
         raise ArgumentError(f"data={arguments.shown(data)}: must be what Mechanism.to_dict writes")
 
 

@@ -51,7 +51,7 @@ def support_to_dict(support: Support) -> dict[str, Any]:
     return {"interval": spans[0]} if isinstance(support, Interval) else {"union": spans}
 
 
-def support_from_dict(data: dict[str, Any]) -> Support:
+def support_from_dict(data: object) -> Support:
     """The support that `support_to_dict` wrote."""
     match data:
         case {"interval": [lower, upper], **rest} if not rest:

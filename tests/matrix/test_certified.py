@@ -71,11 +71,12 @@ def test_neither_order_of_a_series_is_enough_alone(monkeypatch: pytest.MonkeyPat
     """A control: with the high order alone, as it was, the proof of a wide cell does not hold when it is checked."""
     m = Cell("gaussian", "truncate", "union", "line").mechanism()
     m = rb.calibrate(**parts(m), epsilon=1.0, delta=1e-3)
-    found = prove(m.setting, 1.0, 1e-3)
+    assert m.claim is not None
+    found = prove(m.setting, m.claim)
     assert found is not None
     assert found.theorem is Theorem.DELTA_ON_CELLS
     with precision(found.bits):
-        tasks = proof._tasks(m.setting, found.theorem, 1.0)
+        tasks = proof._tasks(m.setting, m.claim)
         held = {
             order: [bound(tasks[task], a, b, 1e-3, order=order) <= 1e-3 for task, a, b in found.cells]
             for order in (LOW, HIGH)
@@ -84,7 +85,7 @@ def test_neither_order_of_a_series_is_enough_alone(monkeypatch: pytest.MonkeyPat
     assert all(low or high for low, high in zip(held[LOW], held[HIGH], strict=True))
     monkeypatch.setattr(proof, "LOW", HIGH)
     monkeypatch.setattr(proof, "_HALVINGS", 0)  # halves of a wide cell hold at either order
-    assert not proof._holds(m.setting, 1.0, 1e-3, found)
+    assert not proof._holds(m.setting, m.claim, found)
 
 
 def random_mechanism(seed: int) -> rb.Mechanism:

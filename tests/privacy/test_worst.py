@@ -182,8 +182,8 @@ def test_limited_noise_that_reaches_only_part_of_the_support(limit: float) -> No
 def test_a_violation_is_one_and_none_is_a_proof() -> None:
     m = mechanism(rb.Laplace(scale=1.0))
     delta = m.delta(0.7)
-    assert find_violation(m.setting, 0.7, delta * (1.0 + 1e-6)) is None
-    found = find_violation(m.setting, 0.7, delta * (1.0 - 1e-3))
+    assert find_violation(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 + 1e-6))) is None
+    found = find_violation(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 - 1e-3)))
     assert found is not None
     assert rb.hockey_stick(*map(m.law, found.pair), 0.7) > delta * (1.0 - 1e-3)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -14,8 +15,8 @@ from rangebound.audit.events import best
 from rangebound.audit.features import FEATURES, Classifier, Histogram, classified, seen_only
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
-from rangebound.privacy import worst_delta, worst_loss
-from rangebound.privacy.worst import finite_pair
+from rangebound.privacy.claim import Claim
+from rangebound.privacy.worst import finite_pair, worst_under
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[float, int], npt.ArrayLike]
@@ -107,8 +108,8 @@ def worst_pair(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> tupl
     (0.0, 1.0)
     """
     arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
-    worst = worst_delta(mechanism.setting, epsilon) if delta else worst_loss(mechanism.setting)
-    return finite_pair(mechanism.setting, worst.pair, epsilon, delta)
+    claim = Claim(epsilon=min(epsilon, sys.float_info.max), delta=delta)  # infinite where there is no epsilon at all
+    return finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
 
 
 def _release(mechanism: Mechanism) -> Draw:

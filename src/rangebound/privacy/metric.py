@@ -7,7 +7,6 @@ except for truncated Laplace, where it may be at any point of a grid or the star
 
 from __future__ import annotations
 
-import enum
 import itertools
 import math
 from collections.abc import Iterator
@@ -22,13 +21,6 @@ from rangebound.privacy.worst import pair_loss
 
 _STEPS = (0, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40)  # powers of 1/2: distances of a pair in scales
 _PLACES = 8  # that are looked at for a counterexample, the steepest first
-
-
-class Notion(enum.Enum):
-    """What privacy means: DP bounds every pair within the sensitivity, METRIC in proportion to the distance."""
-
-    DP = "dp"
-    METRIC = "metric"
 
 
 def worst_score(setting: Setting) -> float:

@@ -17,7 +17,8 @@ from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian
-from rangebound.privacy.metric import Notion, side_score
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, family
 from rangebound.privacy.search.branch_and_bound import HIGH, LOW, Objective, Task, bound, enclose
 from rangebound.privacy.setting import Setting
@@ -58,12 +59,12 @@ class Proof:
     cells: tuple[tuple[int, float, float], ...] = ()
 
 
-def prove(setting: Setting, epsilon: float, delta: float, notion: Notion = Notion.DP) -> Proof | None:
+def prove(setting: Setting, claim: Claim) -> Proof | None:
     """A proof of the claim, or None where none was found (which says nothing about the claim)."""
-    theorems = _theorems(setting, delta, notion)
+    theorems = _theorems(setting, claim)
     quick = Proof(Theorem.DELTA_ON_WINDOWS, FLOATS)
     possible, many = quick.theorem in theorems, len(setting.shape.spans) > _MANY  # where cells of balls take long
-    if possible and many and _holds(setting, epsilon, delta, quick):
+    if possible and many and _holds(setting, claim, quick):
         return quick
     for bits in PRECISIONS:
         if _fixed_steps(setting, bits) > WORK:
@@ -73,29 +74,29 @@ def prove(setting: Setting, epsilon: float, delta: float, notion: Notion = Notio
             if theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS):
                 if bits not in _CELL_BITS:
                     continue
+                shown = _shown_by(theorem, claim)
                 with precision(bits):
-                    lines = _tasks(setting, theorem, epsilon)
-                    target = delta if theorem is Theorem.DELTA_ON_CELLS else epsilon
-                    found = enclose(lines, target) if lines else None
+                    lines = _tasks(setting, shown)
+                    found = enclose(lines, shown.limit) if lines else None
                 if found is not None:
-                    if found.lower > target:
+                    if found.lower > shown.limit:
                         continue
                     cells = tuple((cell.task, cell.start, cell.end) for cell in found.cells)
             proof = Proof(theorem, bits, cells)
             try:
-                if _holds(setting, epsilon, delta, proof):
+                if _holds(setting, claim, proof):
                     return proof
             except _TooMuchWork:  # a proof that nobody could check again is none
                 continue
-    return quick if possible and not many and _holds(setting, epsilon, delta, quick) else None
+    return quick if possible and not many and _holds(setting, claim, quick) else None
 
 
-def check(setting: Setting, epsilon: float, delta: float, proof: Proof, notion: Notion = Notion.DP) -> None:
+def check(setting: Setting, claim: Claim, proof: Proof) -> None:
     """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim.
 
     Guarantee: takes at most `WORK` steps, and what `prove` finds takes no more.
     """
-    if proof.theorem not in _theorems(setting, delta, notion):
+    if proof.theorem not in _theorems(setting, claim):
         raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
     on_cells = proof.theorem in (Theorem.LOSS_ON_CELLS, Theorem.DELTA_ON_CELLS)
     allowed: tuple[int, ...] = _CELL_BITS if on_cells else PRECISIONS
@@ -107,18 +108,18 @@ def check(setting: Setting, epsilon: float, delta: float, proof: Proof, notion: 
         raise CertificateInvalid(f"cells: the theorem {proof.theorem.name} needs none")
     if _fixed_steps(setting, proof.bits) > WORK:
         raise _TooMuchWork
-    if not _holds(setting, epsilon, delta, proof):
-        raise CertificateInvalid(f"epsilon={epsilon}, delta={delta}: not proved by this certificate")
+    if not _holds(setting, claim, proof):
+        raise CertificateInvalid(f"{claim.terms}: not proved by this certificate")
 
 
-def _theorems(setting: Setting, delta: float, notion: Notion) -> list[Theorem]:
+def _theorems(setting: Setting, claim: Claim) -> list[Theorem]:
     """The theorems that apply; a pure claim also proves a claim with delta."""
-    if notion is Notion.METRIC:
-        return [Theorem.RATE_AT_ENDS] if delta == 0.0 else []
+    if claim.notion is Notion.METRIC:
+        return [Theorem.RATE_AT_ENDS]
     mapped = not setting.shape.normalised
     pure = [Theorem.POST_PROCESSING] if mapped else []
     pure.append(Theorem.LOSS_AT_ENDS if loss_is_pinned(setting) else Theorem.LOSS_ON_CELLS)
-    if delta == 0.0:
+    if claim.pure:
         return pure
     if mapped:
         return [*pure, Theorem.DELTA_AT_PEAK]
@@ -127,35 +128,36 @@ def _theorems(setting: Setting, delta: float, notion: Notion) -> list[Theorem]:
     return [*pure, *windows, Theorem.DELTA_ON_CELLS]
 
 
-def _holds(setting: Setting, epsilon: float, delta: float, proof: Proof) -> bool:
+def _holds(setting: Setting, claim: Claim, proof: Proof) -> bool:
     if proof.theorem is Theorem.DELTA_ON_WINDOWS:
         with precision(PRECISIONS[0]):
-            lines = _tasks(setting, proof.theorem, epsilon)
+            lines = _tasks(setting, claim)
             gaussian = isinstance(setting.noise, Gaussian)
-            found = (gaussian_worst.enclosed if gaussian else laplace_windows.enclosed)(lines, delta)
-        return found is not None and found.upper <= delta
+            found = (gaussian_worst.enclosed if gaussian else laplace_windows.enclosed)(lines, claim.delta)
+        return found is not None and found.upper <= claim.delta
     with precision(proof.bits):
         if proof.theorem is Theorem.POST_PROCESSING:
             free = Mapped(setting.noise, UNBOUNDED_SHAPE).loss(ball(0.0), ball(setting.sensitivity))
-            return bool(free <= ball(epsilon))
+            return bool(free <= ball(claim.epsilon))
         if proof.theorem is Theorem.RATE_AT_ENDS:
             rates = (side_score(side) * ball(setting.sensitivity) for side in setting.sides())
-            return all(rate <= ball(epsilon) for rate in rates)
+            return all(rate <= ball(claim.epsilon) for rate in rates)
         if proof.theorem is Theorem.LOSS_AT_ENDS:
-            return all(value <= ball(epsilon) for value in loss_values(setting))
+            return all(value <= ball(claim.epsilon) for value in loss_values(setting))
         if proof.theorem is Theorem.DELTA_AT_PEAK:
             return all(
-                family(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(epsilon))[0] <= ball(delta)
+                family(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(claim.epsilon))[0]
+                <= ball(claim.delta)
                 for side, line in setting.pairs()
             )
+        shown = _shown_by(proof.theorem, claim)
         steps, each = _Steps(_fixed_steps(setting, proof.bits)), _steps_of_one(setting)
         lines = [
             Task(cast("Objective", _Counted(objective, steps, each)), line)
-            for objective, line in _tasks(setting, proof.theorem, epsilon)
+            for objective, line in _tasks(setting, shown)
         ]
-        target = delta if proof.theorem is Theorem.DELTA_ON_CELLS else epsilon
         return _covers(lines, proof) and all(
-            _below(lines[task], start, end, target, _HALVINGS) for task, start, end in proof.cells
+            _below(lines[task], start, end, shown.limit, _HALVINGS) for task, start, end in proof.cells
         )
 
 
@@ -257,6 +259,10 @@ def _covers(lines: list[Task], proof: Proof) -> bool:
     return True
 
 
-def _tasks(setting: Setting, theorem: Theorem, epsilon: float) -> list[Task]:
-    delta = 0.0 if theorem is Theorem.LOSS_ON_CELLS else 1.0
-    return tasks(setting, lambda noise, shape: excess(noise, shape, epsilon, delta))
+def _shown_by(theorem: Theorem, claim: Claim) -> Claim:
+    """What a theorem on cells shows: the claim, or the pure one that implies it."""
+    return Claim(epsilon=claim.epsilon) if theorem is Theorem.LOSS_ON_CELLS else claim
+
+
+def _tasks(setting: Setting, claim: Claim) -> list[Task]:
+    return tasks(setting, lambda noise, shape: excess(noise, shape, claim))

@@ -21,6 +21,7 @@ from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
 from rangebound.numeric import rounded_down, rounded_up
+from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.pairs.exact import Mapped, family, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import DECIDING, FLOOR, Found, Task, climb, enclose, look
@@ -208,7 +209,7 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
         tried = max(lower * (1.0 + slack), least)
         if tried >= pure.upper:
             return Worst(lower, pure.upper, pair)
-        violation = find_violation(setting, tried, delta, violation)
+        violation = find_violation(setting, Claim(epsilon=tried, delta=delta), violation)
         if violation is None:
             return Worst(lower, tried, pair)
         needed, pair = pair_epsilon(violation, delta, pure.upper, lower), violation.pair
@@ -234,8 +235,8 @@ class Violation(NamedTuple):
     pair: tuple[float, float]
 
 
-def find_violation(setting: Setting, epsilon: float, delta: float, last: Violation | None = None) -> Violation | None:
-    """A pair that may give away more than (epsilon, delta); None is a proof that there is none.
+def find_violation(setting: Setting, claim: Claim, last: Violation | None = None) -> Violation | None:
+    """A pair that may leak more than an ordinary claim allows; None is a proof that there is none.
 
     `last` is a pair that did so when less was asked: it is looked at first.
     """
@@ -248,49 +249,52 @@ def find_violation(setting: Setting, epsilon: float, delta: float, last: Violati
             for number, (side, line) in enumerate(pairs)
             if last is not None and line == last.line and side.shape == last.side.shape
         ]
-        found = _search(setting, lambda noise, shape: _aimed(noise, shape, epsilon, delta), delta or epsilon, near)
-        if found.upper <= (delta or epsilon):
+        found = _search(setting, lambda noise, shape: _aimed(noise, shape, claim), claim.limit, near)
+        if found.upper <= claim.limit:
             return None
-        return _violation(setting, pairs[found.task], found.position, epsilon, delta)
+        return _violation(setting, pairs[found.task], found.position, claim)
     worst = None
     for side, line in setting.pairs():
-        value, where = _delta_on(side, line, epsilon) if delta else _loss_on(side, line)
-        if not value <= (delta or epsilon) and (worst is None or value > worst[0]):
+        value, where = _loss_on(side, line) if claim.pure else _delta_on(side, line, claim.epsilon)
+        if not value <= claim.limit and (worst is None or value > worst[0]):
             worst = value, Violation(side, line, where, _pair(side, setting, line, where))
     return None if worst is None else worst[1]
 
 
-def glimpse(setting: Setting, epsilon: float, delta: float) -> Violation | None:
-    """A pair above (epsilon, delta) among the likely ones; None proves nothing."""
-    if delta and by_windows(setting):
-        return find_violation(setting, epsilon, delta)
+def glimpse(setting: Setting, claim: Claim) -> Violation | None:
+    """A pair that violates an ordinary claim among the likely ones; None proves nothing."""
+    if not claim.pure and by_windows(setting):
+        return find_violation(setting, claim)
     pairs = setting.pairs()
     with precision(PRECISIONS[0]):
-        best = look(tasks(setting, lambda noise, shape: _aimed(noise, shape, epsilon, delta)))
-    if not best.value > (delta or epsilon):
+        best = look(tasks(setting, lambda noise, shape: _aimed(noise, shape, claim)))
+    if not best.value > claim.limit:
         return None
-    return _violation(setting, pairs[best.task], best.position, epsilon, delta)
+    return _violation(setting, pairs[best.task], best.position, claim)
 
 
-def _violation(
-    setting: Setting, where: tuple[Setting, Line], position: float, epsilon: float, delta: float
-) -> Violation:
+def _violation(setting: Setting, where: tuple[Setting, Line], position: float, claim: Claim) -> Violation:
     """The pair at a position, or at a worse one nearby."""
     side, line = where
     if not by_windows(setting):  # else it is the top of its window already
         with precision(PRECISIONS[0]):
-            position = climb(Task(excess(side.noise, side.shape, epsilon, delta), line), position)
+            position = climb(Task(excess(side.noise, side.shape, claim), line), position)
     return Violation(side, line, position, _pair(side, setting, line, position))
 
 
-def excess(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | Loss:
-    """What a claim limits: delta at epsilon, or for a pure claim the loss itself."""
-    return Delta(noise, shape, epsilon) if delta else Loss(noise, shape)
+def excess(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
+    """What an ordinary claim limits: delta at epsilon, or for a pure claim the privacy loss."""
+    return Loss(noise, shape) if claim.ordinary().pure else Delta(noise, shape, claim.epsilon)
 
 
-def _aimed(noise: Noise, shape: Shape, epsilon: float, delta: float) -> Delta | Loss:
+def _aimed(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
     """The same where all that is asked is whether it is above delta."""
-    return Delta(noise, shape, epsilon, aim=delta) if delta else Loss(noise, shape)
+    return Loss(noise, shape) if claim.pure else Delta(noise, shape, claim.epsilon, aim=claim.delta)
+
+
+def worst_under(setting: Setting, claim: Claim) -> Worst:
+    """The supremum of what an ordinary claim limits: the claim is true if its upper end is at most `claim.limit`."""
+    return worst_loss(setting) if claim.ordinary().pure else worst_delta(setting, claim.epsilon)
 
 
 def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0) -> float:
@@ -497,7 +501,7 @@ def _inside(answers: Interval | Union, x: float) -> float:
     return min((min(max(x, lower), upper) for lower, upper in answers.spans), key=lambda y: abs(y - x))
 
 
-def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float = 0.0) -> tuple[float, float]:
+def finite_pair(setting: Setting, pair: tuple[float, float], claim: Claim) -> tuple[float, float]:
     """A pair at finite answers for one that is only a limit: far enough out to break the claim as well."""
     if math.isfinite(pair[0]):
         return pair
@@ -508,7 +512,7 @@ def finite_pair(setting: Setting, pair: tuple[float, float], epsilon: float, del
         far = start + setting.noise.scale * 2.0**k
         found = neighbours(setting, sign * far, sign * (far + setting.sensitivity))
         for each in (found, found[::-1]):
-            if breaks(setting, each, epsilon, delta):
+            if breaks(setting, each, claim):
                 return each
     return found
 
@@ -529,31 +533,36 @@ def pair_delta(setting: Setting, pair: tuple[float, float], epsilon: float) -> B
     return refine(lambda: Delta(setting.noise, shape, epsilon).value(ball(a), ball(b) - ball(a)))
 
 
-def breaks(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float) -> bool:
-    """Whether a pair is one of neighbours and surely gives away more than (epsilon, delta), in balls."""
+def breaks(setting: Setting, pair: tuple[float, float], claim: Claim) -> bool:
+    """Whether two answers surely leak more than a claim allows, in balls; an ordinary one is about neighbours."""
     a, b = pair
     known = all(any(low <= x <= high for low, high in setting.answers.spans) for x in pair)
-    if not known or math.isinf(a) or math.isinf(b) or abs(Fraction(a) - Fraction(b)) > Fraction(setting.sensitivity):
+    if not known or math.isinf(a) or math.isinf(b):
         return False
-    if delta == 0.0:
-        return bool(pair_loss(setting, pair) > epsilon)
-    return bool(pair_delta(setting, pair, epsilon) > delta)
+    if claim.notion is Notion.METRIC:
+        return bool(pair_loss(setting, pair) * ball(setting.sensitivity) > ball(claim.epsilon) * abs(ball(a) - ball(b)))
+    if abs(Fraction(a) - Fraction(b)) > Fraction(setting.sensitivity):
+        return False
+    if claim.pure:
+        return bool(pair_loss(setting, pair) > claim.epsilon)
+    return bool(pair_delta(setting, pair, claim.epsilon) > claim.delta)
 
 
-def pair_numbers(setting: Setting, pair: tuple[float, float], epsilon: float, delta: float) -> tuple[float, float]:
-    """The epsilon that one pair needs at `delta`, and the delta that it needs at `epsilon`, both rounded down."""
+def pair_numbers(setting: Setting, pair: tuple[float, float], claim: Claim) -> tuple[float, float]:
+    """The epsilon that one pair needs at the claim's delta, and the delta at its epsilon, both rounded down."""
     (a, b), side = pair, setting
     if a > b:
         a, b = -a, -b
         side = Setting(setting.noise, setting.shape.mirrored(), mirrored(setting.answers), setting.sensitivity)
     loss = max(down(pair_loss(setting, pair)), 0.0)
     needed = loss
-    if delta > 0.0:
-        found = pair_epsilon(Violation(side, Line(a, a, b, a), a, pair), delta, loss if loss > 0.0 else math.inf)
+    if not claim.pure:
+        found = pair_epsilon(Violation(side, Line(a, a, b, a), a, pair), claim.delta, loss if loss > 0.0 else math.inf)
         # The root is known to about 1e-12; what is said of it is checked.
         safe = (found * (1.0 - slack) for slack in (0.0, 2e-12, 1e-9) if math.isfinite(found))
-        needed = next((x for x in safe if pair_delta(setting, pair, x) >= delta), found if math.isinf(found) else 0.0)
-    return needed, max(down(pair_delta(setting, pair, epsilon)), 0.0)
+        fallback = found if math.isinf(found) else 0.0
+        needed = next((x for x in safe if pair_delta(setting, pair, x) >= claim.delta), fallback)
+    return needed, max(down(pair_delta(setting, pair, claim.epsilon)), 0.0)
 
 
 def _somewhere(setting: Setting) -> tuple[float, float]:

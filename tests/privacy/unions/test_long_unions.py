@@ -223,12 +223,12 @@ def test_what_is_no_counterexample_is_not_taken_for_one() -> None:
     worst = worst_loss(m.setting)
     less, more = worst.lower * (1.0 - 1e-9), worst.upper * (1.0 + 1e-9)
     a, b = worst.pair
-    assert breaks(m.setting, worst.pair, less, 0.0)
-    assert not breaks(m.setting, worst.pair, more, 0.0)
-    assert not breaks(m.setting, (b, a), less, 0.0)
-    assert not breaks(m.setting, (a, a + 2.0 * (b - a)), less, 0.0)
-    assert not breaks(m.setting, (a - 100.0, b - 100.0), less, 0.0)
-    assert not breaks(m.setting, (INF, INF), less, 0.0)
+    assert breaks(m.setting, worst.pair, rb.Claim(epsilon=less))
+    assert not breaks(m.setting, worst.pair, rb.Claim(epsilon=more))
+    assert not breaks(m.setting, (b, a), rb.Claim(epsilon=less))
+    assert not breaks(m.setting, (a, a + 2.0 * (b - a)), rb.Claim(epsilon=less))
+    assert not breaks(m.setting, (a - 100.0, b - 100.0), rb.Claim(epsilon=less))
+    assert not breaks(m.setting, (INF, INF), rb.Claim(epsilon=less))
 
 
 def test_sums_over_the_first_spans_are_those_of_each_span_alone() -> None:

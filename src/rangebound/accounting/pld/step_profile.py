@@ -19,6 +19,7 @@ from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian, Laplace
 from rangebound.privacy import Worst, worst_delta, worst_loss
+from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.worst import finite_pair
 from rangebound.support import Interval
@@ -58,8 +59,9 @@ def pairs(mechanism: Mechanism) -> tuple[Profile, Profile]:
     if _is_free_gaussian(mechanism):
         return (worst(mechanism),) * 2
     setting = mechanism.setting
-    first = finite_pair(setting, worst_delta(setting, 0.0).pair, 0.0)
-    second = finite_pair(setting, pure(mechanism).pair, 0.0)
+    nothing = Claim(epsilon=0.0)
+    first = finite_pair(setting, worst_delta(setting, 0.0).pair, nothing)
+    second = finite_pair(setting, pure(mechanism).pair, nothing)
     found = partial(_of_pair, mechanism, first)
     return found, found if second in (first, first[::-1]) else partial(_of_pair, mechanism, second)
 

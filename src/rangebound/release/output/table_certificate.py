@@ -15,8 +15,9 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import Kind
 from rangebound.ledger.rule import Cost
 from rangebound.mechanism import Mechanism
-from rangebound.privacy import worst_delta, worst_loss
+from rangebound.privacy.claim import Claim
 from rangebound.privacy.proof import prove
+from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import Allocation, allocate, spent
 from rangebound.release.noise.draw import Cell, cells_of, parts, possible
 from rangebound.release.noise.publishers import Noise, noise_for
@@ -60,7 +61,7 @@ def _stated(
         parts.append(
             {
                 "query": question.name,
-                "mechanism": noise.mechanism.to_dict() if noise else "exponential",
+                "mechanism": _law(noise.mechanism.to_dict()) if noise else "exponential",
                 "sensitivity": str(found.cell),
                 "groups": share.groups,
                 "parts": share.parts,
@@ -83,6 +84,11 @@ def _stated(
         "selections": selections,
         "ledger": vars(entry) if entry else None,
     }
+
+
+def _law(mechanism: Mapping[str, object]) -> dict[str, object]:
+    """A mechanism without the claim it carries: that is the share beside it, and earlier versions did not write it."""
+    return {name: value for name, value in mechanism.items() if name != "claim"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,8 +232,8 @@ def _check_noise(index: int, noise: Noise | None, allocation: Allocation) -> Non
 def _is_private(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
     """Whether a claim is true of a mechanism, by its worst case or by a proof; neither has slack for rounding."""
     setting = mechanism.setting  # the upper end of an enclosure holds even where the search ended open
-    worst = worst_delta(setting, epsilon).upper <= delta if delta else worst_loss(setting).upper <= epsilon
-    return worst or prove(setting, epsilon, delta) is not None
+    claim = Claim(epsilon=epsilon, delta=delta)
+    return worst_under(setting, claim).upper <= claim.limit or prove(setting, claim) is not None
 
 
 def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, Noise | None]) -> None:
