@@ -64,6 +64,12 @@ def test_up_and_down_round_to_the_safe_side_by_an_ulp() -> None:
             assert math.nextafter(low, math.inf) == high
 
 
+def test_up_and_down_of_a_wide_ball_are_its_ends() -> None:
+    wide = ball(-0.25).union(ball(0.75))
+    assert up(wide) >= 0.75
+    assert down(wide) <= -0.25
+
+
 def test_up_and_down_at_infinity() -> None:
     assert up(arb.pos_inf()) == math.inf
     assert down(arb.neg_inf()) == -math.inf

@@ -1,0 +1,114 @@
+"""Which test file tests which module: the one of the same name at the same place, or the one that is named here.
+
+`src/rangebound/<path>/<name>.py` is tested by `tests/<path>/test_<name>.py`. Modules that only make sense together
+(the four boundings, the parts of the exact draw) share a test that is named after what they do together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "rangebound"
+TESTS = ROOT / "tests"
+
+TOGETHER: dict[str, tuple[str, ...]] = {
+    "__main__.py": ("cli/test_start.py",),
+    "accounting/enclosure.py": ("accounting/test_best.py", "accounting/pld/test_accountant.py"),
+    "accounting/pld/cumulants.py": ("accounting/pld/test_discretization.py", "accounting/pld/test_accountant.py"),
+    "audit/events.py": ("audit/test_attack.py",),
+    "bounding/quantize.py": ("bounding/test_boundings.py",),
+    "bounding/rectify.py": ("bounding/test_boundings.py",),
+    "bounding/truncate.py": ("bounding/test_boundings.py",),
+    "bounding/unbounded.py": ("bounding/test_boundings.py",),
+    "cli/app.py": ("cli/test_start.py", "cli/test_mistakes.py"),
+    "cli/mechanism_options.py": ("cli/test_mistakes.py", "cli/test_account_command.py"),
+    "cli/options.py": ("cli/test_mistakes.py",),
+    "cli/plan_command.py": ("cli/test_release_command.py",),
+    "cli/show.py": ("cli/test_hostile.py", "cli/test_release_command.py"),
+    "learn/sklearn/budget.py": ("learn/sklearn/test_estimators.py",),
+    "learn/sklearn/naive_bayes.py": ("learn/sklearn/test_estimators.py",),
+    "learn/sklearn/private.py": ("learn/sklearn/test_estimators.py",),
+    "learn/sklearn/scaler.py": ("learn/sklearn/test_estimators.py",),
+    "learn/sklearn/statistics.py": ("learn/sklearn/test_estimators.py",),
+    "learn/torch/accounts/fisher_loss.py": ("learn/torch/accounts/test_accounts.py",),
+    "learn/torch/accounts/renyi_watcher.py": ("learn/torch/accounts/test_accounts.py",),
+    "learn/torch/accounts/worst_case.py": ("learn/torch/accounts/test_accounts.py",),
+    "learn/torch/clip.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
+    "learn/torch/gradients/clamped.py": ("learn/torch/gradients/test_per_example.py",),
+    "learn/torch/gradients/layers.py": ("learn/torch/gradients/test_per_example.py",),
+    "learn/torch/gradients/triton_clamped.py": ("learn/torch/test_gpu.py",),
+    "learn/torch/loader.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
+    "learn/torch/noise_source.py": ("learn/torch/test_tensor_draw.py", "learn/torch/test_optimizer.py"),
+    "learn/torch/privacy_engine.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
+    "ledger/head.py": ("ledger/test_touched.py", "ledger/test_verification.py"),
+    "ledger/key.py": ("ledger/test_book.py", "ledger/test_verification.py"),
+    "ledger/names.py": ("ledger/test_book.py",),
+    "ledger/record.py": ("ledger/test_chain.py", "ledger/test_verification.py"),
+    "ledger/replay.py": ("ledger/test_verification.py", "ledger/test_book.py"),
+    "ledger/sqlite_transaction.py": ("ledger/test_sqlite.py",),
+    "ledger/store.py": ("ledger/test_sqlite.py",),
+    "noise/gaussian.py": ("noise/test_families.py", "noise/test_ball_noise.py"),
+    "noise/laplace.py": ("noise/test_families.py", "noise/test_ball_noise.py"),
+    "plot/density.py": ("plot/test_plot.py",),
+    "plot/errors_by_epsilon.py": ("plot/test_plot.py",),
+    "plot/guarantee.py": ("plot/test_plot.py",),
+    "plot/style.py": ("plot/test_plot.py",),
+    "plot/worst_pair.py": ("plot/test_plot.py",),
+    "privacy/pairs/integrals.py": ("privacy/pairs/test_exact.py", "privacy/pairs/test_exponential_family.py"),
+    "privacy/pairs/laplace_pair.py": ("privacy/pairs/test_divergences.py", "privacy/test_peak.py"),
+    "privacy/pairs/mapped.py": ("privacy/pairs/test_divergences.py", "privacy/pairs/test_exact.py"),
+    "privacy/pairs/pieces.py": ("privacy/pairs/test_exact.py",),
+    "privacy/pairs/rounded_laplace.py": ("privacy/windows/test_laplace_rounded.py",),
+    "privacy/pairs/theta.py": ("privacy/pairs/test_exact.py", "privacy/pairs/test_exponential_family.py"),
+    "privacy/pairs/truncated.py": ("privacy/pairs/test_divergences.py", "privacy/pairs/test_exact.py"),
+    "privacy/pairs/truncated_laplace.py": ("privacy/test_peak.py", "privacy/pairs/test_divergences.py"),
+    "privacy/search/endless_lattice.py": ("privacy/search/test_ceilings.py", "privacy/search/test_rounded_lattice.py"),
+    "privacy/search/objectives.py": ("privacy/search/test_branch_and_bound.py", "privacy/search/test_ceilings.py"),
+    "privacy/setting.py": ("privacy/test_worst.py",),
+    "privacy/unions/span_masses.py": ("privacy/unions/test_laplace_union.py", "privacy/unions/test_long_unions.py"),
+    "privacy/windows/segments.py": ("privacy/windows/test_gaussian_sticks.py", "privacy/windows/test_enclosures.py"),
+    "release/demo.py": ("release/test_run.py",),
+    "release/engine/frame.py": ("release/engine/test_engines.py",),
+    "release/engine/interface.py": ("release/engine/test_engines.py",),
+    "release/engine/opened.py": ("release/engine/test_engines.py",),
+    "release/engine/parquet.py": ("release/engine/test_engines.py", "release/engine/test_damage.py"),
+    "release/engine/spark.py": ("release/engine/test_engines.py", "release/engine/test_connect.py"),
+    "release/noise/draw.py": ("release/test_range.py", "release/test_run.py"),
+    "release/noise/publishers.py": ("release/noise/test_allocation.py", "release/test_run.py"),
+    "release/output/charge.py": ("release/test_run.py", "release/test_killed.py"),
+    "release/output/report.py": ("release/output/test_table.py",),
+    "release/plan/condition.py": ("release/plan/test_toml.py", "release/test_oracle.py"),
+    "release/plan/fields.py": ("release/plan/test_toml.py",),
+    "release/plan/model.py": ("release/plan/test_toml.py",),
+    "release/plan/question.py": ("release/plan/test_toml.py",),
+    "release/plan/schema.py": ("release/plan/test_toml.py",),
+    "release/sql/aggregate.py": ("release/test_neighbours.py", "release/test_oracle.py"),
+    "release/sql/contribution_bound.py": ("release/engine/test_engines.py", "release/test_neighbours.py"),
+    "release/sql/expression.py": ("release/engine/test_engines.py", "release/test_one_row.py"),
+    "release/sql/statements.py": ("release/engine/test_engines.py", "release/engine/test_damage.py"),
+    "sampling/bulk.py": ("sampling/test_draw.py", "sampling/test_release.py"),
+    "sampling/fallback.py": ("sampling/test_draw.py",),
+    "sampling/inversion.py": ("sampling/test_draw.py",),
+    "sampling/points.py": ("sampling/test_draw.py",),
+    "sampling/sampler.py": ("sampling/test_draw.py", "sampling/test_release.py"),
+    "sampling/tail.py": ("sampling/test_draw.py",),
+    "sampling/truncation.py": ("sampling/test_draw.py",),
+    "utility/confidence.py": ("statistical/test_coverage.py",),
+}
+"""Modules that are tested with others, and where."""
+
+
+def modules() -> list[Path]:
+    """Every module, from the package's folder; a folder's own file only where it has code of its own to test."""
+    return sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+
+def own_test(module: Path) -> Path:
+    return TESTS / module.parent / f"test_{module.stem}.py"
+
+
+def tests_of(module: Path) -> list[Path]:
+    """The test files of a module, from the root of the tree."""
+    named = [TESTS / each for each in TOGETHER.get(module.as_posix(), ())]
+    return [path.relative_to(ROOT) for path in (own_test(module), *named) if path.exists()]
