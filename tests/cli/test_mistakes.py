@@ -217,8 +217,8 @@ def test_what_nobody_foresaw_is_one_line_without_its_words(word, folder, monkeyp
 
 WAITING = """
 import time
-from rangebound.cli import account, app
-account._read = lambda path: (print("ready", flush=True), time.sleep(600))
+from rangebound.cli import account_command, app
+account_command._read = lambda path: (print("ready", flush=True), time.sleep(600))
 app.main()
 """
 

@@ -21,7 +21,7 @@ BANNED_CALLS = {
     "RandomState",
 }
 # The one mode that is insecure, for comparisons of speed; a caller asks for it by its name, InsecureTorchNoise.
-BY_NAME = {"learn/torch/noise.py": {"torch.rand", "torch.randn"}}
+BY_NAME = {"learn/torch/noise_source.py": {"torch.rand", "torch.randn"}}
 LIBRARIES = {"np", "numpy", "torch", "random"}
 
 
