@@ -1,0 +1,110 @@
+"""The noise families in balls: sharp at a point, and around every value where the argument is wide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from flint import arb
+
+from rangebound.ball import ball, precision, span, taylor, up, value_of
+from tests.noise.families import FAMILIES, truth
+
+ORDER = 5
+
+
+def as_ball(x: Any) -> arb:
+    """A number of mpmath with a radius for its digits."""
+    return arb(mp.nstr(x, 60, min_fixed=0, max_fixed=0)) if mp.isfinite(x) else arb(str(x))
+
+
+def inner(lower: float, upper: float, count: int = 12) -> list[float]:
+    """Random points of an interval, and its ends."""
+    return [lower, upper, *np.random.default_rng(7).uniform(lower, upper, size=count).tolist()]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_density_and_distribution_function_at_a_point(name: str) -> None:
+    family, oracle = FAMILIES[name].in_balls(), truth(FAMILIES[name], digits=70)
+    with mp.workdps(70), precision(192):
+        family = FAMILIES[name].in_balls()
+        for y in (-2.5, -2.1, -0.4, 0.0, 0.3, 2.0, 3.0):
+            assert family.pdf(ball(y)).overlaps(as_ball(mp.exp(oracle.log_density(mp.mpf(y)))))
+            assert family.cdf(ball(y)).overlaps(as_ball(oracle._cdf(mp.mpf(y))))
+            assert family.sf(ball(y)).overlaps(as_ball(oracle._cdf(mp.mpf(-y))))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-0.2, 0.3), (-2.3, -1.9), (0.5, 2.4), (-3.0, 3.0), (2.05, 2.15)])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_wide_argument_gives_a_ball_around_every_value(name: str, lower: float, upper: float) -> None:
+    with precision(128):
+        family, wide = FAMILIES[name].in_balls(), span(lower, upper)
+        for function in (family.pdf, family.cdf, family.sf):
+            result = function(wide)
+            for y in inner(lower, upper):
+                assert result.overlaps(function(ball(y))), (function, y)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-0.2, 0.3), (-1.3, -1.1), (0.5, 0.9), (2.05, 2.15)])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_series_about_a_wide_argument_cover_those_about_its_points(name: str, lower: float, upper: float) -> None:
+    """Value and slope always; higher terms where the series claims to know them."""
+    with precision(128):
+        family = FAMILIES[name].in_balls()
+        for function in (family.pdf, family.cdf):
+            wide = function(taylor(span(lower, upper), ORDER))
+            for y in inner(lower, upper):
+                near = function(taylor(ball(y), ORDER))
+                coefficients = [near[k] for k in range(ORDER + 1)] if near is not value_of(near) else [near]
+                for k, coefficient in enumerate(coefficients):
+                    known = value_of(wide) if k == 0 else wide[k] if wide is not value_of(wide) else arb(0)
+                    if known.is_finite():
+                        assert known.overlaps(coefficient), (function, y, k)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_mass_of_wide_spans(name: str) -> None:
+    with precision(128):
+        family = FAMILIES[name].in_balls()
+        low, high = span(-0.3, 0.1), span(0.4, 1.2)
+        result = family.mass(low, high)
+        for a in inner(-0.3, 0.1, count=4):
+            for b in inner(0.4, 1.2, count=4):
+                assert result.overlaps(family.mass(ball(a), ball(b)))
+        assert family.mass(None, None).overlaps(arb(1))
+        assert family.mass(None, high).overlaps(family.cdf(ball(0.8)))
+        assert family.mass(low, None).overlaps(family.sf(ball(0.0)))
+
+
+@pytest.mark.parametrize("order", [1.5, 4.0])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_blend_over_a_wide_position_covers_every_position(name: str, order: float) -> None:
+    with precision(128):
+        family = FAMILIES[name].in_balls()
+        d, a = ball(0.4), ball(order)
+        for lower, upper in ((ball(-0.5), ball(0.6)), (ball(0.1), ball(0.3))):
+            wide = family.blend(span(-0.1, 0.2), d, a, lower, upper)
+            for p in inner(-0.1, 0.2):
+                assert wide.overlaps(family.blend(ball(p), d, a, lower, upper))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_thresholds_are_where_the_log_ratio_passes_the_level(name: str) -> None:
+    with precision(128):
+        family = FAMILIES[name].in_balls()
+        p, d = ball(0.2), ball(0.5)
+        for level in (-0.5, 0.0, 0.4):
+            crossings = family.thresholds(p, d, ball(level))
+            ratios = [family.log_ratio(t - p, d) for t in crossings]
+            assert any(ratio.is_finite() and up(abs(ratio - level)) < 1e-20 for ratio in ratios), (level, ratios)
+
+
+def test_the_comparison_catches_a_ball_that_is_too_narrow() -> None:
+    """A control: a Laplace density that forgets its kink does not cover the values on the other side."""
+    with precision(128):
+        family = FAMILIES["laplace"].in_balls()
+        forgetful = (span(-0.2, 0.3) / family.scale).exp() / (2 * family.scale)
+        narrow = forgetful.mid() + (forgetful - forgetful.mid()) * 0.3
+        assert not all(narrow.overlaps(family.pdf(ball(y))) for y in inner(-0.2, 0.3))
