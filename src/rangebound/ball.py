@@ -18,6 +18,7 @@ from flint import arb, arb_series, ctx
 # A ball or a Taylor series of balls: formulas are written once for both, which no static type of python-flint allows.
 Ball = Any
 
+INFINITY: Ball = arb.pos_inf()
 PRECISIONS = (128, 256, 512, 1024, 4096)
 _ENOUGH = 24  # bits of a result that are enough where more precision does not give more
 

@@ -14,7 +14,7 @@ from rangebound.ball import PRECISIONS, Ball, ball, precision, refine, up
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
+from rangebound.noise import FAMILIES, Curve, Noise
 from rangebound.privacy import metric
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.pairs.laplace_pair import top_stick
@@ -53,9 +53,7 @@ class _Request:
     claim: Claim
 
     def noise(self, scale: float) -> Noise:
-        if self.family is TruncatedLaplacian:
-            return TruncatedLaplacian(scale=scale, limit=self._reach() * scale)
-        return Gaussian(scale=scale) if self.family is Gaussian else Laplace(scale=scale)
+        return self.family.calibrated(scale, self.claim.epsilon, self.claim.delta)
 
     def mechanism(self, scale: float) -> Mechanism:
         return Mechanism(noise=self.noise(scale), query=self.query, support=self.support, bounding=self.bounding)
@@ -63,16 +61,12 @@ class _Request:
     def start(self) -> Mechanism:
         """A mechanism to begin with: at the natural scale, or the first larger one whose noise reaches the support."""
         scale = self.query.sensitivity / self.claim.epsilon
-        for _ in range(60 if self.family is TruncatedLaplacian else 0):
+        for _ in range(60 if self.noise(scale).limited else 0):
             try:
                 return self.mechanism(scale)
             except ArgumentError:
                 scale *= 2.0
         return self.mechanism(self.query.sensitivity / self.claim.epsilon)
-
-    def _reach(self) -> float:
-        """Limit over scale of the truncated Laplacian: ln(1 + (e^eps - 1)/(2 delta)), rounded up [geng2020, Def 3]."""
-        return up(refine(lambda: (ball(self.claim.epsilon).expm1() / (2 * ball(self.claim.delta))).log1p()))
 
 
 @arguments.guided
@@ -101,10 +95,10 @@ def calibrate(
     >>> round(m.noise.scale, 5), m.epsilon() <= 1.0
     (1.61156, True)
     """
-    if not any(noise is family for family in FAMILIES):
+    if not any(noise is family for family in FAMILIES.values()):
+        known = ", ".join(f"rb.{family.__name__}" for family in FAMILIES.values())
         raise ArgumentTypeError(
-            f"noise={arguments.shown(noise)}: must be the class rb.Laplace, rb.Gaussian or rb.TruncatedLaplacian; "
-            "the scale is what calibrate finds"
+            f"noise={arguments.shown(noise)}: must be one of the classes {known}; the scale is what calibrate finds"
         )
     arguments.instance("query", query, Query, "a Query")
     epsilon = arguments.positive("epsilon", epsilon)
@@ -123,20 +117,18 @@ def calibrate(
 
 def _refuse_hopeless(request: _Request) -> None:
     """Refuse before searching, with the reason."""
-    if request.family is TruncatedLaplacian and not 0.0 < request.claim.delta < 0.5:
-        raise Unsatisfiable(
-            f"delta={request.claim.delta}: truncated Laplacian noise needs a delta in (0, 1/2), "
-            "because its edge shows; use Laplace for pure privacy"
-        )
+    reason = request.family.refusal(request.claim.epsilon, request.claim.delta)
+    if reason is not None:
+        raise Unsatisfiable(reason)
     mechanism = request.start()
-    if request.family is Gaussian and request.claim.pure:
+    if not request.family.pure and request.claim.pure:
         low, high = mechanism.shape.ends
         tails = math.isinf(low) or math.isinf(high)
         far = not mechanism.shape.normalised and not request.query.range.bounded
         if tails or far:
             raise Unsatisfiable(
-                f"epsilon={request.claim.epsilon}, delta=0: Gaussian noise is never purely private where a tail shows "
-                f"(support {mechanism.support}, bounding {mechanism.bounding!r}); "
+                f"epsilon={request.claim.epsilon}, delta=0: {request.family.__name__} noise is never purely private "
+                f"where a tail shows (support {mechanism.support}, bounding {mechanism.bounding!r}); "
                 "allow a delta, use Laplace, or take a bounded support"
             )
 
@@ -158,9 +150,9 @@ def _dp_scale(request: _Request) -> float:
 
 def _enough(request: _Request, start: Mechanism) -> float:
     """A scale that is private and cheap to find; more noise than that is never needed."""
-    if request.family is Laplace:
-        return universal_scale(request.claim, request.query.sensitivity)
-    if request.claim.pure or request.family is TruncatedLaplacian or not loss_is_pinned(start.setting):
+    if request.family.pure:
+        return universal_scale(request.claim, request.query.sensitivity, request.noise)
+    if request.claim.pure or start.noise.limited or not loss_is_pinned(start.setting):
         return math.inf
     if math.isinf(worst_loss(start.setting).upper):
         return math.inf
@@ -225,7 +217,7 @@ def _first_guess(request: _Request) -> float:
     """The scale to begin with; on a grid with Gaussian noise just below what two neighbouring points alone need."""
     start = request.start()
     points = start.shape.points
-    if not (request.family is Gaussian and start.shape.normalised and points):
+    if not (start.noise.gaussian and start.shape.normalised and points):
         return start.noise.scale
     # Their log-ratio varies by 2x, x = d step/(2 s^2), and `top_stick` is attained.
     with precision(PRECISIONS[0]):
@@ -262,7 +254,7 @@ def _pair_scale(request: _Request, violation: Violation, scale: float) -> float:
         setting = request.mechanism(s).setting
         shape = setting.shape.mirrored() if mirrored else setting.shape
 
-        if not request.claim.pure and isinstance(setting.noise, Gaussian) and shape.normalised:
+        if not request.claim.pure and setting.noise.gaussian and shape.normalised:
             quick = stick_of_pair(Laws(s, shape), request.claim.epsilon, position, up(line.d))
             if quick is not None:
                 return quick - request.claim.delta
@@ -297,7 +289,7 @@ def _metric_scale(request: _Request) -> float:
 def _is_union(request: _Request, mechanism: Mechanism) -> bool:
     """Truncated Laplace on a union that is also the query's range: linear time in the number of gaps."""
     return (
-        request.family is Laplace
+        mechanism.noise.laplace
         and mechanism.bounding is TRUNCATE
         and isinstance(mechanism.support, Union)
         and mechanism.support == request.query.range
@@ -308,7 +300,8 @@ def _is_interval(request: _Request) -> bool:
     """Truncated Laplace on the interval that is also the query's range, and has an end: a fixed point."""
     answers, support = request.query.range, request.support
     return (
-        request.family is Laplace
+        request.family.curve is Curve.LINEAR
+        and request.family.pure
         and request.bounding is TRUNCATE
         and isinstance(answers, Interval)
         and (support is None or support == answers)

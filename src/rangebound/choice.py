@@ -158,7 +158,7 @@ def choose(
         arguments.instance("support", support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
     wanted, place = arguments.member("objective", objective, Objective), _place(at)
     choices, refused = [], []
-    for family in FAMILIES:
+    for family in FAMILIES.values():
         for bounding in _boundings(support if support is not None else query.range):
             name = f"{bounding.value} {family.__name__}"
             try:

@@ -16,7 +16,7 @@ from rangebound import arguments, bounding, privacy, sampling
 from rangebound.bounding import TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError, Undecided
 from rangebound.law import Law, Shape
-from rangebound.noise import FAMILIES, Gaussian, Laplace, Noise, TruncatedLaplacian
+from rangebound.noise import FAMILIES, Noise
 from rangebound.privacy import Setting
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
@@ -55,7 +55,9 @@ class Mechanism:
     claim: Claim | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        arguments.instance("noise", self.noise, FAMILIES, "noise with its scale, such as rb.Laplace(scale=2.0)")
+        arguments.instance(
+            "noise", self.noise, tuple(FAMILIES.values()), "noise with its scale, such as rb.Laplace(scale=2.0)"
+        )
         arguments.instance("query", self.query, Query, "a Query")
         arguments.instance(
             "bounding", self.bounding, Bounding, "one of rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED"
@@ -309,7 +311,7 @@ class Mechanism:
         """
         assert self.support is not None
         return {
-            "noise": {"family": _NAMES[type(self.noise)], **vars(self.noise)},
+            "noise": {"family": self.noise.name, **vars(self.noise)},
             "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
             "support": support_to_dict(self.support),
             "bounding": self.bounding.value,
@@ -331,10 +333,12 @@ class Mechanism:
                 "bounding": str(bound),
                 **rest,
             } if (
-                not (more or rest.keys() - {"claim"}) and name in NOISES and bound in (each.value for each in Bounding)
+                not (more or rest.keys() - {"claim"})
+                and name in FAMILIES
+                and bound in (each.value for each in Bounding)
             ):
                 values = {str(key): value for key, value in parameters.items()}
-                family: Any = NOISES[name]
+                family: Any = FAMILIES[name]
                 if {each.name for each in fields(family)} == set(values):
                     found = cls(
                         noise=family(**values),
@@ -358,21 +362,17 @@ def _closed(worst: privacy.Worst, what: str) -> float:
     )
 
 
-NOISES: dict[str, type[Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "truncated_laplacian": TruncatedLaplacian}
-_NAMES = {kind: name for name, kind in NOISES.items()}
-
-
 def _check_reach(noise: Noise, query: Query, shape: Shape) -> None:
     """Noise of limited reach, truncated: some of the support must be in reach of every true answer."""
-    if not (isinstance(noise, TruncatedLaplacian) and shape.normalised):
+    if not (noise.limited and shape.normalised):
         return
     for lower, upper in query.range.spans:
         reached = lower  # every answer left of this is within reach, and so is this one once `inside`
         inside = False
         for start, end in shape.spans:
-            if start - noise.limit < reached or start == lower == -math.inf:
-                inside = inside or end + noise.limit > reached
-                reached = max(reached, end + noise.limit)
+            if start - noise.extent < reached or start == lower == -math.inf:
+                inside = inside or end + noise.extent > reached
+                reached = max(reached, end + noise.extent)
         if not inside or (reached <= upper and math.isfinite(reached)):
             raise ArgumentError(
                 f"noise={noise}: cannot reach the support from every true answer in {query.range}; "

@@ -9,7 +9,6 @@ from flint import arb, arb_series
 
 import rangebound as rb
 from rangebound.ball import ball, precision
-from rangebound.noise.ball_noise import exact
 from rangebound.sampling import inversion, tables
 from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, plan
 from rangebound.sampling.lattice import default_lattice
@@ -128,7 +127,7 @@ def test_the_error_of_the_floats_is_far_within_the_margin(m):
         for i in np.flatnonzero(drawn.fine).tolist():
             chance = (mpmath.mpf(int(random[i])) + 0.5) / mpmath.mpf(2) ** 64
             at = m.query.clip(answers[i]).item()
-            noise = exact(m.noise)
+            noise = m.noise.in_balls()
             low, high = m.shape.spans[0]
             top = None if math.isinf(high) else ball(high) - ball(at)
             part = noise.mass(ball(low) - ball(at), ball(float(x[i])) - ball(at))

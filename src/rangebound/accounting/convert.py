@@ -17,7 +17,7 @@ from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, Sa
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError, MissingExtra
 from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian, Laplace
+from rangebound.noise import Curve, Gaussian, Laplace
 from rangebound.numeric import rounded_down
 from rangebound.query import Query
 from rangebound.support import Interval
@@ -77,13 +77,14 @@ def _from_sampled(event: Any) -> Event:
 
 
 def _single_event(peer: Any, mechanism: Mechanism) -> Any:
-    kinds = {Gaussian: peer.GaussianDpEvent, Laplace: peer.LaplaceDpEvent}
-    if mechanism.bounding is not UNBOUNDED or type(mechanism.noise) not in kinds:
+    kinds = {Curve.QUADRATIC: peer.GaussianDpEvent, Curve.LINEAR: peer.LaplaceDpEvent}
+    noise = mechanism.noise
+    if mechanism.bounding is not UNBOUNDED or noise.limited or noise.curve not in kinds:
         raise ArgumentError(
             f"mechanism={arguments.shown(mechanism)}: dp_accounting has only unbounded Gaussian and Laplace noise"
         )
-    multiplier = rounded_down(Fraction(mechanism.noise.scale) / Fraction(mechanism.query.sensitivity))
-    return kinds[type(mechanism.noise)](multiplier)
+    multiplier = rounded_down(Fraction(noise.scale) / Fraction(mechanism.query.sensitivity))
+    return kinds[noise.curve](multiplier)
 
 
 def _on_the_line(family: type[Gaussian] | type[Laplace], multiplier: float) -> Mechanism:

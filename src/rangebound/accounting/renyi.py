@@ -35,7 +35,6 @@ from rangebound.ball import Ball, ball, precision, up
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
-from rangebound.noise import TruncatedLaplacian
 from rangebound.privacy import worst_renyi
 
 Floats = npt.NDArray[np.float64]
@@ -156,7 +155,7 @@ def _lowest(counts: dict[SingleEvent, int], worth: Worth, known: float = math.in
     and the dear exact curve is asked only there and nearby.
     """
     grid = list(map(float, _INTEGERS)) if any(isinstance(step, SampledEvent) for step in counts) else list(_ORDERS)
-    if any(isinstance(step.mechanism.noise, TruncatedLaplacian) for step in counts):
+    if any(step.mechanism.noise.limited for step in counts):
         grid = [order for order in grid if order <= _EDGED]  # its curve costs seconds at high orders
     if any(step.mechanism.shape.points or step.mechanism.shape.normalised for step in counts):
         grid = [order for order in grid if order <= _HIGHEST]  # beyond, a curve is as good as the pure epsilon
@@ -250,7 +249,7 @@ def _unmapped(mechanism: Mechanism) -> Mechanism:
     Its pairs are their own mirror images, and its curve costs next to nothing. Noise of limited reach is left as it is,
     because without its bounding its curve is infinite.
     """
-    if mechanism.shape.normalised or isinstance(mechanism.noise, TruncatedLaplacian):
+    if mechanism.shape.normalised or mechanism.noise.limited:
         return mechanism
     return Mechanism(noise=mechanism.noise, query=mechanism.query, bounding=UNBOUNDED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rangebound.errors import ArgumentError
 from rangebound.law import Shape
-from rangebound.noise import Noise, TruncatedLaplacian
+from rangebound.noise import Noise
 from rangebound.support import Grid, Support, is_line
 
 
@@ -14,7 +14,7 @@ def truncate(noise: Noise, support: Support) -> Shape:
         return Shape(spans=support.spans)
     if not isinstance(support, Grid):
         return Shape(spans=support.spans, normalised=True)
-    if isinstance(noise, TruncatedLaplacian):
+    if noise.limited:
         raise ArgumentError(
             f"bounding=TRUNCATE with {noise} on {support}: which points can be drawn would jump with the true answer; "
             "use QUANTIZE"

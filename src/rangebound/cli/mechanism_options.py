@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -109,18 +110,18 @@ def support(asked: rb.Query, step: float | None) -> Support | None:
 def noise_named(name: object, scale: Any, limit: Any) -> Noise:
     """The noise of this name."""
     family: Any = _family(name)
-    if (limit is not None) != (family is rb.TruncatedLaplacian):
+    if (limit is not None) != ("limit" in (each.name for each in dataclasses.fields(family))):
         raise ArgumentError(f"limit={limit}: {_LIMITED} noise needs one, other noise has none")
     found: Noise = family(scale=scale) if limit is None else family(scale=scale, limit=limit)
     return found
 
 
 def _family(name: object) -> type[Noise]:
-    from rangebound.mechanism import NOISES
+    from rangebound.noise import FAMILIES
 
-    if not isinstance(name, str) or name not in NOISES:
-        raise ArgumentError(f"noise={name!r}: must be one of {', '.join(NOISES)}")
-    return NOISES[name]
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise ArgumentError(f"noise={name!r}: must be one of {', '.join(FAMILIES)}")
+    return FAMILIES[name]
 
 
 def _span(text: str) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.law.moments import moments
 from rangebound.law.shape import Shape
-from rangebound.noise import FAMILIES, Noise
+from rangebound.noise import Noise
 from rangebound.numeric import log_sum
 
 Floats = npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ class Law:
     location: Floats = field(repr=False)  # the true answer: nobody reads it in a message or a log
 
     def __post_init__(self) -> None:
-        arguments.instance("noise", self.noise, FAMILIES, "a Laplace, Gaussian or TruncatedLaplacian")
+        arguments.instance("noise", self.noise, Noise, "noise with its scale, such as rb.Laplace(scale=2.0)")
         arguments.instance("shape", self.shape, Shape, "a Shape")
         location = arguments.hidden("location", self.location)
         location.flags.writeable = False

@@ -8,16 +8,14 @@ true answers at once. Scalars take the first, arrays the second, and a test comp
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
 from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.law.shape import Shape
-from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
-from rangebound.noise.ball_noise import exact
+from rangebound.noise import Noise
 from rangebound.numeric import log_sum
 
 Floats = npt.NDArray[np.float64]
@@ -64,7 +62,7 @@ def _formula(noise: Noise, shape: Shape, location: float) -> tuple[float, ...]:
 def _in_balls(noise: Noise, shape: Shape, location: float) -> tuple[Ball, ...]:
     """Moments about the location, from partial moments of the noise over each side of each span."""
     q, zero = ball(location), ball(0.0)
-    family = exact(noise)
+    family = noise.in_balls()
     total, first, absolute, second = zero, zero, zero, zero
     for lower, upper in shape.spans:
         for sign in (1, -1):
@@ -73,7 +71,7 @@ def _in_balls(noise: Noise, shape: Shape, location: float) -> tuple[Ball, ...]:
             end = None if b == math.inf else ball(b) - sign * q
             if end is not None and end <= start:
                 continue
-            m0, m1, m2 = _partial(noise, family, start, end)
+            m0, m1, m2 = family.partial_moments(start, end)
             total, absolute, second = total + m0, absolute + m1, second + m2
             first = first + sign * m1
     for i, point in enumerate(shape.points):
@@ -91,31 +89,6 @@ def _in_balls(noise: Noise, shape: Shape, location: float) -> tuple[Ball, ...]:
     return q + bias, mse - bias * bias, bias, mae, mse
 
 
-def _partial(noise: Noise, family: Any, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
-    """Integrals of g, y g and y^2 g over [start, end] with 0 <= start, by the antiderivatives of each family."""
-    scale = family.scale
-    if isinstance(noise, Gaussian):
-        low, high = family.pdf(start), ball(0.0) if end is None else family.pdf(end)
-        m0 = family.mass(start, end)
-        variance = scale * scale
-        m2 = variance * (m0 + start * low - (ball(0.0) if end is None else end * high))
-        return m0, variance * (low - high), m2
-    kept = ball(1.0)
-    if isinstance(noise, TruncatedLaplacian):
-        if start >= family.limit:
-            return ball(0.0), ball(0.0), ball(0.0)
-        end = family.limit if end is None else end.min(family.limit)
-        kept = -(-family.limit / scale).expm1()
-
-    def tail(y: Ball) -> tuple[Ball, Ball, Ball]:
-        weight = (-y / scale).exp() / (2 * kept)
-        return weight, weight * (y + scale), weight * (y * y + 2 * scale * y + 2 * scale * scale)
-
-    near = tail(start)
-    far = (arb(0),) * 3 if end is None else tail(end)
-    return near[0] - far[0], near[1] - far[1], near[2] - far[2]
-
-
 def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
     """The same integrals by Gauss-Legendre sums, weights kept in logarithms until the end."""
     logs: list[Floats] = []
@@ -128,9 +101,8 @@ def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
             length = np.minimum(b - sign * location, np.inf) - start
             if not np.isinf(a) and not np.isinf(b):
                 length = np.where(a - sign * location > 0.0, b - a, length)
-            if isinstance(noise, TruncatedLaplacian):
-                length = np.minimum(length, noise.limit - start)
-            decay = noise.scale / np.maximum(1.0, start / noise.scale) if isinstance(noise, Gaussian) else noise.scale
+            length = np.minimum(length, noise.extent - start)
+            decay = noise.decay(start)
             edges = np.minimum(_PANELS, np.maximum(length / decay, 0.0)[:, None])
             half = 0.5 * np.diff(edges, axis=-1)
             middle = 0.5 * (edges[:, 1:] + edges[:, :-1])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from flint import arb
 
 from rangebound import arguments
+from rangebound.ball import INFINITY, Ball, ball, is_taylor, rising
+from rangebound.noise.family import BallNoise, Curve, Noise
 from rangebound.numeric import Array, as_in, ldexpm1, log_ndtr, log_sum, namespace, special
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
@@ -17,7 +21,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(Noise):
     """Gaussian noise of standard deviation `s`.
 
     Example:
@@ -26,10 +30,42 @@ class Gaussian:
     0.95
     """
 
+    name: ClassVar[str] = "gaussian"
+    curve: ClassVar[Curve] = Curve.QUADRATIC
+    pure: ClassVar[bool] = False
+
     scale: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+
+    @property
+    def extent(self) -> float:
+        return math.inf
+
+    @property
+    def untruncated(self) -> Gaussian:
+        return self
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return ()
+
+    @classmethod
+    def calibrated(cls, scale: float, epsilon: float, delta: float) -> Self:
+        return cls(scale=scale)
+
+    @classmethod
+    def refusal(cls, epsilon: float, delta: float) -> str | None:
+        return None
+
+    def in_balls(self) -> GaussianInBalls:
+        return GaussianInBalls(self)
+
+    def decay(self, start: Array) -> Array:
+        """The scale, and less far out, where the log-density is steep."""
+        xp = namespace(start)
+        return self.scale / xp.maximum(start / self.scale, xp.ones_like(start))
 
     def log_pdf(self, x: Array) -> Array:
         """log of the density at `x`."""
@@ -108,3 +144,72 @@ class Gaussian:
         # The ends as seen from p and then from p + (1 - order)(q - p): that point itself may have too few digits.
         a, b = ((end - p) / self.scale - (1.0 - order) * gap for end in (lower, upper))
         return 0.5 * order * (order - 1.0) * gap * gap + self._log_mass(a, b, (upper - lower) / self.scale)
+
+
+class GaussianInBalls(BallNoise):
+    """Gaussian noise in balls."""
+
+    def __init__(self, noise: Gaussian) -> None:
+        super().__init__(noise)
+        self._shrink = 1 / (self.scale * ball(2.0).sqrt())
+        self._height = 1 / (self.scale * (2 * arb.pi()).sqrt())
+        self._known: dict[Any, Ball] = {}
+
+    @property
+    def steepness(self) -> Ball:
+        return INFINITY
+
+    def pdf(self, y: Ball) -> Ball:
+        z = y * self._shrink
+        return (-(z * z)).exp() * self._height
+
+    def cdf(self, y: Ball) -> Ball:
+        if not is_taylor(y):
+            return rising(self._cdf, y)
+        if not y[0].is_exact():
+            return (y * -self._shrink).erfc() / 2
+        return (self.pdf(y) * y.derivative()).integral() + self._cdf(y[0])
+
+    def _cdf(self, y: Ball) -> Ball:
+        """The same at an exact offset; the ends of a cell are the ends of its neighbours and come up again."""
+        if not y.is_finite():
+            return (-y).erfc() / 2
+        key = y.man_exp()
+        if key not in self._known:
+            self._known[key] = rising(arb.erfc, y * -self._shrink) / 2  # erfc of a ball far out never ends
+        return self._known[key]
+
+    def score(self, y: Ball) -> Ball:
+        """-(log g)'(y), a plain ball: y/s^2."""
+        return y / (self.scale * self.scale)
+
+    def score_moments(self, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+        zero = ball(0.0)
+        low, high = (zero if end is None else self.pdf(end) for end in (lower, upper))
+        mass, variance = self.mass(lower, upper), self.scale * self.scale
+        edge = (zero if lower is None else lower * low) - (zero if upper is None else upper * high)
+        return mass, low - high, (mass + edge) / variance
+
+    def partial_moments(self, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
+        low, high = self.pdf(start), ball(0.0) if end is None else self.pdf(end)
+        mass, variance = self.mass(start, end), self.scale * self.scale
+        second = variance * (mass + start * low - (ball(0.0) if end is None else end * high))
+        return mass, variance * (low - high), second
+
+    def log_ratio(self, y: Any, d: Ball) -> Any:
+        """log g(y) - log g(y - d) for d > 0; `y` None means far to the left."""
+        if y is None:
+            return INFINITY
+        return (d - 2 * y) * (d / (2 * self.scale * self.scale))
+
+    def thresholds(self, p: Any, d: Ball, level: Any) -> list[Any]:
+        """Where the log-ratio of the pair (p, p + d) falls through `level`."""
+        return [p + (d / 2 - level * self.scale * self.scale / d)]
+
+    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+        """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
+        centre = p + (1 - order) * d
+        ratio = d / self.scale
+        start = None if lower is None else lower - centre
+        end = None if upper is None else upper - centre
+        return self.mass(start, end) * (order * (order - 1) * ratio * ratio / 2).exp()

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from flint import arb
 
 from rangebound import arguments
+from rangebound.ball import Ball, ball, is_taylor, kinked, largest, rising, smallest, value_of
+from rangebound.noise.family import BallNoise, Curve, Noise
 from rangebound.numeric import Array, ldexpm1, log_sum, namespace
 
 _LOG_2 = math.log(2.0)
@@ -13,7 +18,7 @@ _LOG_2 = math.log(2.0)
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Laplace:
+class Laplace(Noise):
     """Laplace noise of scale `b`: density e^{-|x|/b} / (2b).
 
     Example:
@@ -22,10 +27,41 @@ class Laplace:
     -1.3863
     """
 
+    name: ClassVar[str] = "laplace"
+    curve: ClassVar[Curve] = Curve.LINEAR
+    pure: ClassVar[bool] = True
+
     scale: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+
+    @property
+    def extent(self) -> float:
+        return math.inf
+
+    @property
+    def untruncated(self) -> Laplace:
+        return self
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    @classmethod
+    def calibrated(cls, scale: float, epsilon: float, delta: float) -> Self:
+        return cls(scale=scale)
+
+    @classmethod
+    def refusal(cls, epsilon: float, delta: float) -> str | None:
+        return None
+
+    def in_balls(self) -> LaplaceInBalls:
+        return LaplaceInBalls(self)
+
+    def decay(self, start: Array) -> Array:
+        """The scale, from everywhere."""
+        return namespace(start).zeros_like(start) + self.scale
 
     def log_pdf(self, x: Array) -> Array:
         """log of the density at `x`."""
@@ -95,3 +131,86 @@ class Laplace:
         middle = -(1.0 - first) * gap - rate * (at - low) / b + piece(start, end, rate)
         logs = xp.stack(xp.broadcast_arrays(left, middle, right), axis=-1)
         return log_sum(logs) - _LOG_2
+
+
+class LaplaceInBalls(BallNoise):
+    """Laplace noise in balls."""
+
+    @property
+    def steepness(self) -> Ball:
+        return 1 / self.scale
+
+    def pdf(self, y: Ball) -> Ball:
+        at = value_of(y)
+        if at <= 0 or at >= 0:
+            return ((y if at <= 0 else -y) / self.scale).exp() / (2 * self.scale)
+        value = rising(arb.exp, -abs(at) / self.scale) / (2 * self.scale)
+        return kinked(y, value, (value / self.scale).union(-value / self.scale)) if is_taylor(y) else value
+
+    def cdf(self, y: Ball) -> Ball:
+        at = value_of(y)
+        if at <= 0:
+            return (y / self.scale).exp() / 2
+        if at >= 0:
+            return 1 - (-y / self.scale).exp() / 2
+        value = (at.lower() / self.scale).exp() / 2
+        value = value.union(1 - (-at.upper() / self.scale).exp() / 2)
+        return kinked(y, value, self.pdf(at)) if is_taylor(y) else value
+
+    def score(self, y: Ball) -> Ball:
+        """-(log g)'(y), a plain ball: sign(y)/b."""
+        return y.sgn() / self.scale
+
+    def score_moments(self, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+        low, high = (ball(0.0) if end is None else self.pdf(end) for end in (lower, upper))
+        mass = self.mass(lower, upper)
+        return mass, low - high, mass / (self.scale * self.scale)
+
+    def partial_moments(self, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
+        b = self.scale
+
+        def tail(y: Ball) -> tuple[Ball, Ball, Ball]:
+            weight = (-y / b).exp() / 2
+            return weight, weight * (y + b), weight * (y * y + 2 * b * y + 2 * b * b)
+
+        near = tail(start)
+        far = (ball(0.0),) * 3 if end is None else tail(end)
+        return near[0] - far[0], near[1] - far[1], near[2] - far[2]
+
+    def log_ratio(self, y: Any, d: Ball) -> Any:
+        """log g(y) - log g(y - d) for d > 0; `y` None means far to the left."""
+        if y is None:
+            return d / self.scale
+        return smallest(largest(d - 2 * y, -d), d) / self.scale
+
+    def thresholds(self, p: Any, d: Ball, level: Ball) -> list[Any]:
+        """Where the log-ratio of the pair (p, p + d) falls through `level`: the best attack is at one of these.
+
+        They move with p: at the best threshold its own motion does not count, and far from the ends nothing changes.
+        """
+        return [p + smallest(largest((d - level * self.scale) / 2, ball(0.0)), d)]
+
+    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+        """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
+        b, zero = self.scale, ball(0.0)
+        start = None if lower is None else lower - p
+        end = None if upper is None else upper - p
+
+        def fall(y: Any, rate: Ball) -> Any:
+            return zero if y is None else (-y * rate / b).exp()
+
+        def below(y: Any) -> Any:
+            return (smallest(y, zero) / b).exp()
+
+        def clip(y: Any, otherwise: Ball) -> Any:
+            return otherwise if y is None else smallest(largest(y, zero), d)
+
+        def above(y: Any) -> Any:
+            return None if y is None else largest(y - d, zero)
+
+        rate, one = 2 * order - 1, ball(1.0)
+        near, far = ((order - 1) * d / b).exp() / 2, (-order * d / b).exp() / 2
+        left = (one if end is None else below(end)) - (zero if start is None else below(start))
+        middle = (fall(clip(start, zero), rate) - fall(clip(end, d), rate)) / rate
+        right = fall(zero if start is None else above(start), one) - fall(above(end), one)
+        return near * (left + middle) + far * right

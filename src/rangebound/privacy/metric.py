@@ -2,7 +2,8 @@
 
 If |d/dq log p_q(x)| <= r for all q and x, a pair at distance i * D differs by at most e^{i D r}: that is the notion
 that [croft2022] proves, and it implies the ordinary one. The rate is pinned to an end of the range of true answers,
-except for truncated Laplace, where it may be at any point of a grid or the start of any span.
+except for truncated Laplace, where it may be at any point of a grid or the start of any span. Truncated noise that no
+theorem is about gets an upper bound: twice the largest rate of its own log-density.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
+from rangebound.ball import INFINITY, PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
-from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
-from rangebound.noise.ball_noise import INFINITY
-from rangebound.privacy.pairs.exact import Mapped, Restricted, RestrictedGrid, family
+from rangebound.noise import Noise
+from rangebound.privacy.pairs.exact import (
+    Mapped,
+    Truncated,
+    TruncatedGaussian,
+    TruncatedGaussianGrid,
+    TruncatedGrid,
+    family,
+)
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import pair_loss
 
@@ -64,11 +71,11 @@ def _places(setting: Setting) -> list[float]:
     hull, shape = setting.answers.hull, setting.shape
     ends = [x for span in shape.spans for x in span] + list(shape.points) + [x for cell in shape.cells for x in cell]
     finite = [x for x in ends if math.isfinite(x)]
-    if isinstance(setting.noise, TruncatedLaplacian):
-        finite += [x + sign * setting.noise.limit for x in finite for sign in (-1.0, 1.0)]
+    if setting.noise.limited:
+        finite += [x + sign * setting.noise.extent for x in finite for sign in (-1.0, 1.0)]
     inside = [x for x in finite if hull.lower < x < hull.upper]
     kind = family(setting.noise, shape)
-    if isinstance(setting.noise, Laplace) and not isinstance(kind, Mapped):
+    if setting.noise.laplace and not isinstance(kind, Mapped):
         with precision(PRECISIONS[0]):
             shares = {x: float(kind.right_of(ball(x)).mid()) for x in inside}
         inside.sort(key=lambda x: -abs(shares[x] - 0.5))
@@ -84,15 +91,17 @@ def side_score(side: Setting) -> Ball:
     kind = family(side.noise, side.shape)
     if isinstance(kind, Mapped):
         return _mapped_score(side, kind, hull.upper)
-    if isinstance(side.noise, TruncatedLaplacian):
+    if side.noise.limited:
         return INFINITY
-    if isinstance(side.noise, Gaussian):
+    if side.noise.gaussian:
         return _gaussian_score(side.shape, kind, hull.upper, side.noise)
+    if not side.noise.exponential:  # no theorem: the rate of the density, and that of the normaliser, a mean of it
+        return 2 * kind.noise.steepness
     places = [min(max(x, side.shape.ends[0]), side.shape.ends[1]) for x in (hull.lower, hull.upper)]
     # The share of outputs right of q falls along a span and rises along a gap: it is largest where a span begins.
-    starts = side.shape.points if isinstance(kind, RestrictedGrid) else [start for start, _ in side.shape.spans]
+    starts = side.shape.points if isinstance(kind, TruncatedGrid) else [start for start, _ in side.shape.spans]
     places += [x for x in starts if hull.lower <= x <= hull.upper]
-    if isinstance(kind, RestrictedGrid):  # there must be an output on the left to be seen
+    if isinstance(kind, TruncatedGrid):  # there must be an output on the left to be seen
         places = [at for at in places if at > side.shape.points[0]]
     scores = [_laplace_score(side.shape, kind, at, side.noise) for at in places] or [ball(0.0)]
     best = scores[0]
@@ -105,13 +114,13 @@ def _mapped_score(side: Setting, kind: Mapped, upper: float) -> Ball:
     """g/F at the lowest cut, which rises with q: F is log-concave."""
     lowest = kind.cuts[0][0]
     if math.isinf(lowest) or math.isinf(upper):
-        return 1 / ball(side.noise.scale) if isinstance(side.noise, Laplace) else INFINITY
+        return kind.noise.steepness
     y = ball(lowest) - ball(upper)
     below = kind.noise.cdf(y)
     return kind.noise.pdf(y) / below if below > 0 else INFINITY
 
 
-def _gaussian_score(shape: Shape, kind: Restricted | RestrictedGrid, upper: float, noise: Gaussian) -> Ball:
+def _gaussian_score(shape: Shape, kind: TruncatedGaussian | TruncatedGaussianGrid, upper: float, noise: Noise) -> Ball:
     """(mean - x)/s^2 at the lowest x; the mean rises with q."""
     low, high = kind.edges()
     if low is None:
@@ -122,7 +131,7 @@ def _gaussian_score(shape: Shape, kind: Restricted | RestrictedGrid, upper: floa
     return (kind.mean(ball(upper)) - low) / variance
 
 
-def _laplace_score(shape: Shape, kind: Restricted | RestrictedGrid, at: float, noise: Laplace) -> Ball:
+def _laplace_score(shape: Shape, kind: Truncated | TruncatedGrid, at: float, noise: Noise) -> Ball:
     """(1 + E sign(x - q))/b, for outputs left of q; at a grid point the outputs at q itself count as right of it."""
     scale = ball(noise.scale)
     if math.isinf(at):

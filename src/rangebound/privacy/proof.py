@@ -16,7 +16,6 @@ from typing import Any, cast
 from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Gaussian
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, family
@@ -124,7 +123,8 @@ def _theorems(setting: Setting, claim: Claim) -> list[Theorem]:
     if mapped:
         return [*pure, Theorem.DELTA_AT_PEAK]
     spans, points = max(len(setting.shape.spans), len(setting.answers.spans)), len(setting.shape.points)
-    windows = [Theorem.DELTA_ON_WINDOWS] if spans * _SPAN_STEPS + points * _POINT_STEPS <= WORK else []
+    known = setting.noise.gaussian or setting.noise.exponential  # the families of which there are windows
+    windows = [Theorem.DELTA_ON_WINDOWS] if known and spans * _SPAN_STEPS + points * _POINT_STEPS <= WORK else []
     return [*pure, *windows, Theorem.DELTA_ON_CELLS]
 
 
@@ -132,8 +132,8 @@ def _holds(setting: Setting, claim: Claim, proof: Proof) -> bool:
     if proof.theorem is Theorem.DELTA_ON_WINDOWS:
         with precision(PRECISIONS[0]):
             lines = _tasks(setting, claim)
-            gaussian = isinstance(setting.noise, Gaussian)
-            found = (gaussian_worst.enclosed if gaussian else laplace_windows.enclosed)(lines, claim.delta)
+            enclosed = gaussian_worst.enclosed if setting.noise.gaussian else laplace_windows.enclosed
+            found = enclosed(lines, claim.delta)
         return found is not None and found.upper <= claim.delta
     with precision(proof.bits):
         if proof.theorem is Theorem.POST_PROCESSING:
@@ -185,9 +185,9 @@ class _TooMuchWork(CertificateInvalid):
 
 
 def _steps_of_one(setting: Setting) -> int:
-    """The steps of one evaluation: every span and point counts, more for Gaussian noise, less on a grid for Laplace."""
+    """The steps of one evaluation: every span and point counts, less on a grid for Laplace noise."""
     shape = setting.shape
-    if isinstance(setting.noise, Gaussian):
+    if not setting.noise.exponential:
         return 8 * (len(shape.spans) + len(shape.points) + 4)
     return len(shape.spans) + len(shape.points) // 16 + 4
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rangebound.law import Shape
-from rangebound.noise import Laplace, Noise, TruncatedLaplacian
+from rangebound.noise import Noise
 from rangebound.privacy.search.positions import Line, lines
 from rangebound.support import Interval, Union
 
@@ -25,12 +25,12 @@ class Setting:
     def simplified(self) -> Setting:
         """The same laws in plainer terms: noise that reaches all of the support from every answer shows no edge."""
         hull, (low, high) = self.answers.hull, self.shape.ends
-        if not (isinstance(self.noise, TruncatedLaplacian) and self.shape.normalised and hull.bounded):
+        if not (self.noise.limited and self.shape.normalised and hull.bounded):
             return self
         if math.isinf(low) or math.isinf(high):
             return self
         reach = max(Fraction(high) - Fraction(hull.lower), Fraction(hull.upper) - Fraction(low))
-        return replace(self, noise=self.noise.untruncated) if reach <= Fraction(self.noise.limit) else self
+        return replace(self, noise=self.noise.untruncated) if reach <= Fraction(self.noise.extent) else self
 
     def sides(self) -> tuple[Setting, ...]:
         """The setting and its mirror image, which is the other direction of every divergence; one if they agree."""
@@ -44,7 +44,7 @@ class Setting:
             found = [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
         else:
             found = lines(self.answers, self.sensitivity)
-        if self.shape.normalised and isinstance(self.noise, Laplace):
+        if self.shape.normalised and self.noise.laplace:
             low, high = self.shape.ends
             return [part for line in found for part in line.clipped(low, high)]
         return found

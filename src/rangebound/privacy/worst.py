@@ -19,7 +19,7 @@ from flint import ctx
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
+from rangebound.noise import Noise
 from rangebound.numeric import rounded_down, rounded_up
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.pairs.exact import Mapped, family, stick
@@ -61,7 +61,7 @@ class Worst:
 
 
 def worst_loss(setting: Setting) -> Worst:
-    """The pure epsilon. Pinned to an end of the range except for truncated Laplace on unions and grids.
+    """The pure epsilon. Pinned to an end of the range for maps, and in part for truncated noise.
 
     Gaussian: d/dq log p_q(x) = (x - mean)/s^2 and the mean rises with q, so the loss seen at the left end of the
     support rises with the position. Maps: log F is concave, so log F(c-p) - log F(c-p-d) rises with p. Laplace on an
@@ -84,7 +84,7 @@ def _on_spans(setting: Setting) -> Worst | None:
     The lower end is what the pair really loses, in balls: a second opinion on the upper one.
     """
     spans = setting.shape.spans
-    if len(spans) < 2 or not isinstance(setting.noise, Laplace) or setting.answers.spans != spans:
+    if len(spans) < 2 or not setting.noise.laplace or setting.answers.spans != spans:
         return None
     lowers, uppers = np.asarray(spans).T
     upper, (a, b) = laplace_union.dp_pair(lowers, uppers, setting.noise.scale, setting.sensitivity)
@@ -117,9 +117,9 @@ def worst_renyi(setting: Setting, order: float) -> Worst:
     """The Renyi divergence of an order above 1; of order inf it is the loss."""
     if math.isinf(order):
         return worst_loss(setting)
-    if isinstance(setting.noise, TruncatedLaplacian) or order > _LARGEST_ORDER:
+    if setting.noise.limited or order > _LARGEST_ORDER:
         pure = worst_loss(setting)
-        if math.isinf(pure.lower) and isinstance(setting.noise, TruncatedLaplacian):
+        if math.isinf(pure.lower) and setting.noise.limited:
             return pure  # one law lives where the other does not
         if order > _LARGEST_ORDER and math.isfinite(pure.upper):
             # The divergence rises with the order, to the loss.
@@ -138,7 +138,7 @@ def _rounded_inside(setting: Setting, order: float) -> Worst | None:
     The lower end is a pair in the middle of the grid. None where the two do not meet, or there are many lines.
     """
     pairs, noise, cells = setting.pairs(), setting.noise, setting.shape.cells
-    if not isinstance(noise, Gaussian) or setting.shape.spans or len(cells) < _LONG or not 0 < len(pairs) <= _FEW:
+    if not noise.gaussian or setting.shape.spans or len(cells) < _LONG or not 0 < len(pairs) <= _FEW:
         return None
     centre = 0.5 * cells[0][1] + 0.5 * cells[-1][0]
     worst = Worst(0.0, 0.0, _somewhere(setting))
@@ -197,7 +197,7 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
     Each round asks for a pair above delta. There is none when epsilon is large enough; a pair that there is needs a
     larger epsilon, found on that pair alone.
     """
-    if delta > 0.0 and not loss_is_pinned(setting) and isinstance(setting.noise, Laplace):
+    if delta > 0.0 and not loss_is_pinned(setting) and setting.noise.pure:
         pure = _cheap_loss(setting)
     else:
         pure = worst_loss(setting)
@@ -221,8 +221,8 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
 
 
 def _cheap_loss(setting: Setting) -> Worst:
-    """The most that any truncated Laplace law can lose, whatever the support: a limit without a search."""
-    most = up(top_loss(ball(setting.sensitivity) / ball(setting.noise.scale)))
+    """The most that any truncated law of the noise can lose, whatever the support: a limit without a search."""
+    most = up(top_loss(setting.noise.in_balls().log_ratio(None, ball(setting.sensitivity))))
     return Worst(0.0, most if setting.pairs() else 0.0, _somewhere(setting))
 
 
@@ -311,7 +311,7 @@ def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0
         value = refine(lambda: stick(kind(ctx.prec), ball(position), line.d, ball(epsilon)))
         return float(value.mid()) - delta
 
-    if isinstance(side.noise, TruncatedLaplacian) and math.isinf(limit):
+    if side.noise.exponential and side.noise.limited and math.isinf(limit):
         # Beyond twice d/b only outcomes that the other law cannot have are left, and no epsilon helps against them.
         limit = 2.0 * up(line.d) / side.noise.scale * (1.0 + 1e-9)
         if above(limit) > 0.0:
@@ -374,11 +374,11 @@ def tasks(setting: Setting, make: Make) -> list[Task]:
 def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
     """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
     quick = None
-    if isinstance(setting.noise, (Laplace, TruncatedLaplacian)):
+    if setting.noise.exponential:
         enclosed = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
         with precision(PRECISIONS[0]):
             quick = enclosed(tasks(setting, make), target)
-    elif by_windows(setting) or not setting.shape.normalised:
+    elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
         quick = gaussian_worst.enclosed(tasks(setting, make), target)
     if quick is not None and _decided(quick, target):
         return quick
@@ -402,7 +402,7 @@ def _decided(found: Found, target: float | None) -> bool:
 def by_windows(setting: Setting) -> bool:
     """Whether laws are Gaussian and truncated, and there is more to do than to follow one span over its inside."""
     shape, hull = setting.shape, setting.answers.hull
-    if not isinstance(setting.noise, Gaussian) or not shape.normalised:
+    if not setting.noise.gaussian or not shape.normalised:
         return False
     low, high = shape.ends
     return not (len(shape.spans) == 1 and low <= hull.lower and hull.upper <= high)
@@ -410,8 +410,9 @@ def by_windows(setting: Setting) -> bool:
 
 def loss_is_pinned(setting: Setting) -> bool:
     """Whether a theorem pins the largest loss to an end of the range (see `worst_loss`)."""
-    laplace = isinstance(setting.noise, (Laplace, TruncatedLaplacian))
-    return not (setting.shape.normalised and laplace and len(setting.shape.spans) != 1)
+    if not setting.shape.normalised or setting.noise.gaussian:
+        return True
+    return setting.noise.exponential and len(setting.shape.spans) == 1
 
 
 def loss_values(setting: Setting) -> list[Ball]:
@@ -431,12 +432,12 @@ def _loss_places(side: Setting, line: Line) -> list[float]:
     stretch meets it at the position nearest to its middle; one that meets none has the loss monotone as before.
     """
     places = {line.start, line.end}
-    if isinstance(side.noise, TruncatedLaplacian) and side.shape.normalised:
+    if side.noise.limited and side.shape.normalised:
         # Where nothing shows, this is a Laplace law: constant left of the support, with its loss falling inside.
         places.add(min(max(side.shape.ends[0], line.start), line.end))
-    elif isinstance(side.noise, TruncatedLaplacian):
+    elif side.noise.limited:
         for first, last in Mapped(side.noise, side.shape).cuts:
-            middle = 0.5 * first + 0.5 * last + side.noise.limit - 0.5 * (line.far - line.near)
+            middle = 0.5 * first + 0.5 * last + side.noise.extent - 0.5 * (line.far - line.near)
             if not math.isnan(middle):
                 places.add(min(max(middle, line.start), line.end))
     return sorted(places)
@@ -449,7 +450,7 @@ def _loss_at(side: Setting, position: float, d: Ball) -> Ball:
     if position < 0.0:
         return ball(0.0)
     ends = side.shape.ends
-    if side.shape.normalised and isinstance(side.noise, Gaussian) and all(map(math.isfinite, ends)):
+    if side.shape.normalised and side.noise.gaussian and all(map(math.isfinite, ends)):
         return d * (ball(ends[1]) - ball(ends[0])) / ball(side.noise.scale) ** 2
     return Mapped(side.noise, UNBOUNDED_SHAPE).loss(ball(0.0), d)
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.law import Shape
-from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
+from rangebound.noise import Noise
 from rangebound.sampling.lattice import Lattice
 from rangebound.support import Interval, Union
 
@@ -123,18 +123,16 @@ def plan(noise: Noise, shape: Shape, answers: Interval | Union, lattice: Lattice
     """The plan of a law on one span: truncated to it, clamped to it, or on the whole line."""
     ((lower, upper),) = shape.spans
     given = (lower, upper) if shape.normalised else (-math.inf, math.inf)
-    limit = noise.limit if isinstance(noise, TruncatedLaplacian) else math.inf
-    free = math.isinf(given[0]) and math.isinf(given[1]) and math.isinf(limit)
-    gaussian = isinstance(noise, Gaussian)
-    plain = Family.PLAIN_GAUSSIAN if gaussian else Family.PLAIN_LAPLACE
+    free = math.isinf(given[0]) and math.isinf(given[1]) and not noise.limited
+    plain = Family.PLAIN_GAUSSIAN if noise.gaussian else Family.PLAIN_LAPLACE
     return Plan(
         answers=(answers.hull.lower, answers.hull.upper),
         given=given,
-        limit=limit,
+        limit=noise.extent,
         outputs=(max(lower, -_LARGEST), min(upper, _LARGEST)),
         scale=noise.scale,
         lattice=lattice,
-        family=plain if free else (Family.GAUSSIAN if gaussian else Family.LAPLACE),
+        family=plain if free else (Family.GAUSSIAN if noise.gaussian else Family.LAPLACE),
     )
 
 

@@ -20,7 +20,6 @@ from flint import arb, fmpz
 from rangebound.ball import Ball, ball, precision
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.noise.ball_noise import exact
 from rangebound.sampling.entropy import Source
 from rangebound.sampling.lattice import Lattice
 
@@ -91,7 +90,7 @@ class Settler:
 
     def _left(self, given: tuple[tuple[float, float], ...], answer: float, edge: float | Fraction) -> tuple[Ball, Ball]:
         """The noise that falls into the part of `given` left of the edge, and into all of it."""
-        noise, at = exact(self.noise), ball(answer)
+        noise, at = self.noise.in_balls(), ball(answer)
         part = whole = ball(0.0)
         for low, high in given:
             start, end = _offset(low, at), _offset(high, at)
@@ -108,7 +107,7 @@ class Settler:
         points, cells = self.shape.points, self.shape.cells
 
         def left(index: int) -> tuple[Ball, Ball]:
-            return exact(self.noise).cdf(ball(cells[index][1]) - ball(answer)), ball(1.0)
+            return self.noise.in_balls().cdf(ball(cells[index][1]) - ball(answer)), ball(1.0)
 
         start = bisect.bisect_left(points, guess if math.isfinite(guess) else answer)
         return points[_search(lambda i: uniform.below(lambda: left(i)), start, 0, len(points) - 1)]
@@ -118,7 +117,7 @@ class Settler:
         points = self.shape.points
 
         def left(index: int) -> tuple[Ball, Ball]:
-            noise, at = exact(self.noise), ball(answer)
+            noise, at = self.noise.in_balls(), ball(answer)
             weights = [noise.pdf(ball(x) - at) for x in points]
             part = sum(weights[: index + 1], ball(0.0))
             return part, part + sum(weights[index + 1 :], ball(0.0))

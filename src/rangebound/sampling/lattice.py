@@ -16,7 +16,7 @@ from fractions import Fraction
 from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.law import Shape
-from rangebound.noise import Noise, TruncatedLaplacian
+from rangebound.noise import Noise
 
 _FINENESS = 20  # a default step is at most 2^-20 of the scale
 _EXACT = 2**53
@@ -90,9 +90,7 @@ def _quotient(a: int, b: int) -> float:
 
 def default_lattice(noise: Noise, shape: Shape) -> Lattice:
     """A power of two at most 2^-20 of what the noise and the support leave to choose from: public numbers only."""
-    sizes = [noise.scale, shape.ends[1] - shape.ends[0]]
-    if isinstance(noise, TruncatedLaplacian):
-        sizes.append(noise.limit)
+    sizes = [noise.scale, noise.extent, shape.ends[1] - shape.ends[0]]
     exponent = math.frexp(min(sizes))[1] - 1 - _FINENESS
     exponent = max(exponent, -1022)  # below that doubles themselves are as coarse
     return Lattice(numerator=2 ** max(exponent, 0), denominator=2 ** max(-exponent, 0))

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.law import Shape
-from rangebound.noise import Laplace
-from rangebound.noise.gaussian import Gaussian
+from rangebound.noise import Noise
 from rangebound.sampling.draw_plan import MARGIN, ROUNDING, Plan, largest
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform
@@ -50,7 +49,7 @@ class Sums(NamedTuple):
     onward: Floats
 
 
-def laplace_sums(noise: Laplace, shape: Shape) -> Sums:
+def laplace_sums(noise: Noise, shape: Shape) -> Sums:
     """What all draws from points weighed by Laplace noise share: but for a factor the location is not in the sums."""
     points = np.array(shape.points)
     places = (points - (0.5 * points[0] + 0.5 * points[-1])) / noise.scale
@@ -62,7 +61,7 @@ def laplace_sums(noise: Laplace, shape: Shape) -> Sums:
     return Sums(points, places, np.log(upto) + places, np.log(onward[::-1]) - places)
 
 
-def weighed_laplace(noise: Laplace, sums: Sums, words: Words, location: Floats) -> tuple[Floats, Bools]:
+def weighed_laplace(noise: Noise, sums: Sums, words: Words, location: Floats) -> tuple[Floats, Bools]:
     """The point at which the running sum of the weights passes U, counted from the side that does not cancel."""
     points, places, upto, onward = sums
     count = len(points)
@@ -85,13 +84,13 @@ def weighed_laplace(noise: Laplace, sums: Sums, words: Words, location: Floats) 
     return points[index], ~sure
 
 
-def window(noise: Gaussian, shape: Shape) -> int:
+def window(noise: Noise, shape: Shape) -> int:
     """How many points are looked at for one draw from points weighed by Gaussian noise."""
     pitch = (shape.points[-1] - shape.points[0]) / (len(shape.points) - 1)
     return int(min(len(shape.points), math.ceil(min(2.0 * _REACH * noise.scale / pitch, 1e9)) + 4))
 
 
-def weighed_gaussian(noise: Gaussian, shape: Shape, words: Words, location: Floats) -> tuple[Floats, Bools]:
+def weighed_gaussian(noise: Noise, shape: Shape, words: Words, location: Floats) -> tuple[Floats, Bools]:
     """Points weighed by Gaussian noise: a running sum over all the points that can be drawn."""
     points = np.array(shape.points)
     count, last = window(noise, shape), len(points) - 1

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Gaussian, Laplace, Noise
+from rangebound.noise import Curve, Noise
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.sampling import inversion, points, tail, truncation
@@ -32,8 +31,9 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Estimate = Callable[[Words, Floats], tuple[Floats, Bools]]
 
-_WIDE: dict[type[Noise], float] = {Gaussian: 30.0}  # scales from the support up to which log space reaches
-_WIDEST = 500.0
+# Scales from the support up to which log space reaches. A curve without a number has no formula in floats whose error
+# is bounded: all its draws are made in ball arithmetic.
+_WIDE = {Curve.LINEAR: 500.0, Curve.QUADRATIC: 30.0}
 CHUNK = 1 << 15  # draws at a time: their words and numbers stay in the processor's cache
 
 
@@ -100,12 +100,14 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
     lattice = default_lattice(noise, shape) if step is None else lattice_of(step)
     compiled = whole = None
     distance = farthest(noise, shape, query.range) if shape.normalised else 0.0
-    if len(shape.spans) == 1 and (not isinstance(noise, Gaussian) or distance <= NEAR):
+    if noise.curve not in _WIDE:
+        estimate, chunk = _unknown, CHUNK
+    elif len(shape.spans) == 1 and (not noise.gaussian or distance <= NEAR):
         whole = plan(noise, shape, query.range, lattice)
         estimate, chunk, compiled = partial(_rounded, whole), CHUNK, _compiled(whole)
     elif len(shape.spans) == 1:
         estimate, chunk = partial(_rounded_far, plan(noise, shape, query.range, lattice)), CHUNK
-    elif distance <= _WIDE.get(type(noise), _WIDEST):
+    elif distance <= _WIDE[noise.curve]:
         bound = largest((query.range.hull.lower, query.range.hull.upper))
         estimate = partial(truncation.between_gaps, noise, shape, lattice, bound)
         estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
@@ -137,18 +139,18 @@ def _clipped(query: Query, estimate: Estimate, words: Words, answers: Floats) ->
 
 
 def _unknown(words: Words, answers: Floats) -> tuple[Floats, Bools]:
-    """No estimate at all: locations may be so far from the support that only balls reach."""
+    """No estimate at all: only balls tell, because no formula in floats is known or the support is too far away."""
     return answers, np.ones(len(words), dtype=bool)
 
 
 def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int, Plan | None]:
-    estimate: Any
+    if noise.curve not in _WIDE:
+        return _unknown, CHUNK, None
     if shape.cells:
         whole = plan(noise, UNBOUNDED_SHAPE, query.range, Lattice(numerator=1, denominator=1))
         return partial(points.quantized, whole, shape), CHUNK, whole
-    if isinstance(noise, Laplace):
+    if noise.exponential:
         estimate = partial(points.weighed_laplace, noise, points.laplace_sums(noise, shape))
         return partial(_clipped, query, estimate), CHUNK, None
-    assert isinstance(noise, Gaussian)
     estimate = partial(points.weighed_gaussian, noise, shape)
     return partial(_clipped, query, estimate), max((1 << 18) // points.window(noise, shape), 1), None

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.law import Shape
-from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
+from rangebound.noise import Noise
 from rangebound.numeric import log_sum
 from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, gaps, steps_to_the_unit
 from rangebound.sampling.entropy import Words
@@ -36,8 +36,8 @@ def between_gaps(
     at = location[:, None]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         inside, outside = _log_mass(noise, lowers, uppers, at), _log_mass(noise, starts, ends, at)
-        if isinstance(noise, TruncatedLaplacian):  # what lies beyond the limit is a gap on either side
-            beyond = noise.untruncated.log_mass(np.asarray(noise.limit), np.asarray(math.inf), np.asarray(0.0))
+        if noise.limited:  # what lies beyond the limit is a gap on either side
+            beyond = noise.untruncated.log_mass(np.asarray(noise.extent), np.asarray(math.inf), np.asarray(0.0))
             outside[:, [0, -1]] = np.logaddexp(outside[:, [0, -1]], beyond)
         top = log_sum(inside)[:, None]
         shares, skipped = np.exp(inside - top), np.exp(outside - top)
@@ -50,8 +50,8 @@ def between_gaps(
         low, high = lowers[chosen[:, 0]], uppers[chosen[:, 0]]
         x = location + offset
         size = np.maximum(np.abs(location), bound) + np.abs(offset)
-        if isinstance(noise, TruncatedLaplacian):
-            size = size + noise.limit
+        if noise.limited:
+            size = size + noise.extent
         margin = MARGIN * noise.scale * len(lowers) + ROUNDING * size
         place = x * steps_to_the_unit(lattice)
         nearest = np.rint(place)
@@ -65,8 +65,8 @@ def _log_mass(noise: Noise, lowers: Floats, uppers: Floats, at: Floats) -> Float
     """log of the mass under the whole noise of every interval, cut to what the noise can reach."""
     empty = lowers == uppers  # a gap beyond an infinite span
     start, end = np.where(empty, 0.0, lowers), np.where(empty, 0.0, uppers)
-    if isinstance(noise, TruncatedLaplacian):
-        start, end = (np.clip(each, at - noise.limit, at + noise.limit) for each in (start, end))
+    if noise.limited:
+        start, end = (np.clip(each, at - noise.extent, at + noise.extent) for each in (start, end))
         noise = noise.untruncated
     masses: Floats = noise.log_mass(start, end, at)
     return masses
@@ -74,7 +74,7 @@ def _log_mass(noise: Noise, lowers: Floats, uppers: Floats, at: Floats) -> Float
 
 def _quantile(noise: Noise, log_w: Floats) -> Floats:
     """The place, in scales, below which noise lies with probability e^log_w, at most one half."""
-    if isinstance(noise, Gaussian):
+    if noise.gaussian:
         from scipy.special import ndtri  # here, because it is not needed to import the package
 
         z: Floats = ndtri(np.exp(log_w))

@@ -13,7 +13,7 @@ from flint import arb
 import rangebound as rb
 from rangebound.ball import ball, precision, span, taylor, value_of
 from rangebound.law import Shape
-from rangebound.privacy.pairs.exact import Mapped, Restricted, RestrictedGrid, family, stick
+from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, TruncatedGrid, family, stick
 from rangebound.privacy.pairs.integrals import Sight
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
@@ -37,11 +37,11 @@ def positions(lower: float, upper: float) -> list[float]:
 
 
 def test_each_mechanism_has_its_family() -> None:
-    kinds = {"truncate": Restricted, "rectify": Mapped, "quantize": Mapped, "unbounded": Mapped}
+    kinds = {"truncate": Truncated, "rectify": Mapped, "quantize": Mapped, "unbounded": Mapped}
     for cell in CELLS:
         mechanism = cell.mechanism()
         kind = family(mechanism.noise, mechanism.shape)
-        expected = RestrictedGrid if cell.bounding == "truncate" and cell.support == "grid" else kinds[cell.bounding]
+        expected = TruncatedGrid if cell.bounding == "truncate" and cell.support == "grid" else kinds[cell.bounding]
         expected = Mapped if cell.support == "line" else expected
         assert isinstance(kind, expected)
 
@@ -119,7 +119,7 @@ def test_the_kept_mass_is_bounded_from_below() -> None:
     for cell in (c for c in CELLS if c.bounding == "truncate" and c.support not in ("grid", "line")):
         mechanism = cell.mechanism()
         with precision(BITS):
-            kind = Restricted(mechanism.noise, mechanism.shape)
+            kind = Truncated(mechanism.noise, mechanism.shape)
             for lower, upper in ((-2.0, -1.0), (-0.5, 0.5), (0.0, 2.5)):
                 least = kind.kept_at_least(lower, upper)
                 assert all(not kind.kept(ball(p)) < least for p in positions(lower, upper)), cell
@@ -140,7 +140,7 @@ def test_a_ball_that_is_too_narrow_would_be_noticed() -> None:
 def many_spans(generator, scale):
     ends = np.cumsum(generator.uniform(0.05, 3.0, size=60))
     spans = tuple((float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True))
-    near, whole = (Restricted(rb.Gaussian(scale=scale), Shape(spans=spans, normalised=True)) for _ in range(2))
+    near, whole = (TruncatedGaussian(rb.Gaussian(scale=scale), Shape(spans=spans, normalised=True)) for _ in range(2))
     whole._plain._spans = ()
     return near, whole, float(generator.uniform(ends[0] - 1.0, ends[-1] + 1.0))
 

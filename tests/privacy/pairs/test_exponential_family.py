@@ -66,7 +66,7 @@ def test_a_moving_end_gives_the_series_of_the_whole(place: float) -> None:
         for centre, from_below in ((0.0, True), (5.0, False)):
             view = Tilted(ball(2.0), ball(centre), from_below=from_below)
             shared = (-(p - centre) * (p - centre) / 8).exp() / (2 * ball(math.pi).pi()).sqrt()
-            plain = Plain(kind.noise, gaussian=True)
+            plain = Plain(kind.noise)
             for got, want in (
                 (view.mass(event, p) * shared, plain.mass(event, p)),
                 (Sight(view, p).slope([event]) - (p - centre) / 4, Sight(plain, p).slope([event])),

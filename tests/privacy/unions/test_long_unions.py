@@ -15,7 +15,7 @@ from rangebound.law import Shape
 from rangebound.privacy.pairs.divergences import stick_formula
 from rangebound.privacy.pairs.exact import family
 from rangebound.privacy.pairs.integrals import Sight
-from rangebound.privacy.pairs.truncated_laplace import RestrictedLaplace
+from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.objectives import Loss
 from rangebound.privacy.worst import (
@@ -149,7 +149,7 @@ def test_the_audit_attacks_the_pair_that_gives_away_most() -> None:
 def test_masses_in_one_step_are_those_summed_one_by_one(ends: str) -> None:
     support = union(9, seed=3, ends=ends)
     m = made(support, support, scale=0.7)
-    quick, slow = (RestrictedLaplace(m.noise, m.shape) for _ in range(2))
+    quick, slow = (TruncatedLaplace(m.noise, m.shape) for _ in range(2))
     slow._sides = None  # what there was before: all spans, one by one
     for p in np.random.default_rng(4).uniform(0.5, 8.0, 20).tolist():
         for d in (1e-3, 0.4, 3.0):
@@ -274,7 +274,7 @@ def test_spans_within_reach_of_limited_noise_are_seen_in_one_step(count: int) ->
         noise = rb.TruncatedLaplacian(scale=0.7, limit=0.7 * limit)
         shape = Shape(spans=support.spans, normalised=True)
         with precision(128):
-            quick, slow = RestrictedLaplace(noise, shape), RestrictedLaplace(noise, shape)
+            quick, slow = TruncatedLaplace(noise, shape), TruncatedLaplace(noise, shape)
             slow._whole = None
             for at in [*dice.uniform(-1.0, ends[-1] + 1.0, 6).tolist(), *dice.choice(ends, 3).tolist()]:
                 exact = ball(at)

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import ball, down, precision, up
+from rangebound.ball import INFINITY, ball, down, precision, up
 from rangebound.noise import TruncatedLaplacian
-from rangebound.noise.ball_noise import INFINITY
 from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.search.branch_and_bound import Found, Task, enclose
 from rangebound.privacy.search.objectives import Loss, Renyi

@@ -23,7 +23,6 @@ from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEven
 from rangebound.accounting.pld import step_profile
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.bounding import UNBOUNDED
-from rangebound.noise import TruncatedLaplacian
 
 Floats = npt.NDArray[np.float64]
 Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it
@@ -92,7 +91,7 @@ def typical_loss(step: SingleEvent) -> float:
 def largest_loss(step: SingleEvent) -> float:
     """The largest finite privacy loss, for adding a person; sampling can only shrink it."""
     limit = step_profile.pure(step.mechanism).upper
-    if isinstance(step.mechanism.noise, TruncatedLaplacian) and math.isinf(limit):
+    if step.mechanism.noise.limited and math.isinf(limit):
         # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
         most = 2.0 if step.mechanism.shape.normalised else 1.0
         limit = most * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-15)
@@ -104,7 +103,7 @@ def largest_loss(step: SingleEvent) -> float:
 
 def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent:
     """Upper and lower PLDs of a step on multiples of `width`, up to where the profile has fallen to `tail`."""
-    edge = isinstance(step.mechanism.noise, TruncatedLaplacian)
+    edge = step.mechanism.noise.limited
     with precision(step_profile.BITS):
         above = _of_step(step_profile.worst(step.mechanism), step)
         places = _knots(step, above, width, tail)

@@ -17,7 +17,6 @@ import numpy as np
 from rangebound.ball import Ball, ball, down, hull, precision, refine, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian, Laplace
 from rangebound.privacy import Worst, worst_delta, worst_loss
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.exact import family, stick
@@ -85,7 +84,7 @@ def sampled(profile: Profile, rate: float) -> Profile:
 
 def _of_pair(mechanism: Mechanism, pair: tuple[float, float], epsilon: float) -> Ball:
     (a, b), shape = pair, mechanism.shape
-    if shape.normalised and isinstance(mechanism.noise, Laplace):  # this law does not change beyond its support
+    if shape.normalised and mechanism.noise.laplace:  # this law does not change beyond its support
         low, high = shape.ends
         a, b = min(max(a, low), high), min(max(b, low), high)
     if a > b:
@@ -109,7 +108,7 @@ def _searched(mechanism: Mechanism, epsilon: float) -> float:
 
 def _is_free_gaussian(mechanism: Mechanism) -> bool:
     free = mechanism.bounding is UNBOUNDED and isinstance(mechanism.query.range, Interval)
-    return free and isinstance(mechanism.noise, Gaussian)
+    return free and mechanism.noise.gaussian
 
 
 def _free_gaussian(mechanism: Mechanism, epsilon: float) -> Ball:
@@ -132,7 +131,7 @@ def _positions(mechanism: Mechanism) -> Callable[[float], float] | None:
     largest, where it is flat or at an end, it is at most M w^2/8 above its largest value on a row of spacing w.
     """
     query, support = mechanism.query, mechanism.support
-    if not isinstance(mechanism.noise, Laplace) or mechanism.bounding is not TRUNCATE or support != query.range:
+    if not mechanism.noise.laplace or mechanism.bounding is not TRUNCATE or support != query.range:
         return None
     if not isinstance(support, Interval) or not support.bounded:
         return None

@@ -19,6 +19,7 @@ that, and more, is added to what a row can change.
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -32,7 +33,7 @@ from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger.amount import promised
 from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian, Laplace
+from rangebound.noise import FAMILIES, Laplace
 from rangebound.numeric import rounded_down, rounded_up
 from rangebound.query import Query
 from rangebound.support import Interval
@@ -145,12 +146,12 @@ def count_mechanism(epsilon: float) -> Mechanism:
 def _mechanism(
     noise: Any, bounding: Any, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
 ) -> Mechanism:
-    if noise not in (Laplace, Gaussian):
+    if noise not in FAMILIES.values() or [each.name for each in fields(noise)] != ["scale"]:
         raise ArgumentTypeError(f"noise={arguments.shown(noise)}: must be the class rb.Laplace or rb.Gaussian")
     known = {each: each for each in (TRUNCATE, RECTIFY)} | {each.value: each for each in (TRUNCATE, RECTIFY)}
     if not isinstance(bounding, (str, Bounding)) or bounding not in known:
         raise ArgumentError(f"bounding={arguments.shown(bounding)}: must be rb.TRUNCATE or rb.RECTIFY, or its name")
-    return _calibrated(noise, known[bounding], answers, support, change, epsilon, delta if noise is Gaussian else 0.0)
+    return _calibrated(noise, known[bounding], answers, support, change, epsilon, 0.0 if noise.pure else delta)
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
 from rangebound.numeric import as_in
 from rangebound.sampling import Sampler, sampler_for
 from rangebound.sampling import tables as functions
@@ -211,7 +210,7 @@ def _sampler(mechanism: Mechanism) -> Sampler:
 @cache
 def _constants(mechanism: Mechanism, device: torch.device) -> tuple[Numbers, torch.Tensor, torch.Tensor] | None:
     plan = _sampler(mechanism).plan
-    if plan is None or not isinstance(mechanism.noise, Gaussian) or len(mechanism.query.range.spans) > 1:
+    if plan is None or not mechanism.noise.gaussian or len(mechanism.query.range.spans) > 1:
         return None
     table = torch.from_numpy(np.ascontiguousarray(functions.tables().T)).to(device)
     shape = mechanism.shape

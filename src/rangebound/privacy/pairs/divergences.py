@@ -18,7 +18,7 @@ from rangebound import arguments
 from rangebound.ball import Ball, ball, refine, up
 from rangebound.errors import ArgumentError
 from rangebound.law import Law, Shape
-from rangebound.noise import Gaussian, Laplace, Noise
+from rangebound.noise import Noise
 from rangebound.numeric import Array, as_in, log_sum, namespace
 from rangebound.privacy.pairs.exact import family, stick
 
@@ -143,7 +143,7 @@ def renyi_formula(noise: Noise, shape: Shape, p: Array, q: Array, order: float |
     return xp.where(infinite & (p != q), xp.inf, value)
 
 
-def fisher_formula(noise: Gaussian, shape: Shape, at: Array) -> Array:
+def fisher_formula(noise: Noise, shape: Shape, at: Array) -> Array:
     """Fisher information of Gaussian noise over an array of locations, in units of the scale.
 
     With z = (end - q)/s, phi the normal density and P the mass of a piece, s^2 times the information is
@@ -181,7 +181,7 @@ def fisher_formula(noise: Gaussian, shape: Shape, at: Array) -> Array:
     return total * ((1.0 + 2.0**-50) / noise.scale**2)
 
 
-def _edge(noise: Gaussian, end: float, at: Array, norm: Array) -> tuple[Array, Array]:
+def _edge(noise: Noise, end: float, at: Array, norm: Array) -> tuple[Array, Array]:
     """phi(z) and z phi(z) at an end of a piece, over e^norm; zeros at infinity."""
     xp = namespace(at)
     if math.isinf(end):
@@ -272,7 +272,7 @@ def _renyi_of(kind: Any, p: Ball, d: Ball, order: Ball) -> Ball:
 def _place(law: Law) -> float:
     """The location of a single law; a truncated Laplace law does not change beyond the ends of its support."""
     at = float(law.location)
-    if law.shape.normalised and isinstance(law.noise, Laplace):
+    if law.shape.normalised and law.noise.laplace:
         low, high = law.shape.ends
         return min(max(at, low), high)
     return at

@@ -5,8 +5,9 @@ A pair is a position `p` and a distance `d > 0`: P is the law at p, Q the law at
 about the mirrored mechanism. Positions may be balls, or Taylor series where derivatives are wanted. The threshold of
 the best attack moves with the position, in closed form.
 
-Three families cover every mechanism: `Restricted` (truncation to spans), `RestrictedGrid` (truncation to points), both
-with a special case for Laplace noise, and `Mapped` (a nondecreasing map of the noisy value: clamp, round, nothing).
+Three forms cover every mechanism: `Truncated` (truncation to spans) and `TruncatedGrid` (truncation to points), both
+with a special case for Laplace and for Gaussian noise, and `Mapped` (a nondecreasing map of the noisy value: clamp,
+round, nothing).
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from flint import ctx
 
 from rangebound.ball import Ball, ball, largest
 from rangebound.law import Shape
-from rangebound.noise import Gaussian, Noise
+from rangebound.noise import Curve, Noise
 from rangebound.privacy.pairs.mapped import Mapped
-from rangebound.privacy.pairs.truncated import Restricted
-from rangebound.privacy.pairs.truncated_grid import RestrictedGrid
-from rangebound.privacy.pairs.truncated_laplace import RestrictedLaplace, RestrictedLaplaceGrid
+from rangebound.privacy.pairs.truncated import Truncated
+from rangebound.privacy.pairs.truncated_gaussian import TruncatedGaussian
+from rangebound.privacy.pairs.truncated_gaussian_grid import TruncatedGaussianGrid
+from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
+from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace, TruncatedLaplaceGrid
 
 
 def stick(kind: Any, p: Ball, d: Ball, epsilon: Ball) -> Ball:
@@ -39,16 +42,18 @@ def family(noise: Noise, shape: Shape) -> Any:
 def _family(noise: Noise, shape: Shape, bits: int) -> Any:
     if not shape.normalised:
         return Mapped(noise, shape)
-    return _FAMILIES[isinstance(noise, Gaussian), bool(shape.spans)](noise, shape)
+    return _TRUNCATED[noise.curve, bool(shape.spans)](noise, shape)
 
 
-# By whether the noise is Gaussian, and whether the support is made of spans or of points.
-_FAMILIES: dict[tuple[bool, bool], Any] = {
-    (False, True): RestrictedLaplace,
-    (False, False): RestrictedLaplaceGrid,
-    (True, True): Restricted,
-    (True, False): RestrictedGrid,
+# By the curve of the noise, and whether the support is made of spans or of points.
+_TRUNCATED: dict[tuple[Curve, bool], Any] = {
+    (Curve.LINEAR, True): TruncatedLaplace,
+    (Curve.LINEAR, False): TruncatedLaplaceGrid,
+    (Curve.QUADRATIC, True): TruncatedGaussian,
+    (Curve.QUADRATIC, False): TruncatedGaussianGrid,
+    (Curve.OTHER, True): Truncated,
+    (Curve.OTHER, False): TruncatedGrid,
 }
 
 
-__all__ = ["Mapped", "Restricted", "RestrictedGrid", "family", "stick"]
+__all__ = ["Mapped", "Truncated", "TruncatedGaussian", "TruncatedGaussianGrid", "TruncatedGrid", "family", "stick"]

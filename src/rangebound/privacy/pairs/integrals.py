@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from flint import arb, arb_series, ctx
 
 from rangebound.ball import Ball, ball, is_taylor, smallest, value_of
-from rangebound.privacy.pairs.pieces import score_moments, shifted
+from rangebound.noise import BallNoise
+from rangebound.privacy.pairs.pieces import shifted
 
 Span = tuple[Any, Any]  # ends as balls or series, None where infinite
 
@@ -39,9 +40,10 @@ class View(Protocol):
 class Plain:
     """The density of the noise itself, by the offsets of the ends from the location."""
 
-    def __init__(self, noise: Any, *, gaussian: bool, spans: tuple[tuple[float, float], ...] = ()) -> None:
-        self._noise, self._gaussian = noise, gaussian
-        self._spans = spans if gaussian and len(spans) > _FEW else ()
+    def __init__(self, noise: BallNoise, *, spans: tuple[tuple[float, float], ...] = ()) -> None:
+        """With `spans` (Gaussian noise only) those beyond the reach are bounded together."""
+        self._noise = noise
+        self._spans = spans if len(spans) > _FEW else ()
 
     def reach(self, p: Any) -> Ball | None:
         """The distance from which on a span does not count, for Gaussian noise on many spans; None where all do."""
@@ -79,13 +81,13 @@ class Plain:
 
     def threshold(self, p: Any, d: Ball, level: Any) -> Any:
         """Where the log-ratio of the noise about p and p + d is `level`."""
-        return self._noise.free_threshold(p, d, level)
+        return self._noise.thresholds(p, d, level)[0]
 
     def scores(self, spans: list[Span], p: Any) -> tuple[Any, Any, Any]:
         """Integrals over spans of g, score g and score^2 g."""
         sums: tuple[Any, Any, Any] = (ball(0.0),) * 3
         for lower, upper in spans:
-            parts = score_moments(self._noise, self._gaussian, shifted(lower, p), shifted(upper, p))
+            parts = self._noise.score_moments(shifted(lower, p), shifted(upper, p))
             sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
         return sums
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from flint import arb, ctx
 
-from rangebound.ball import Ball, ball, down, is_taylor, largest, power, smallest, tightened, up, value_of
+from rangebound.ball import INFINITY, Ball, ball, down, is_taylor, largest, power, smallest, tightened, up, value_of
 from rangebound.law import Shape
-from rangebound.noise import Gaussian, Noise, TruncatedLaplacian
-from rangebound.noise.ball_noise import INFINITY, exact
+from rangebound.noise import Noise
 from rangebound.privacy.pairs.exponential_family import Tilted
 from rangebound.privacy.pairs.integrals import Sight, Span
-from rangebound.privacy.pairs.pieces import finite_end, near_pair, score_moments, shifted, up_to
+from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 from rangebound.privacy.pairs.rounded_laplace import RoundedLaplace
 
 _FEW = 8  # cells that are looked at one by one
@@ -25,16 +24,14 @@ class Mapped:
     """A nondecreasing map of the noisy value: events {x <= t} are events {noisy value <= cut}."""
 
     def __init__(self, noise: Noise, shape: Shape) -> None:
-        self.noise = exact(noise)
-        self.limited = isinstance(noise, TruncatedLaplacian)
-        self.gaussian = isinstance(noise, Gaussian)
+        self.noise = noise.in_balls()
+        self.limited, self.gaussian = noise.limited, noise.gaussian
         self.span = shape.spans[0] if shape.spans else None
         self.cells = shape.cells
         self._tilted: dict[tuple[float, bool], Tilted] = {}
         self._rounded: RoundedLaplace | None = None
-        if self.span is None and len(shape.cells) > _FEW and not self.gaussian:
-            whole = self.noise.whole if self.limited else self.noise
-            self._rounded = RoundedLaplace([high for _, high in shape.cells[:-1]], whole)
+        if self.span is None and len(shape.cells) > _FEW and noise.exponential:
+            self._rounded = RoundedLaplace([high for _, high in shape.cells[:-1]], self.noise.untruncated)
         # Ranges of the cuts that an attacker can see: a whole span, or single points.
         self.cuts: list[tuple[float, float]] = (
             [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
@@ -93,7 +90,7 @@ class Mapped:
             total, cells = ball(0.0).union(total), self.cells[first:last]
         if self._rounded is not None and self._covers(value_of(p), d, open_ends):
             inner, loose = self._rounded.inner(p, d, order)
-            total = inner / self.noise.kept if self.limited else inner
+            total = inner / self.noise.normaliser
             cells = (self.cells[0], *loose, self.cells[-1])
         if self.span is not None:
             total = self.noise.blend(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
@@ -145,13 +142,12 @@ class Mapped:
         if self.span is not None:
             if self.limited:
                 return INFINITY
-            total = score_moments(
-                self.noise, self.gaussian, shifted(finite_end(self.span[0]), p), shifted(finite_end(self.span[1]), p)
-            )[2]
-        for low, high in self.cells:
-            mass = self.noise.mass(shifted(finite_end(low), p), shifted(finite_end(high), p))
+            low, high = (shifted(finite_end(end), p) for end in self.span)
+            total = self.noise.score_moments(low, high)[2]
+        for start, stop in self.cells:
+            mass = self.noise.mass(shifted(finite_end(start), p), shifted(finite_end(stop), p))
             slope = ball(0.0)
-            for end, sign in ((low, 1), (high, -1)):
+            for end, sign in ((start, 1), (stop, -1)):
                 if math.isfinite(end):
                     slope = slope + sign * self.noise.pdf(ball(end) - p)
             if not slope.is_zero():

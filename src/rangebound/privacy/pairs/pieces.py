@@ -1,4 +1,4 @@
-"""Small pieces that the families of `exact` share: ends of spans, and the moments of the score."""
+"""Small pieces that the families of `exact` share: the ends of spans."""
 
 from __future__ import annotations
 
@@ -26,16 +26,3 @@ def up_to(d: Ball) -> Ball:
 def near_pair(p: Any, d: Ball) -> bool:
     """Whether p is the series about a cell that is wider than the distance of the pair."""
     return is_taylor(p) and bool(2 * p[0].rad() > d)
-
-
-def score_moments(noise: Any, gaussian: bool, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
-    """Integrals of g, score g and score^2 g over [lower, upper], score = -(log g)'."""
-    zero = ball(0.0)
-    low = zero if lower is None else noise.pdf(lower)
-    high = zero if upper is None else noise.pdf(upper)
-    mass, first = noise.mass(lower, upper), low - high
-    variance = noise.scale * noise.scale
-    if gaussian:
-        edge = (zero if lower is None else lower * low) - (zero if upper is None else upper * high)
-        return mass, first, (mass + edge) / variance
-    return mass, first, mass / variance

@@ -17,14 +17,14 @@ import itertools
 from typing import Any
 
 from rangebound.ball import Ball, ball, down, power, up, value_of
-from rangebound.noise.ball_noise import ExactLaplace
+from rangebound.noise import BallNoise
 from rangebound.privacy.pairs.pieces import shifted
 
 
 class RoundedLaplace:
     """The cells of a grid that are not the outermost, and sums over them; `whole` is the noise without its limit."""
 
-    def __init__(self, cuts: list[float], whole: ExactLaplace) -> None:
+    def __init__(self, cuts: list[float], whole: BallNoise) -> None:
         self.cuts, self._whole = cuts, whole
         self._places = [ball(cut) for cut in cuts]
         self._known: dict[str, list[Ball]] = {}

@@ -1,4 +1,4 @@
-"""Truncation to spans, in ball arithmetic (see `exact`)."""
+"""Truncation to spans, in ball arithmetic (see `exact`), for every log-concave density."""
 
 from __future__ import annotations
 
@@ -8,37 +8,30 @@ from typing import Any, ClassVar
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, expm1, is_taylor, largest, smallest, taylor, tightened, value_of
+from rangebound.ball import Ball, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.noise.ball_noise import INFINITY, exact
-from rangebound.privacy.pairs.exponential_family import Tilted
-from rangebound.privacy.pairs.integrals import Plain, Sight, Span
+from rangebound.privacy.pairs.integrals import Plain, Sight, Span, View
 from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 
 _ZERO: Any = ball(0.0)
 _FEW = 4  # spans of which a series is cheap
-_NARROW, _FAR = 1.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
 
 
-class Restricted:
-    """Truncation to spans: density g(x-q)/Z(q). The formulas for one family of noise are Gaussian here."""
+class Truncated:
+    """Truncation to spans: density g(x-q)/Z(q)."""
 
-    gaussian: ClassVar[bool] = True
+    rising: ClassVar[bool] = False  # whether the loss on one span rises with the position, by a theorem
 
     def __init__(self, noise: Noise, shape: Shape) -> None:
-        self.noise = exact(noise)
+        self.noise = noise.in_balls()
         self.spans: list[Span] = [(finite_end(a), finite_end(b)) for a, b in shape.spans]
         self._masses: dict[float, list[Ball]] = {}
-        self._plain = Plain(self.noise, gaussian=self.gaussian, spans=shape.spans)
+        self._plain = Plain(self.noise)
         low, high = self.edges()
         self._pitch: Ball | None = None  # the mean distance of many spans
         if len(self.spans) > _FEW and low is not None and high is not None:
             self._pitch = (high - low) / len(self.spans)
-        self._tilted = [
-            None if end is None else Tilted(self.noise.scale, end, from_below=below)
-            for end, below in ((low, True), (high, False))
-        ]
 
     def kept(self, p: Any) -> Any:
         """Z(p): the mass of the support."""
@@ -73,32 +66,21 @@ class Restricted:
             return below / zp - right.mass(event) * epsilon.exp() / zq if value_of(zq) > 0 else arb.nan()
 
         t = view.threshold(p, d, level)
-        if is_taylor(p) and len(self.spans) == 1 and self.spans[0][0] is not None:
+        if self.rising and is_taylor(p) and len(self.spans) == 1 and self.spans[0][0] is not None:
             # The loss rises with the position. Where it is not above epsilon, nothing is given away; where it is from
             # the left end of the cell on, the threshold lies inside the support, and without a clip there is no kink.
             if self.loss(p[0].upper(), d) <= epsilon:
                 return {0: _ZERO}
             if self.loss(p[0].lower(), d) >= epsilon:
                 return {0: of([(self.spans[0][0], t)])}
+        if not value_of(t).is_finite():
+            return dict.fromkeys(only or (0,), arb.nan())
         if is_taylor(p) and len(self.spans) > 1:
             return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: _ZERO}
         return {0: of(self._up_to(t))}
 
-    def _view(self, p: Any) -> Tilted | Plain:
-        """The form in which series about p are sharp: offsets from p, or tilted weights.
-
-        Offsets do not change where a pair moves along the inside of a support. Seen from outside, or across a support
-        that is narrow against the noise, the weights change less.
-        """
-        (low, from_low), (high, from_high) = zip(self.edges(), self._tilted, strict=True)
-        here, scale = value_of(p).mid(), self.noise.scale
-        left = -INFINITY if low is None else (low - here) / scale  # how far outside on either side, or less than 0
-        right = -INFINITY if high is None else (here - high) / scale
-        narrow = left + right > -_NARROW
-        if is_taylor(p) and from_low is not None and (left > _FAR or (narrow and left > right)):
-            return from_low
-        if is_taylor(p) and from_high is not None and (right > _FAR or narrow):
-            return from_high
+    def _view(self, p: Any) -> View:
+        """The form in which series about p are sharp."""
         return self._plain
 
     def _candidates(self, t: Ball) -> list[int]:
@@ -144,8 +126,6 @@ class Restricted:
 
     def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
         """Renyi divergence of P from Q of an order above 1."""
-        if self.gaussian and is_taylor(p):
-            return self._gaussian_renyi(p, d, order)
         total: Any = ball(0.0)
         for lower, upper in self.spans:
             part = self.noise.blend(p, d, order, lower, upper)
@@ -154,35 +134,6 @@ class Restricted:
             total = total + part
         zp, zq = self.kept(p), self.kept(p + d)
         return (total.log() - zp.log() * order) / (order - 1) + zq.log()
-
-    def _gaussian_renyi(self, p: Any, d: Ball, order: Ball) -> Any:
-        """The same as order d^2/(2 s^2) plus a weighted sum of log Z at three places, each in the form that suits it.
-
-        A tilted mass lacks the factor e^{-(at-c)^2/(2 s^2)}. The weights add up to zero, and so do the squares of p.
-        Over a cell wider than those places are apart, the divergence is order d^2/2 times a mean of the second
-        derivative of log Z + p^2/(2 s^2) between them, and so is each coefficient of its series.
-        """
-        variance = self.noise.scale * self.noise.scale
-        reach = ((1 - order) * d).union(d)
-        if reach.rad() < p[0].rad():
-            view = self._view(p)
-            kept = Sight(view, taylor(p[0] + reach, p.prec + 1)).mass(self.spans)
-            if value_of(kept) > 0:
-                bend = kept.log().derivative().derivative()
-                return (bend if isinstance(view, Tilted) else bend + 1 / variance) * (order * d * d / 2)
-        total: Any = order * d * d / (2 * variance)
-        square, linear, rest = ball(0.0), ball(0.0), ball(0.0)
-        for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
-            view = self._view(p + offset)
-            kept = Sight(view, p + offset).mass(self.spans)
-            if not value_of(kept) > 0:
-                return arb.nan()
-            total = total + kept.log() * weight / (order - 1)
-            if isinstance(view, Tilted):
-                away = offset - view.centre
-                square, linear, rest = square + weight, linear + weight * away, rest + weight * away * away
-                rest = rest + weight * variance * (2 * arb.pi()).log()
-        return total - ((p * square + 2 * linear) * p + rest) / (2 * variance * (order - 1))
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: the variance of the score d/dq log g(x-q)."""
@@ -194,24 +145,6 @@ class Restricted:
         """A lower bound on Z over the positions [start, end]: the mass of each span is log-concave in the position."""
         ends = zip(self._masses_at(start), self._masses_at(end), strict=True)
         return sum((smallest(*each) for each in ends), ball(0.0)).lower()
-
-    def elsewhere(self, start: float, end: float) -> tuple[Ball, Ball | None]:
-        """The most mass outside the span that matters, in units of the mass inside, over the positions [start, end].
-
-        The mass of a span on the right, relative to one on the left, rises with the position. Also the width of what
-        matters, None for a whole span.
-        """
-        if len(self.spans) == 1:
-            return ball(0.0), None
-        before, after = self._masses_at(start), self._masses_at(end)
-        last, best = len(self.spans) - 1, INFINITY
-        for k, (one, other) in enumerate(zip(before, after, strict=True)):
-            if (k > 0 and not one > 0) or (k < last and not other > 0) or not (k > 0 or k < last):
-                continue
-            left = sum(before[:k], ball(0.0)) / one if k else ball(0.0)
-            right = sum(after[k + 1 :], ball(0.0)) / other if k < last else ball(0.0)
-            best = smallest(best, left + right)
-        return best, None
 
     def _masses_at(self, at: float) -> list[Ball]:
         """The mass of each span at a position; at an infinite one, of an endless span all and of the others nothing."""
@@ -229,22 +162,10 @@ class Restricted:
         """The outer ends of the support."""
         return self.spans[0][0], self.spans[-1][1]
 
-    def mean(self, p: Ball) -> Ball:
-        """Expectation at p, for Gaussian noise."""
-        total, first, _ = self._plain.scores(self.spans, p)
-        return p + self.noise.scale * self.noise.scale * first / total
-
     def right_of(self, p: Ball) -> Ball:
         """Probability of an output above p at the location p."""
         here = Sight(self._plain, p)
         return 1 - here.mass(self._up_to(p)) / here.mass(self.spans)
-
-    def spread(self, p: Ball, edge: Ball) -> Ball:
-        """E (x - edge)^2 at p, for Gaussian noise."""
-        lowest, zero = self.spans[0][0], ball(0.0)
-        view = Tilted(self.noise.scale, edge, from_below=lowest is not None and bool(edge == lowest))
-        total, second = (sum((view.mass(span, p, power) for span in self.spans), zero) for power in (0, 2))
-        return self.noise.scale * self.noise.scale * second / total
 
     def _up_to(self, t: Any) -> list[Span]:
         """The support up to t."""

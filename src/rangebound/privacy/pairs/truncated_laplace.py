@@ -7,33 +7,43 @@ import copy
 import itertools
 import math
 from collections.abc import Collection
-from typing import Any, ClassVar
+from typing import Any
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, down, expm1, is_taylor, kinked, largest, smallest, tightened, up, value_of
+from rangebound.ball import (
+    INFINITY,
+    Ball,
+    ball,
+    down,
+    expm1,
+    is_taylor,
+    kinked,
+    largest,
+    smallest,
+    tightened,
+    up,
+    value_of,
+)
 from rangebound.law import Shape
-from rangebound.noise import Noise, TruncatedLaplacian
-from rangebound.noise.ball_noise import INFINITY
+from rangebound.noise import Noise
 from rangebound.privacy.pairs.integrals import Span
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.pieces import shifted
-from rangebound.privacy.pairs.truncated import Restricted
-from rangebound.privacy.pairs.truncated_grid import RestrictedGrid
+from rangebound.privacy.pairs.truncated import Truncated
+from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 
 _ZERO: Any = ball(0.0)
 _MORE = 1.001
 _FEW = 8  # points that are added one by one, and events that are told apart
 
 
-class RestrictedLaplace(Restricted):
+class TruncatedLaplace(Truncated):
     """Truncated Laplace on spans, with or without a limit of the noise."""
-
-    gaussian: ClassVar[bool] = False
 
     def __init__(self, noise: Noise, shape: Shape) -> None:
         super().__init__(noise, shape)
-        self.limit = self.noise.limit if isinstance(noise, TruncatedLaplacian) else None
+        self.limit = self.noise.limit if noise.limited else None
         self._whole = _Sides.of(shape, self.spans, self.noise.scale)
         self._sides = self._whole if self.limit is None else None
 
@@ -173,7 +183,7 @@ class RestrictedLaplace(Restricted):
         if low is None or high is None or not (low - p >= -self.limit and high - p <= self.limit):
             return INFINITY
         whole = copy.copy(self)
-        whole.noise, whole.limit = self.noise.whole, None
+        whole.noise, whole.limit = self.noise.untruncated, None
         return whole.fisher(p)
 
     def _first_shared(self, p: Ball, d: Ball) -> Ball | None:
@@ -381,7 +391,7 @@ def _kernel(y: Any) -> Any:
     return (-largest(y, -y)).exp()
 
 
-class RestrictedLaplaceGrid(RestrictedGrid):
+class TruncatedLaplaceGrid(TruncatedGrid):
     """Truncated Laplace on the points of a grid; with `open_ends`, on every longer grid of the same step at once."""
 
     def __init__(self, noise: Noise, shape: Shape, *, open_ends: bool = False) -> None:

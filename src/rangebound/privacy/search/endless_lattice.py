@@ -14,8 +14,7 @@ from typing import Any
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, expm1, is_taylor, largest, taylor, up, value_of
-from rangebound.noise.ball_noise import INFINITY
+from rangebound.ball import INFINITY, Ball, ball, expm1, is_taylor, largest, taylor, up, value_of
 from rangebound.privacy.pairs.pieces import near_pair, up_to
 from rangebound.privacy.pairs.theta import Theta
 from rangebound.privacy.search.branch_and_bound import Found, Task, enclose

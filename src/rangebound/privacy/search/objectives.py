@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rangebound.ball import Ball, ball, down, largest, smallest, taylor, up
+from rangebound.ball import INFINITY, Ball, ball, down, largest, smallest, taylor, up
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Gaussian, Laplace, Noise, TruncatedLaplacian
-from rangebound.noise.ball_noise import INFINITY
+from rangebound.noise import Curve, Noise
 from rangebound.numeric import rounded_up
 from rangebound.privacy.pairs.divergences import Floats, renyi_formula, stick_formula
-from rangebound.privacy.pairs.exact import Mapped, Restricted, RestrictedGrid, family, stick
+from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, TruncatedGaussianGrid, family, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_odds, top_renyi, top_stick
-from rangebound.privacy.pairs.truncated_grid import ROUNDED, spacing
-from rangebound.privacy.pairs.truncated_laplace import RestrictedLaplaceGrid
+from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, spacing
+from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplaceGrid
 from rangebound.privacy.search.branch_and_bound import LOW, MANY, Task, bound, enclose
 from rangebound.privacy.search.endless_lattice import Ceiling, renyi_ceiling, stick_ceiling
 from rangebound.privacy.search.positions import Line
@@ -47,22 +46,22 @@ class _Common:
         self.family = family(noise, shape) if kind is None else kind
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
         self._noise, self._shape, self._step = noise, shape, noise.scale
-        laplace_grid = shape.normalised and bool(shape.points) and not isinstance(noise, Gaussian)
+        laplace_grid = shape.normalised and bool(shape.points) and noise.exponential
         self._size = 2 if laplace_grid else len(shape.spans) + len(shape.points)
         self.monotone = False
-        self._gaussian = isinstance(noise, Gaussian)
-        self._laplace = isinstance(noise, Laplace) and shape.normalised
+        self._gaussian = noise.gaussian
+        self._laplace = noise.laplace and shape.normalised
         self._between_ends = self._laplace and len(shape.spans) > 1
         if self._between_ends:  # the spans on either side of a pair are seen in one step
             self._size = 2
-        self._ends = [] if self._gaussian else _ends(noise, shape)
-        self.smooth, self.attained, self.peaked = self._gaussian, True, False
+        self._ends = _ends(noise, shape)
+        self.smooth, self.attained, self.peaked = not noise.kinks, True, False
         self._gaps = shape.points if self._gaussian and shape.normalised else self._ends if self._laplace else ()
         ends = [end for end in {*shape.ends, *(x for cell in shape.cells for x in cell)} if math.isfinite(end)]
         self._centre = 0.5 * min(ends) + 0.5 * max(ends) if ends else None
         self._cuts = _lonely_places(noise, shape) if self._gaussian and shape.normalised else []
         self._lattice = _long_lattice(self.family, noise, shape)
-        if self._gaussian and isinstance(self.family, RestrictedGrid) and self.family.lattice is not None:
+        if self._gaussian and isinstance(self.family, TruncatedGaussianGrid) and self.family.lattice is not None:
             self._size = min(self._size, _LONG)  # the points of a lattice are summed as a polynomial
         self._places = shape.points if laplace_grid and kind is None else ()
         self._middle_tops = dict[str, tuple[tuple[float, float], Ball]]()
@@ -121,7 +120,7 @@ class _Common:
             window = _window(self._places, self.family.noise.scale, d)
             if window is None:
                 return None
-            kind = RestrictedLaplaceGrid(self._noise, Shape(points=window.points, normalised=True), open_ends=True)
+            kind = TruncatedLaplaceGrid(self._noise, Shape(points=window.points, normalised=True), open_ends=True)
             line = Line(window.start, window.end, up(d), 0.0)
             self._middle_tops[key] = window.positions, self._middle_top(kind, window.points, line, window.off)
         return self._middle_tops[key]
@@ -129,6 +128,11 @@ class _Common:
     def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         """The supremum on the window `kind` of a long grid."""
         return INFINITY
+
+    def _most(self, d: Ball) -> Ball:
+        """The largest log-ratio of the noise at distance d: a ceiling on truncation, whatever the support."""
+        most: Ball = self.family.noise.log_ratio(None, d)
+        return most
 
     def _in_middle(self, start: float, end: float, d: Ball) -> Ball:
         """The ceiling of a cell in the middle of a long grid."""
@@ -188,9 +192,7 @@ class _Common:
         The mass elsewhere, relative to that of the part (an upper bound, `inf` if none is known), and the largest
         change of the log-ratio over the part, per unit of distance of the pair; None where the part is an interval.
         """
-        if self._lattice is not None or not isinstance(self.family, (Restricted, RestrictedGrid)):
-            return INFINITY, None
-        if not self._gaussian:
+        if self._lattice is not None or not isinstance(self.family, (TruncatedGaussian, TruncatedGaussianGrid)):
             return INFINITY, None
         elsewhere, width = self.family.elsewhere(start, end)
         scale = self.family.noise.scale
@@ -221,7 +223,7 @@ class Delta(_Common):
     def __init__(self, noise: Noise, shape: Shape, epsilon: float, aim: float | None = None, kind: Any = None) -> None:
         super().__init__(noise, shape, kind)
         self.epsilon, self._aim = ball(epsilon), aim
-        self.attained = not (self._gaussian and len(shape.spans) > 1)
+        self.attained = noise.exponential or len(shape.spans) <= 1
         self.peaked = self._laplace and len(shape.spans) == 1 and epsilon >= 0.0
         self._rising = self._gaussian and shape.normalised and len(shape.spans) == 1 and math.isfinite(shape.ends[0])
         self._known: tuple[Ball, Ball] | None = None
@@ -241,10 +243,9 @@ class Delta(_Common):
         """
         if self._rising and math.isfinite(end) and self.family.loss(ball(end), d) <= self.epsilon:
             return ball(0.0)
-        best = ball(1.0)
-        if self._laplace:
-            best = smallest(best, top_stick(d / self.family.noise.scale, self.epsilon))
-            best = smallest(best, self._in_middle(start, end, d))
+        best = smallest(ball(1.0), self._in_middle(start, end, d))
+        if (most := self._most(d)).is_finite():
+            best = smallest(best, top_stick(most, self.epsilon))
         if self._lattice is not None:
             off = self._off(start, end, d)
             best = best if off is None else smallest(best, self._top(d).value * (2 * off).exp())
@@ -252,7 +253,7 @@ class Delta(_Common):
         if elsewhere < 1:
             inside = self._free(d) if rate is None else top_stick(rate * d / 2, self.epsilon)
             best = smallest(best, inside + 2 * elsewhere)
-        if isinstance(self.family, Restricted) and not elsewhere.is_zero():
+        if isinstance(self.family, Truncated) and not elsewhere.is_zero():
             kept = self.family.kept_at_least(start, up(ball(end) + d))
             if kept > 0.5:
                 best = smallest(best, self._free(d) + 1 / kept - 1)
@@ -384,7 +385,7 @@ class Renyi(_Common):
             if math.isinf(end) and math.isfinite(start) and math.isfinite(last):
                 best = smallest(best, self.family.renyi_right(ball(start), d, self.order))
             return best
-        best = top_renyi(d / self.family.noise.scale, self.order) if self._laplace else INFINITY
+        best = top_renyi(most, self.order) if (most := self._most(d)).is_finite() else INFINITY
         best = smallest(best, self._in_middle(start, end, d))
         if self._lattice is not None:
             off = self._off(start, end, self.order * d)
@@ -395,7 +396,7 @@ class Renyi(_Common):
         if elsewhere < 1:
             inside = free if rate is None else top_renyi(rate * d / 2, self.order)
             best = smallest(best, inside + elsewhere.log1p() * self.order / (self.order - 1))
-        if isinstance(self.family, Restricted) and not elsewhere.is_zero():
+        if isinstance(self.family, Truncated) and not elsewhere.is_zero():
             kept = self.family.kept_at_least(start, end)
             if kept > 0.5:
                 best = smallest(best, free - kept.log() * self.order / (self.order - 1))
@@ -426,17 +427,15 @@ class Renyi(_Common):
         at a limit lacks a mass t on either side: an end of the grid adds at most (1 - t/Q)^(1-order) times as much,
         with Q what it collects without the cut, and all is divided by 1 - 2t.
         """
-        limited = isinstance(self._noise, TruncatedLaplacian)
-        whole = self._noise.untruncated if isinstance(self._noise, TruncatedLaplacian) else self._noise
         key = str(d)
         if key not in self._rounded:
-            self._rounded[key] = self._endless(whole, d)
+            self._rounded[key] = self._endless(self._noise.untruncated, d)
         top = self._rounded[key]
-        if not limited or not top.is_finite():
+        if not self._noise.limited or not top.is_finite():
             return smallest(free, top)
         if math.isinf(start) or math.isinf(end):
             return free
-        exact, cuts = self.family.noise.whole, self.family.cuts
+        exact, cuts = self.family.noise.untruncated, self.family.cuts
         cut = exact.cdf(-self.family.noise.limit)
         lowest = exact.cdf(ball(cuts[0][0]) - ball(end) - d)
         highest = exact.sf(ball(cuts[-1][1]) - ball(start) - d)
@@ -447,16 +446,16 @@ class Renyi(_Common):
 
     def _endless(self, noise: Noise, d: Ball) -> Ball:
         """The supremum on the endless grid; `inf` where it is not worth its cost."""
-        if len(self._cells) < _LONG:
+        if len(self._cells) < _LONG or noise.curve is Curve.OTHER:
             return INFINITY
-        if isinstance(noise, Gaussian):
+        if noise.gaussian:
             top = rounded_top(noise, self._cells, self.order, d)
             if top.sharp:
                 return top.value
         step, off = _regular_step(self._cells)
-        if off > (0 if isinstance(noise, Gaussian) else ROUNDED * Fraction(step)):
+        if off > (0 if noise.gaussian else ROUNDED * Fraction(step)):
             return INFINITY
-        if isinstance(noise, Gaussian):  # all that counts is around where the two densities blend
+        if noise.gaussian:  # all that counts is around where the two densities blend
             centre = down((1 - self.order) * d)
             low, high = centre - _WINDOW * noise.scale, centre + _WINDOW * noise.scale
         else:  # outside the pair the ratio is constant
@@ -464,7 +463,7 @@ class Renyi(_Common):
         first, last = math.floor(low / step) - 1, math.ceil(high / step) + 2
         cuts = [step * k for k in range(first, last + 1)]
         off += max(abs(Fraction(cut) - Fraction(step) * k) for k, cut in enumerate(cuts, start=first))
-        if (off and isinstance(noise, Gaussian)) or len(cuts) > 4 * len(self._cells):
+        if (off and noise.gaussian) or len(cuts) > 4 * len(self._cells):
             return INFINITY
         cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
         period = _Endless(noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
@@ -514,9 +513,9 @@ class Loss(_Common):
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Z <= 1 at the right one, so the loss is at most the unbounded one plus log 1/Z at the left one."""
-        best = top_loss(d / self.family.noise.scale) if self._laplace else INFINITY
+        best = top_loss(self._most(d))
         best = smallest(best, self._by_shape(start, end, d), self._in_middle(start, end, d))
-        if isinstance(self.family, Restricted):
+        if isinstance(self.family, Truncated):
             kept = self.family.kept_at_least(start, end)
             if kept > 0:
                 best = smallest(best, self.free.loss(ball(0.0), d) - kept.log())
@@ -549,7 +548,7 @@ class Loss(_Common):
 
 def _long_lattice(kind: Any, noise: Noise, shape: Shape) -> Any:
     """The lattice of a grid that is wide against Gaussian noise, and so worth comparing with an endless one."""
-    if not (isinstance(noise, Gaussian) and isinstance(kind, RestrictedGrid)):
+    if not (isinstance(kind, TruncatedGaussianGrid)):
         return None
     low, high = shape.ends
     return kind.lattice if high - low > _WIDE * noise.scale else None
@@ -605,10 +604,8 @@ def _lonely_places(noise: Noise, shape: Shape) -> list[float]:
 
 
 def _ends(noise: Noise, shape: Shape) -> list[float]:
-    """The finite ends of spans and cells and the points; for noise of limited reach also one limit to either side."""
+    """Locations from which a kink of the density falls on a finite end of a span or cell, or on a point."""
     ends = {end for pair in (*shape.spans, *shape.cells) for end in pair if math.isfinite(end)}
     if shape.normalised:
         ends.update(shape.points)
-    if isinstance(noise, TruncatedLaplacian):
-        ends |= {end + side * noise.limit for end in ends for side in (-1.0, 1.0)}
-    return sorted(ends)
+    return sorted({end + kink for end in ends for kink in noise.kinks})

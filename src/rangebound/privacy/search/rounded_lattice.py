@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, precision, up
-from rangebound.noise import Gaussian
-from rangebound.noise.ball_noise import INFINITY
+from rangebound.ball import INFINITY, Ball, ball, precision, up
+from rangebound.noise import Noise
 from rangebound.numeric import rounded_up
 
 Exact = tuple[Any, Any]  # mantissa and exponent
@@ -45,7 +44,7 @@ class Top(NamedTuple):
     position: float
 
 
-def rounded_top(noise: Gaussian, cells: Cells, order: Ball, d: Ball) -> Top:
+def rounded_top(noise: Noise, cells: Cells, order: Ball, d: Ball) -> Top:
     """The ceiling for rounding to a grid with these cells."""
     lattice = _regular(tuple(high for _, high in cells[:-1]))
     if lattice is None:

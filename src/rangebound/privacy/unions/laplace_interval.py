@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from rangebound.ball import PRECISIONS, ball, precision
+from rangebound.noise import Noise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
 from rangebound.support import Interval
@@ -63,15 +64,18 @@ def interval_scale(answers: Interval, epsilon: float, sensitivity: float) -> flo
         return first_private(1.0 / x, private)
 
 
-def universal_scale(claim: Claim, sensitivity: float) -> float:
-    """The scale at which no truncated Laplace law exceeds an ordinary claim, whatever its support; rounded up.
+def universal_scale(claim: Claim, sensitivity: float, noise: Callable[[float], Noise]) -> float:
+    """The scale at which no truncated law of a purely private family exceeds an ordinary claim, whatever its support.
 
-    >>> round(universal_scale(Claim(epsilon=1.0), 1.0), 4)
+    Guarantee: rounded up.
+
+    >>> from rangebound.noise import Laplace
+    >>> round(universal_scale(Claim(epsilon=1.0), 1.0, lambda scale: Laplace(scale=scale)), 4)
     2.0
     """
 
     def private(scale: float) -> bool:
-        d = ball(sensitivity) / ball(scale)
+        d = noise(scale).in_balls().log_ratio(None, ball(sensitivity))
         return bool((top_loss(d) if claim.pure else top_stick(d, ball(claim.epsilon))) <= claim.limit)
 
     with precision(PRECISIONS[1]):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.law import Shape
-from rangebound.privacy.pairs.truncated_grid import spacing
+from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, Floats
 
 Indices = npt.NDArray[np.intp]

@@ -10,7 +10,6 @@ import numpy as np
 
 from rangebound.ball import PRECISIONS, ball, down, precision, refine, up
 from rangebound.law import Shape
-from rangebound.noise import Gaussian
 from rangebound.privacy.search.branch_and_bound import Found, Task
 from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.search.positions import Line
@@ -61,7 +60,7 @@ def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], targe
 
     Windows are for positions near the support; far outside of it, and in the middle of wide spans, ceilings are sharp.
     """
-    if not isinstance(objective, (Delta, Renyi)) or not isinstance(objective.noise, Gaussian):
+    if not isinstance(objective, (Delta, Renyi)) or not objective.noise.gaussian:
         return None
     if not objective.shape.normalised and not isinstance(objective, Renyi):
         return None

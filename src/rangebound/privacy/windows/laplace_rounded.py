@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.law import Shape
-from rangebound.noise import Laplace, TruncatedLaplacian
-from rangebound.privacy.pairs.truncated_grid import spacing
+from rangebound.noise import Noise
+from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found, Task
 from rangebound.privacy.search.objectives import Renyi
 from rangebound.privacy.search.positions import Line
@@ -50,7 +50,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
         noise, cuts = objective.noise, [high for _, high in objective.shape.cells[:-1]]
         numbers = [number for number, task in enumerate(tasks) if task.objective is objective]
         lines = {number: tasks[number].line for number in numbers}
-        if isinstance(noise, TruncatedLaplacian):
+        if noise.limited:
             if not all(_reaches(noise, cuts, line) for line in lines.values()):
                 return None
         else:
@@ -72,18 +72,18 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
 
 def _fits(task: Task) -> bool:
     objective, line = task.objective, task.line
-    if not isinstance(objective, Renyi) or not isinstance(objective.noise, (Laplace, TruncatedLaplacian)):
+    if not isinstance(objective, Renyi) or not objective.noise.exponential:
         return False
     shape: Shape = objective.shape
     rounded = not shape.normalised and not shape.spans and len(shape.cells) > 1
     return rounded and math.isfinite(line.far - line.near) and bool(objective.order > 1)
 
 
-def _reaches(noise: TruncatedLaplacian, cuts: list[float], line: Line) -> bool:
+def _reaches(noise: Noise, cuts: list[float], line: Line) -> bool:
     """Whether the noise reaches every cut from both answers, wherever on the line."""
     if not (math.isfinite(line.start) and math.isfinite(line.end)):
         return False
-    limit, d = Fraction(noise.limit), Fraction(line.far) - Fraction(line.near)
+    limit, d = Fraction(noise.extent), Fraction(line.far) - Fraction(line.near)
     left, right = Fraction(line.start), Fraction(line.end) + d
     return right - Fraction(cuts[0]) < limit and Fraction(cuts[-1]) - left < limit
 
@@ -118,7 +118,7 @@ def _wobble(objective: Renyi, cuts: list[float], lines: list[Line]) -> float | N
 
     The result is about a d^2/2 for small distances d and orders a, and moves by a few times as much as a cut.
     """
-    if len(cuts) < _LONG or not isinstance(objective.noise, Laplace):
+    if len(cuts) < _LONG or not objective.noise.laplace:
         return None
     step, off = spacing(tuple(cuts))
     scale, order = objective.noise.scale, float(objective.order)
@@ -161,7 +161,7 @@ class _Cells(NamedTuple):
 
 def _problem(objective: Renyi, ends: Ends, wobble: float) -> Problem:
     order, noise = float(objective.order), objective.noise
-    limit = exactly(noise.limit).over(exactly(noise.scale)) if isinstance(noise, TruncatedLaplacian) else None
+    limit = exactly(noise.extent).over(exactly(noise.scale)) if noise.limited else None
     cells = _Cells(ends, order, _between(ends, order), limit, wobble)
     radii = (*RADII[:2], min(RADII[2], 0.3 / order))
     return Problem(ends, None, lambda windows, _, sigma: _renyi(cells, windows, sigma), radii)

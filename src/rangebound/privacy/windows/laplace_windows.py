@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.ball import ball, down
-from rangebound.noise import Laplace
 from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.windows.chebyshev import lebesgue, nodes, tops
@@ -202,7 +201,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
 
 def _fits(task: Task) -> bool:
     objective, line = task.objective, task.line
-    if not isinstance(objective, (Delta, Renyi, Loss)) or not isinstance(objective.noise, Laplace):
+    if not isinstance(objective, (Delta, Renyi, Loss)) or not objective.noise.laplace:
         return False
     shape, (low, high) = objective.shape, objective.shape.ends
     if not shape.normalised or len(shape.spans or shape.points) < 2:

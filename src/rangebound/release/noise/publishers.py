@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,8 +17,7 @@ from rangebound.choice import choose
 from rangebound.discrete_laplace import Geometric, geometric
 from rangebound.errors import PlanError
 from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Gaussian, Laplace
-from rangebound.noise import Noise as Family
+from rangebound.noise import FAMILIES, Laplace
 from rangebound.query import Query
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import Allocation, Share
@@ -134,15 +132,8 @@ def intervals(noise: Noise, published: Floats, level: float) -> tuple[Floats, Fl
         lower, upper = mechanism.confidence_interval(published, level, step=noise.step)
         return lower, upper
     hull = mechanism.query.range.hull
-    reach = (_reach(family, level) + (noise.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
+    reach = (family.radius(level) + (noise.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
     return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
-
-
-def _reach(family: Family, level: float) -> float:
-    """How far noise is from zero with probability `level`, or a little more: Laplace tails are above truncated ones."""
-    if isinstance(family, Gaussian):
-        return family.scale * statistics.NormalDist().inv_cdf(0.5 + level / 2)
-    return -family.scale * math.log1p(-level)
 
 
 def _scalar(plan: Plan, question: Any, reach: float, share: Share, index: int) -> Mechanism:
@@ -162,7 +153,7 @@ def _made(support: Interval | Union, reach: float, epsilon: float, delta: float,
     if name is None:
         return choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse").best
     bounding, _, family = name.partition(" ")
-    families = {each.__name__: each for each in FAMILIES}
+    families = {each.__name__: each for each in FAMILIES.values()}
     kind = Bounding.UNBOUNDED if is_line(support) else Bounding(bounding)
     return calibrate(noise=families[family], query=query, support=support, bounding=kind, epsilon=epsilon, delta=delta)
 

@@ -25,7 +25,6 @@ from rangebound.learn.torch.clip import Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion, learned
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
-from rangebound.noise import Gaussian
 from rangebound.privacy.pairs.divergences import fisher_formula
 
 Floats = npt.NDArray[np.float64]
@@ -131,7 +130,7 @@ class FisherWatcher:
     def saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
         """Add a step: the information about each example of the batch."""
         mechanism, clip = self._optimizer.mechanism, self._optimizer.clipping
-        assert isinstance(mechanism.noise, Gaussian)
+        assert mechanism.noise.gaussian
         assert isinstance(clip, Elementwise)
         hull = mechanism.query.range.hull
         information = fisher_formula(mechanism.noise, mechanism.shape, location.clamp(hull.lower, hull.upper))

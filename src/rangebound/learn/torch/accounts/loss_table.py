@@ -36,7 +36,6 @@ from rangebound import arguments
 from rangebound.bounding import TRUNCATE
 from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
 from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.support import Interval
 
@@ -60,7 +59,7 @@ class LossTable:
     """
 
     def __init__(self, mechanism: Mechanism, orders: Sequence[float]) -> None:
-        if not isinstance(mechanism.noise, Gaussian):
+        if not mechanism.noise.gaussian:
             raise ArgumentError("mechanism: the table knows Gaussian noise only")
         if mechanism.bounding is TRUNCATE and not isinstance(mechanism.support, Interval):
             raise ArgumentError(f"support={mechanism.support}: the table knows truncation to an Interval only")

@@ -61,7 +61,7 @@ class Step:
             raise ArgumentError(f"coordinates={self.coordinates}: must be a whole number")
         if not 0.0 < arguments.finite("rate", self.rate) <= 1.0:
             raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]")
-        if not isinstance(self.mechanism.noise, Gaussian):
+        if not self.mechanism.noise.gaussian:
             raise ArgumentError(f"mechanism={arguments.shown(self.mechanism)}: must have Gaussian noise")
         if self.mechanism.bounding is TRUNCATE and not isinstance(self.mechanism.support, Interval):
             raise ArgumentError(
