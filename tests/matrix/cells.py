@@ -114,7 +114,7 @@ class Cell(NamedTuple):
             return REASONS[self.bounding, self.support]
         if self.noise == "truncated_laplacian" and self.bounding == "truncate":
             if self.support == "grid":
-                return "would jump with the true answer"
+                return "would depend on the true answer"
             bounded = self.support in ("interval", "upper_half_line", "lower_half_line", "union")
             if self.range == "line" and bounded:
                 return "cannot reach the support from every true answer"

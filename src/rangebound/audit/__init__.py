@@ -1,4 +1,4 @@
-"""Audit: what any mechanism, ours or another library's, gives away at least, seen from its outputs alone."""
+"""Audit: empirical lower bounds on the privacy loss of any mechanism, from its outputs alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def one_by_one(call: Callable[[float], Any]) -> Draw:
-    """A function of one answer, called again and again.
+    """A function of one answer, called once for each output.
 
     >>> one_by_one(lambda answer: answer + 0.5)(1.0, 3).tolist()
     [1.5, 1.5, 1.5]

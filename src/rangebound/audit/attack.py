@@ -1,4 +1,4 @@
-"""The attack: draw outputs of two neighbours, find the event that tells them apart, and test it on other outputs."""
+"""The attack: draw outputs of two neighbouring answers, and find and test the event that separates them."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ def attack(
     classifier: Classifier | None = None,
     progress: Progress | None = None,
 ) -> EmpiricalBound:
-    """Find out what a mechanism gives away at least, from `draws` outputs of each of two neighbouring answers.
+    """Bound the privacy loss of a mechanism from below, by `draws` outputs of each of two neighbouring answers.
 
     `mechanism` is a function of an answer and a count that returns so many independent outputs (the functions in
     `rangebound.audit.adapters` make one from other libraries' mechanisms), or a Mechanism, whose worst pair and
-    guarantee are then taken by default. On one half of the outputs events are sought: thresholds, the fineness of a
-    number, its last bits, numbers that only one answer has, and the score of a classifier (a histogram, or any of
-    scikit-learn's). The best one alone is tested on the other half, so that no search has to be paid for.
+    guarantee are then taken by default. One half of the outputs is searched for events: thresholds, the fineness of a
+    number, its last bits, numbers that only one answer produces, and the score of a classifier (a histogram, or any of
+    scikit-learn's). Only the best event is tested on the other half, so that the confidence needs no correction for the
+    search.
 
     Guarantee: with probability `confidence` the true epsilon of the pair at `delta` is at least the bound.
-    Assumes: the outputs are independent, and the answers of the pair are neighbours.
-    Edge cases: the bound is 0 where nothing was seen, which proves nothing; so does a claim that was not refuted.
+    Assumes: the outputs are independent, and the answers of the pair come from neighbouring datasets.
+    Edge cases: the bound is 0 where no event was found. That proves nothing; neither does a claim that was not refuted.
 
     >>> def coin(answer, count):  # tells the truth three times out of four: epsilon is ln 3 = 1.0986
     ...     return np.resize([answer, answer, answer, 1.0 - answer], count)
@@ -67,7 +68,7 @@ def attack(
     if isinstance(mechanism, Mechanism):
         claimed = mechanism.epsilon(share) if claimed is None else claimed
         pair = worst_pair(mechanism, claimed, share) if pair is None else pair
-        claimed = claimed if math.isfinite(claimed) else None  # no epsilon at all is no claim
+        claimed = claimed if math.isfinite(claimed) else None  # an infinite epsilon makes no claim
         draw: Draw = _release(mechanism)
     else:
         draw = arguments.function("mechanism", mechanism, 2, "a Mechanism or a function (answer, count)")
@@ -78,8 +79,8 @@ def attack(
         seen_only(first[:quarter], second[:quarter]),
         classified(classifier or Histogram(), first[:quarter], second[:quarter]),
     ]
-    # What was learned from some outputs is judged on others, or it would look better than it is.
-    # The best of many events is partly lucky, the more so the rarer it is: a stricter level does not fall for it.
+    # A feature that was learned from some outputs is evaluated on others, or it would look better than it is.
+    # The best of many events is partly luck, and more so the rarer it is: a stricter level compensates for it.
     strict = 1.0 - _STRICTER * (1.0 - level)
     choices = [best(each, first[:half], second[:half], share, strict) for each in FEATURES]
     choices += [best(each, first[quarter:half], second[quarter:half], share, strict) for each in learned]
@@ -87,7 +88,7 @@ def attack(
     chosen = max((each for each in choices if each is not None), key=lambda each: each.score, default=None)
     facts = {"delta": share, "confidence": level, "held_out": held_out, "claimed": claimed}
     if chosen is None:
-        return EmpiricalBound(epsilon=0.0, event="no event stood out", pair=(a, b), hits=(0, 0), **facts)  # type: ignore[arg-type]
+        return EmpiricalBound(epsilon=0.0, event="no event was found", pair=(a, b), hits=(0, 0), **facts)  # type: ignore[arg-type]
     ordered = ((a, first), (b, second))[:: -1 if chosen.swapped else 1]
     hits = chosen.event.count(ordered[0][1][half:]), chosen.event.count(ordered[1][1][half:])
     return EmpiricalBound(
@@ -100,7 +101,7 @@ def attack(
 
 
 def worst_pair(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> tuple[float, float]:
-    """The neighbouring answers that give away most at (epsilon, delta), from the certified search.
+    """The neighbouring answers with the largest privacy loss at (epsilon, delta), from the certified search.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -137,7 +138,7 @@ def check_draws(draws: object) -> int:
 
 
 def _outputs(draw: Draw, a: float, b: float, count: int, progress: Progress | None) -> tuple[Floats, Floats]:
-    """Outputs of both answers, drawn in turns, so that a drift of the machine is no difference between them."""
+    """Outputs of both answers, drawn in turns, so that a drift of the machine does not separate them."""
     samples: tuple[Floats, Floats] = (np.empty(count), np.empty(count))
     for start in range(0, count, _CHUNK):
         size = min(_CHUNK, count - start)

@@ -1,4 +1,4 @@
-"""Empirical lower bounds: a type of their own, because what was seen to leak is no promise about what can."""
+"""Empirical lower bounds: a type of their own, because an observed leak does not bound what can leak."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DOWN = 1.0 - 1e-9  # far more than the errors of the inverse beta function
 
 @dataclass(frozen=True, kw_only=True)
 class EmpiricalBound:
-    """A lower bound on epsilon that was seen in outputs: no guarantee, and nothing to spend from a budget.
+    """An empirical lower bound on epsilon: not a guarantee, and not an amount that a budget accepts.
 
     `pair` names first the answer under which the event is too likely; `hits` counts the event among `held_out`
-    outputs of each. `claimed` is the guarantee that was put to the test, if one was.
+    outputs of each. `claimed` is the guarantee under test, if there is one.
     """
 
     epsilon: float
@@ -55,10 +55,10 @@ class EmpiricalBound:
 
 
 def lower_bound(hits: tuple[int, int], count: int, *, delta: float = 0.0, confidence: float = 0.999) -> float:
-    """The epsilon that one event proves: ln((p - delta)/q), with p from below and q from above (Clopper-Pearson).
+    """The epsilon that one event proves: ln((p - delta)/q), with Clopper-Pearson's limits (lower for p, upper for q).
 
     Guarantee: below the true epsilon with probability at least `confidence`, whatever the mechanism, if the event was
-    fixed before these outputs were drawn. Each of the two limits may fail with half of what is left.
+    fixed before these outputs were drawn. Each of the two limits may fail with half of the remaining probability.
     Edge cases: 0 where nothing is proved.
 
     >>> round(lower_bound((500, 20), 1000), 3)
@@ -73,7 +73,7 @@ def lower_bound(hits: tuple[int, int], count: int, *, delta: float = 0.0, confid
 
 
 def scores(p_hits: Counts, q_hits: Counts, count: int, delta: float, confidence: float) -> Floats:
-    """The same over arrays of events, without the cut at zero; -inf where nothing is proved."""
+    """The same over arrays of events, not clamped at zero; -inf where nothing is proved."""
     from scipy.special import betainccinv, betaincinv
 
     risk = 0.5 * (1.0 - confidence)

@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Choice:
-    """An event with its direction, and what it promises on the outputs that it was chosen on."""
+    """An event with its direction, and its score on the outputs that it was chosen on."""
 
     score: float
     event: Event
@@ -49,7 +49,7 @@ class Choice:
 
 
 def best(feature: Feature, first: Floats, second: Floats, delta: float, confidence: float) -> Choice | None:
-    """The most telling event on one feature, in either direction: the one that proves most on these outputs."""
+    """The best event on one feature, in either direction: the one with the largest lower bound on these outputs."""
     p, q = np.sort(feature.compute(first)), np.sort(feature.compute(second))
     found = None
     for relation, levels, p_hits, q_hits in _candidates(p, q):
@@ -62,7 +62,7 @@ def best(feature: Feature, first: Floats, second: Floats, delta: float, confiden
 
 
 def _candidates(p: Floats, q: Floats) -> list[tuple[str, Floats, Counts, Counts]]:
-    """Relations, levels, and how many of each sample they hold."""
+    """Relations, levels, and how many outputs of each sample they contain."""
     pooled = np.sort(np.concatenate([p, q]))
     places = np.unique(np.geomspace(_FEWEST, len(pooled) / 2, _LEVELS).astype(np.int64))
     levels = np.unique(np.concatenate([pooled[places], pooled[-places]]))

@@ -1,4 +1,4 @@
-"""What is looked at in an output: its value, how fine it is, its last bits, whether it was seen before."""
+"""Features of an output: its value, how fine it is, its last bits, whether it was seen before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Feature:
 
 
 class Classifier(Protocol):
-    """What tells two kinds of rows apart; every classifier of scikit-learn does."""
+    """A binary classifier; every classifier of scikit-learn is one."""
 
     def fit(self, rows: Floats, kinds: npt.NDArray[np.int64]) -> object:
         """Learn from rows of the kinds 0 and 1."""
@@ -68,7 +68,7 @@ def _digits(outputs: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int3
 
 
 def seen_only(first: Floats, second: Floats) -> Feature:
-    """1 for a number that only the first sample holds, -1 for one that only the second does, else 0."""
+    """1 for a number that only the first sample contains, -1 for one that only the second contains, else 0."""
     one, other = np.unique(first), np.unique(second)
     only_first, only_second = (np.setdiff1d(a, b, assume_unique=True) for a, b in ((one, other), (other, one)))
     return Feature(
@@ -89,7 +89,7 @@ def classified(classifier: Classifier, first: Floats, second: Floats) -> Feature
 
 
 def table(outputs: Floats) -> Floats:
-    """The rows that a classifier sees: value, fineness, last bits."""
+    """The features that a classifier gets: value, fineness, last bits."""
     return np.stack([np.where(np.isfinite(outputs), outputs, 0.0), grain(outputs), last_bits(outputs)], axis=1)
 
 

@@ -1,4 +1,4 @@
-"""The timing test: does the time of a draw tell which answer it was drawn for?"""
+"""The timing test: does the time of a draw reveal which answer it was drawn for?"""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _WARM = 200
 
 @dataclass(frozen=True, kw_only=True)
 class TimingLeak:
-    """How well the time of a draw tells two answers apart: the area under the ROC curve, 1/2 if not at all.
+    """How well the time of a draw distinguishes two answers: the area under the ROC curve, 1/2 if not at all.
 
-    `lower` and `upper` hold the true area with the confidence given. A difference that a busy machine hides may be
-    there all the same: that none was seen proves nothing.
+    `lower` and `upper` enclose the true area with the given confidence. A busy machine may hide a difference: that none
+    was found proves nothing.
     """
 
     area: float
@@ -40,7 +40,7 @@ class TimingLeak:
         return not self.lower <= 0.5 <= self.upper
 
     def __str__(self) -> str:
-        word = "the time tells the answers apart" if self.leaks else "no difference in time was seen"
+        word = "the time distinguishes the answers" if self.leaks else "no difference in time was found"
         span = f"area {self.area:.4f}, between {self.lower:.4f} and {self.upper:.4f}"
         draws = arguments.counted(self.draws, "draw")
         return f"at {100 * self.confidence:.10g} % confidence {word} ({span}, from {draws})"

@@ -1,7 +1,7 @@
-"""Boundings: how a noisy number is kept in its support. One file each; all of them make a `Shape`.
+"""Boundings: how a noisy number is brought into its support. One file each; each returns a `Shape`.
 
 *Truncate* redraws until the value fits (here: draws from the conditional law at once), *rectify* clamps the output
-to the nearest end, *quantize* rounds it to the nearest point of a grid, *unbounded* publishes it as it is.
+to the nearest end, *quantize* rounds it to the nearest point of a grid, *unbounded* publishes it unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rangebound.support import Support
 
 
 class Bounding(enum.Enum):
-    """The four boundings; also reachable as rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE and rb.UNBOUNDED."""
+    """The four boundings; also available as rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE and rb.UNBOUNDED."""
 
     TRUNCATE = "truncate"
     RECTIFY = "rectify"
@@ -41,7 +41,7 @@ _SHAPES: dict[Bounding, Callable[[Noise, Support], Shape]] = {
 
 
 def shape(bounding: Bounding, noise: Noise, support: Support) -> Shape:
-    """The shape of every law of a mechanism; refuses, with the reason, what makes no sense."""
+    """The shape of every law of a mechanism; an invalid combination is refused, with the reason."""
     return _SHAPES[bounding](noise, support)
 
 

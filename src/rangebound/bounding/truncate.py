@@ -16,7 +16,7 @@ def truncate(noise: Noise, support: Support) -> Shape:
         return Shape(spans=support.spans, normalised=True)
     if noise.limited:
         raise ArgumentError(
-            f"bounding=TRUNCATE with {noise} on {support}: which points can be drawn would jump with the true answer; "
+            f"bounding=TRUNCATE with {noise} on {support}: the set of possible points would depend on the true answer; "
             "use QUANTIZE"
         )
     return Shape(points=tuple(support.points.tolist()), normalised=True)

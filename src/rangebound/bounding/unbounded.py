@@ -12,7 +12,7 @@ def unbounded(noise: Noise, support: Support) -> Shape:
     """Density g(x-q) on the line."""
     if not is_line(support):
         raise ArgumentError(
-            f"bounding=UNBOUNDED with support={support}: unbounded noise leaves every support but the whole line; "
+            f"bounding=UNBOUNDED with support={support}: unbounded noise leaves every support except the whole line; "
             "use TRUNCATE or RECTIFY, or leave the support out"
         )
     return Shape(spans=support.spans)

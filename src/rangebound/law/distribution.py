@@ -35,7 +35,7 @@ class Law:
 
     noise: Noise
     shape: Shape
-    location: Floats = field(repr=False)  # the true answer: nobody reads it in a message or a log
+    location: Floats = field(repr=False)  # the true answer: no message or log shows it
 
     def __post_init__(self) -> None:
         arguments.instance("noise", self.noise, Noise, "noise with its scale, such as rb.Laplace(scale=2.0)")
@@ -62,7 +62,7 @@ class Law:
 
     @cached_property
     def log_norm(self) -> Floats:
-        """log of the mass that truncation keeps; 0 for a map of the noise."""
+        """log of the normaliser of a truncation; 0 for a map of the noise."""
         if not self.shape.normalised:
             return np.zeros_like(self.location)
         total: Floats = log_sum(np.concatenate(self._log_parts, axis=-1))
@@ -181,7 +181,7 @@ class Law:
 
 
 def _places(name: str, value: npt.ArrayLike) -> Floats:
-    """Places on the line: infinities are fine here, NaN is not."""
+    """Positions on the line: infinities are valid here, NaN is not."""
     if isinstance(value, float):
         return np.asarray(arguments.real(name, value))
     return arguments.reals(name, value, infinite=True)

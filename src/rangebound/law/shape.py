@@ -1,4 +1,4 @@
-"""What a bounding makes of noise, whatever the true answer: spans that carry density, points that carry mass."""
+"""The shape of a law, whatever the true answer: spans that carry density, points that carry mass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Shape:
         return min(*ends, *self.points, math.inf), max(*ends, *self.points, -math.inf)
 
     def mirrored(self) -> Shape:
-        """The shape seen from the other side: x becomes -x."""
+        """The mirror image: x becomes -x."""
 
         def flip(pairs: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
             return tuple((-b, -a) for a, b in reversed(pairs))

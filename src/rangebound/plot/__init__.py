@@ -1,7 +1,7 @@
-"""Pictures of laws, guarantees, errors and trainings; needs `rangebound[plot]`, and loads matplotlib only to draw.
+"""Pictures of laws, guarantees, errors and training runs; needs `rangebound[plot]`, and loads matplotlib only to draw.
 
 Every function draws onto `ax`, or onto a new figure, and returns the axes. Lines differ in colour and in dashes, so
-that they can be told apart in print and by everyone.
+that they can be distinguished in print and by everyone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The law of a published number: its density, its atoms, and where it cannot be."""
+"""The law of a published number: its density, its atoms, and what lies outside its support."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ROOM = 1.25  # above the highest point, for the legend
 
 @arguments.guided
 def law(*laws: Law, ax: Axes | None = None, labels: Sequence[str] | None = None) -> Axes:
-    """Draw the density of one or more laws, with their atoms as stems, and shade where they cannot be.
+    """Draw the density of one or more laws, with their atoms as stems, and shade what lies outside their support.
 
     A law of many true answers is drawn as one line for each. Where a law has both a density and atoms, the atoms
     are read on the right-hand axis, because a probability and a density have no common scale.
 
-    Edge cases: an unbounded or very wide support is cut where less than 0.1 % is left on each side.
+    Edge cases: an unbounded or very wide support is cut off where less than 0.1 % of the mass remains on each side.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -92,7 +92,7 @@ def _window(laws: list[Law]) -> tuple[float, float]:
     ends = [each.shape.ends for each in laws]
     first, last = min(a for a, _ in ends), max(b for _, b in ends)
     margin = 0.06 * (high - low) or max(each.noise.scale for each in laws)
-    # An end that is nearly in sight is shown.
+    # An end that is nearly in the picture is shown.
     low = first if low - first < 2.0 * margin else low
     high = last if last - high < 2.0 * margin else high
     return low - margin, high + margin

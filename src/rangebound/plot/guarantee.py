@@ -1,4 +1,4 @@
-"""What mechanisms give away: the privacy profile, the Renyi curve, and the Fisher information."""
+"""Guarantees of mechanisms: the privacy profile, the Renyi curve, and the Fisher information."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def profile(
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,
 ) -> Axes:
-    """Draw delta against epsilon, over all neighbouring databases; a mark on the axis is a pure epsilon.
+    """Draw delta against epsilon, over all neighbouring datasets; a mark on the axis is a pure epsilon.
 
     Guarantee: every point is that of `Mechanism.delta`, never understated.
     Edge cases: without `epsilons` the picture reaches to where the last curve ends or falls below 1e-9.
@@ -69,7 +69,7 @@ def renyi_curve(
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,
 ) -> Axes:
-    """Draw the Renyi divergence against its order, over all neighbouring databases.
+    """Draw the Renyi divergence against its order, over all neighbouring datasets.
 
     A pure epsilon, where there is one, is the limit of the curve: a mark at the right-hand edge of the picture.
 
@@ -106,8 +106,7 @@ def fisher(
 ) -> Axes:
     """Draw the Fisher information of the published number about the true answer, against the true answer.
 
-    Guarantee: each point is rounded up; it describes one true answer, which is itself private, and promises nothing to
-    others.
+    Guarantee: each point is rounded up; it describes one true answer, which is itself private, and is not a guarantee.
     Edge cases: an unbounded range is drawn up to four scales beyond its finite ends; an infinite value is left out.
 
     >>> import rangebound as rb
@@ -116,7 +115,7 @@ def fisher(
     'Fisher information'
     """
     rows = style.labelled(mechanisms, labels)
-    ax = style.axes(ax, title="What the published number tells", x="true answer", y="Fisher information")
+    ax = style.axes(ax, title="What the published number reveals", x="true answer", y="Fisher information")
     for (each, name), look in zip(rows, style.lines(), strict=False):
         places = sweep(each) if answers is None else arguments.hidden("answers", answers)
         values = each.fisher(places)
@@ -127,7 +126,7 @@ def fisher(
 
 
 def sweep(mechanism: Mechanism, count: int = 161) -> npt.NDArray[np.float64]:
-    """True answers to draw over: the hull of the query's range, or the part of it within sight of a finite end."""
+    """True answers to draw over: the hull of the query's range, or the part of it near a finite end."""
     hull = mechanism.query.range.hull
     ends = [x for x in (hull.lower, hull.upper, *mechanism.shape.ends) if math.isfinite(x)] or [0.0]
     reach = _REACH * mechanism.noise.scale

@@ -1,4 +1,4 @@
-"""How all pictures look: one size, one order of colours and dashes, quiet axes."""
+"""The style of all pictures: one size, one order of colours and dashes, plain axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), 
 MARKERS = ("o", "s", "^", "D", "v", "h")
 GREY = "#6E6E6E"
 SIZE = (6.4, 3.6)  # inches
-RESOLUTION = 120  # dots an inch, which keeps a saved picture small
+RESOLUTION = 120  # pixels per inch, which keeps a saved picture small
 
 
 def axes(ax: Axes | None, *, title: str, x: str, y: str) -> Axes:
@@ -46,13 +46,13 @@ def axes(ax: Axes | None, *, title: str, x: str, y: str) -> Axes:
 
 
 def lines() -> Iterator[dict[str, Any]]:
-    """The looks of the lines of one picture, in order, over and over."""
+    """The styles of the lines of one picture, in order, repeated."""
     for colour, dashes in itertools.cycle(zip(COLOURS, DASHES, strict=True)):
         yield {"color": colour, "linestyle": dashes, "linewidth": 1.7}
 
 
 def mark(i: int, colour: str) -> dict[str, Any]:
-    """The look of the i-th mark: hollow, and smaller than the one before, so that marks at one place are all seen."""
+    """The style of the i-th mark: hollow, and smaller than the previous one, so that overlapping marks stay visible."""
     size = max(11.0 - 2.5 * i, 3.5)
     return {"color": colour, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5, "zorder": 6}
 
@@ -68,7 +68,7 @@ def ticks(axis: Axis, base: float, subs: tuple[float, ...] = (1.0,)) -> None:
 
 
 def legend(ax: Axes, *, columns: int = 1) -> None:
-    """What each line means, where lines have names."""
+    """Show the legend, where lines have names."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85, ncols=columns)
 

@@ -1,4 +1,4 @@
-"""Where the worst pair sits: what every pair of neighbouring answers gives away, by its position."""
+"""Where the worst pair lies: the privacy loss of every pair of neighbouring answers, by its position."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Floats = npt.NDArray[np.float64]
 
 @arguments.guided
 def worst_pair(mechanism: Mechanism, *, epsilon: float | None = None, ax: Axes | None = None) -> Axes:
-    """Draw what each pair of answers gives away against the lower one of the two, and mark the worst pair.
+    """Draw the privacy loss of each pair of answers against the lower one of the two, and mark the worst pair.
 
     The pair of an answer is the farthest answer within the sensitivity. Drawn is the delta that the pair needs at
     `epsilon`, or without one the pure epsilon that it needs; once for each answer that may be the one whose outcome is
     too likely. The mark is the supremum over all pairs, from the certified search.
 
-    Edge cases: a supremum that is only approached far out, or is infinite, has no place to mark.
+    Edge cases: a supremum that is only approached in the limit, or is infinite, has no position to mark.
 
     >>> import rangebound as rb
     >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
@@ -45,7 +45,7 @@ def worst_pair(mechanism: Mechanism, *, epsilon: float | None = None, ax: Axes |
     lower, upper = _pairs(mechanism)
     ends = [end for _, end in mechanism.query.range.spans]
     gaps = np.flatnonzero(np.diff(np.searchsorted(ends, lower))) + 1  # no line where no answer is
-    ax = style.axes(ax, title="Where the worst pair sits", x="lower answer of the pair", y=what)
+    ax = style.axes(ax, title="Where the worst pair lies", x="lower answer of the pair", y=what)
     sides = (("lower answer's outcome too likely", lower, upper), ("upper answer's outcome too likely", upper, lower))
     for (name, p, q), look in zip(sides, style.lines(), strict=False):
         one, other = mechanism.law(p), mechanism.law(q)
@@ -79,7 +79,7 @@ def _pairs(mechanism: Mechanism) -> tuple[Floats, Floats]:
 
 
 def _in_spans(places: Floats, answers: Interval | Union) -> Floats:
-    """The places that are answers, and the ends of the spans between them."""
+    """The positions that are answers, and the ends of the spans between them."""
     ends = [x for span in answers.spans for x in span if places[0] <= x <= places[-1]]
     places = np.unique(np.concatenate([places, np.asarray(ends)]))
     inside = np.zeros(places.shape, dtype=bool)

@@ -30,8 +30,8 @@ def confidence_interval(
 
     Guarantee: covers every true answer, the ends of the range included, with probability at least `level`; the ends
     are rounded outwards.
-    Edge cases: inside the range of answers; a single point, the nearest end, where the number is a rare one for every
-    answer in the range.
+    Edge cases: inside the range of answers; a single point, the nearest end, where the number is rare for every answer
+    in the range.
     """
     tail = 0.5 * (1.0 - level) * (1.0 - _SLACK)
     low, high = answers.hull.lower, answers.hull.upper
@@ -49,7 +49,7 @@ def _lowest(noise: Noise, shape: Shape, low: float, high: float, cut: Floats, ta
     """The smallest q from `low` to `high` with P_q(X >= cut) >= tail, rounded down; `high` where there is none."""
 
     def enough(q: Floats) -> npt.NDArray[np.bool_]:
-        with np.errstate(invalid="ignore"):  # so far out that the law has no digits left: not excluded
+        with np.errstate(invalid="ignore"):  # too far out for the law to have any digits left: not excluded
             return ~(Law(noise, shape, q).sf(cut) < tail)
 
     below, above = np.full(cut.shape, low), np.full(cut.shape, high)
@@ -75,7 +75,7 @@ def _lowest(noise: Noise, shape: Shape, low: float, high: float, cut: Floats, ta
 
 
 def _doubled(scale: float, start: Floats, sign: float, wanted: Test) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """A place that is `wanted`, at doubling distances from the start; and whether there is one."""
+    """A location that is `wanted`, at doubling distances from the start; and whether there is one."""
     place, found = start + sign * scale, np.zeros(start.shape, dtype=bool)
     for power in range(_DOUBLINGS):
         found = found | wanted(place)

@@ -19,7 +19,7 @@ from rangebound.support import Interval, Union
 Floats = npt.NDArray[np.float64]
 
 _SCAN = 257
-_RIPPLES = 1000  # more ends than this are not looked at one by one
+_RIPPLES = 1000  # more ends than this are not scanned one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
