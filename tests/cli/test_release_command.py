@@ -55,7 +55,7 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
     assert "visits" in out
     assert remaining(folder) == "epsilon 0.5"
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json")
-    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, the charge was not checked, which takes --ledger\n")
+    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, the charge was not checked, which needs --ledger\n")
     book = ["--ledger", folder / "l.ledger"]
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json", *book)
     assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger\n")
@@ -228,7 +228,7 @@ def test_paths_in_a_plan_count_from_its_folder_and_the_charge_is_said(folder, tm
     charge = {"account": "people", "request": "r1", "before": True, "remaining": {"epsilon": "0.5", "delta": "0"}}
     assert json.loads(out)["charge"] == charge
     assert (
-        "must be a file of its own"
+        "must be a separate file"
         in command(capsys, "release", folder / "plan.toml", "--request", "r2", "-o", folder / "visits.csv")[2]
     )
     (folder / "visits.csv").unlink()

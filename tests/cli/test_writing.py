@@ -69,7 +69,7 @@ def test_nothing_that_a_release_reads_is_written_over(name, way, place, capsys):
         os.symlink(name, "between" if way == "link of a link" else target)
         if way == "link of a link":
             os.symlink("between", target)
-    assert "written over" in refused(capsys, "release", "plan.toml", "--request", "1", "--certificate", target)
+    assert "overwritten" in refused(capsys, "release", "plan.toml", "--request", "1", "--certificate", target)
 
 
 @pytest.mark.parametrize("name", ["plan.toml", "visits.csv", "people.ledger.key", "people.ledger.head"])
@@ -77,7 +77,7 @@ def test_nothing_that_a_release_reads_is_written_over(name, way, place, capsys):
 def test_a_second_name_of_a_file_is_found_out(name, form, place, capsys):
     os.link(name, f"hard.{form}")
     line = ["release", "plan.toml", "--request", "1", "-o", f"hard.{form}"]
-    assert "must be a file of its own" in refused(capsys, *line)
+    assert "must be a separate file" in refused(capsys, *line)
 
 
 def test_every_file_of_the_ledger_is_spared_wherever_it_lies(place, tmp_path_factory, monkeypatch, capsys):
@@ -92,20 +92,20 @@ def test_every_file_of_the_ledger_is_spared_wherever_it_lies(place, tmp_path_fac
         before = each.read_bytes() if each.exists() else None
         line = ["release", "plan.toml", "--request", "1", "--ledger", "far.ledger", "--key", str(heads / "the.key")]
         assert run([*line, "--certificate", str(each)]) == 2
-        assert "must be a file of its own" in capsys.readouterr().err
+        assert "must be a separate file" in capsys.readouterr().err
         assert (each.read_bytes() if each.exists() else None) == before
 
 
 UNWRITABLE = {
     "-o /proc/x.csv": "path='/proc/x.csv': cannot be written (",
     "--certificate /proc/x.json": "path='/proc/x.json': cannot be written (",
-    "-o folder.csv": "must be a file of its own in a folder that exists",
-    "-o none/x.csv": "in a folder that exists",
-    "--certificate none/x.json": "in a folder that exists",
-    "-o visits.csv/x.csv": "in a folder that exists",
+    "-o folder.csv": "must be a separate file in an existing folder",
+    "-o none/x.csv": "in an existing folder",
+    "--certificate none/x.json": "in an existing folder",
+    "-o visits.csv/x.csv": "in an existing folder",
     f"-o {'x' * 300}.csv": "cannot be written (File name too long)",
-    "-o a.csv -o a.csv": "must be a file of its own",
-    "-o a.json --certificate ./a.json": "must be a file of its own",
+    "-o a.csv -o a.csv": "must be a separate file",
+    "-o a.json --certificate ./a.json": "must be a separate file",
     "--certificate locked/x.json": "cannot be written (Permission denied)",
     "-o sealed.csv": "cannot be written (Permission denied)",
     "-o old.json": "path='old.json': is another kind of file",
@@ -171,8 +171,8 @@ def test_other_commands_write_over_nothing_either(place, capsys):
     assert "another kind of file" in refused(capsys, "plot", "law", *drawn, "-o", "hard.svg")
     assert "cannot be written" in refused(capsys, "plot", "law", *drawn, "-o", "/proc/x.png")
     for name in LOGS:
-        assert "of the database beside it" in refused(capsys, "ledger", "export", "others.ledger", "-o", name)
-        assert "of the database beside it" in refused(capsys, "plan", "new", "visits.csv", "-o", name)
+        assert "belongs to the database beside it" in refused(capsys, "ledger", "export", "others.ledger", "-o", name)
+        assert "belongs to the database beside it" in refused(capsys, "plan", "new", "visits.csv", "-o", name)
     os.symlink("people.ledger-wal", "dangling.toml")
     assert "database" in refused(capsys, "plan", "new", "visits.csv", "-o", "dangling.toml")
 

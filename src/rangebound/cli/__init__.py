@@ -1,1 +1,1 @@
-"""The command line: thin. It parses, calls and shows; there is no formula here."""
+"""The command line: parse, call, show; it contains no formula."""

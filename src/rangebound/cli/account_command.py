@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rangebound.support import Support
 
 _KNOWN = {"noise", "scale", "limit", "range", "sensitivity", "support", "bounding", "times", "rate"}
-_WIDTH = 100  # columns, where there is no screen to fit
+_WIDTH = 100  # columns, where there is no terminal
 
 
 def account(
@@ -38,7 +38,7 @@ def account(
 ) -> None:
     """Compose mechanisms: epsilon at a delta, and delta at an epsilon.
 
-    Without options the file's own `delta` and `epsilon` are taken, and without these a delta of 1e-6.
+    Without options the file's own `delta` and `epsilon` are used, and without these a delta of 1e-6.
     """
     from rangebound.accounting.best import both_deltas, both_epsilons
 
@@ -75,7 +75,7 @@ def _read(path: Path) -> tuple[ComposedEvent, list[float], list[float]]:
         raise ArgumentError(f"{path}: not valid TOML: {error}") from None
     unknown = sorted(set(data) - {"release", "delta", "epsilon"})
     if unknown:
-        raise ArgumentError(f"{path}: {unknown[0]!r} is not known; a file has [[release]], delta and epsilon")
+        raise ArgumentError(f"{path}: unknown field {unknown[0]!r}; a file has [[release]], delta and epsilon")
     entries = data.get("release", [])
     if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
         raise ArgumentError(f"{path}: must have at least one [[release]]")
@@ -97,17 +97,17 @@ def _levels(data: dict[str, Any], name: str) -> list[float]:
 
 
 def _event(entry: dict[str, Any]) -> SingleEvent:
-    """One [[release]]: the parts of a mechanism, how often, and on which share of the people."""
+    """One [[release]]: a mechanism, how often it is used, and its sampling rate."""
     from rangebound import arguments
     from rangebound.accounting import MechanismEvent, SampledEvent
     from rangebound.bounding import Bounding
 
     unknown = sorted(set(entry) - _KNOWN)
     if unknown:
-        raise ArgumentError(f"{unknown[0]}: is not known; a release has {', '.join(sorted(_KNOWN))}")
+        raise ArgumentError(f"{unknown[0]}: unknown field; a release has {', '.join(sorted(_KNOWN))}")
     missing = [name for name in ("noise", "scale", "sensitivity") if name not in entry]
     if missing:
-        raise ArgumentError(f"{missing[0]}: is missing; a release needs noise, scale and sensitivity")
+        raise ArgumentError(f"{missing[0]}: missing; a release needs noise, scale and sensitivity")
     bounding = entry.get("bounding", "truncate" if "range" in entry or "support" in entry else "unbounded")
     answers: Any = _support("range", entry.get("range", [-math.inf, math.inf]))
     mechanism = rb.Mechanism(
@@ -123,7 +123,7 @@ def _event(entry: dict[str, Any]) -> SingleEvent:
 
 
 def _support(name: str, value: Any) -> Support:
-    """[0, 10] is an interval and [[0, 1], [2, 3]] a union; a table says it in full, as for a grid."""
+    """[0, 10] is an interval and [[0, 1], [2, 3]] a union; a table gives all fields, as for a grid."""
     from rangebound.serial import support_from_dict
 
     match value:

@@ -1,4 +1,4 @@
-"""The command `rangebound`, and how it ends: an error is one line and exit code 2."""
+"""The command `rangebound` and its exit codes: an error is one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rangebound.errors import RangeboundError, plain
 app = typer.Typer(
     name="rangebound",
     help="Differential privacy whose answers stay in range.",
-    epilog="Exit codes: 0 all is well, 1 an audit refuted a claim, 2 an error, said in one line, 130 or 143 a signal.",
+    epilog="Exit codes: 0 success, 1 an audit refuted a claim, 2 an error (one line), 130 or 143 a signal.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; return 0 if all is well, 1 if nobody reads on or a claim fell, 2 after an error."""
+    """Run one command; return 0 on success, 1 for a closed pipe or a refuted claim, 2 after an error."""
     try:
         code = app(arguments, prog_name="rangebound", standalone_mode=False)
         sys.stdout.flush()
@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
         return end.exit_code
     except typer.Abort:
         return _failed("aborted")
-    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+    except BrokenPipeError:  # the reader, perhaps `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Interrupted as end:
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
         said = error.format_message().rstrip()
         stop = "" if said.endswith((".", "?", ")")) else "."
         return _failed(f"{said}{stop}" + (f" See {place.command_path} --help." if place else ""))
-    except Exception as error:  # its words may be about the data, so they are not shown
+    except Exception as error:  # its message may contain data, so it is not shown
         if sys.flags.dev_mode:
             raise
         return _failed(

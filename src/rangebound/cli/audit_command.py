@@ -1,4 +1,4 @@
-"""`rangebound audit`: what a mechanism gives away at least. Exit code 1 if its claim is refuted."""
+"""`rangebound audit`: lower bounds on the privacy loss of mechanisms. Exit code 1 if a claim is refuted."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from rangebound.audit import EmpiricalBound
 
-app = group("Lower bounds on what mechanisms give away.")
+app = group("Lower bounds on the privacy loss of mechanisms.")
 
 Draws = Annotated[int, typer.Option(help="Outputs to draw for each of the two answers.")]
-Confidence = Annotated[float, typer.Option(help="How sure the bound must be.")]
+Confidence = Annotated[float, typer.Option(help="The confidence level of the bound.")]
 
 
 @app.command()
@@ -32,7 +32,7 @@ def ours(
     made: Mechanisms,
     claim: Annotated[
         float | None,
-        typer.Option(help="The epsilon to refute; else what the mechanism guarantees.", show_default=False),
+        typer.Option(help="The epsilon to refute; default: what the mechanism guarantees.", show_default=False),
     ] = None,
     delta: Delta = 0.0,
     draws: Draws = 1_000_000,
@@ -58,7 +58,10 @@ def call(
     claim: Annotated[float | None, typer.Option(help="The epsilon that it claims.", show_default=False)] = None,
     delta: Annotated[float, typer.Option(help="The delta that it claims.")] = 0.0,
     one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="It takes an answer and returns one output; else (answer, count).")
+        bool,
+        typer.Option(
+            "--one-by-one", help="The function takes an answer and returns one output; default: (answer, count)."
+        ),
     ] = False,
     draws: Draws = 1_000_000,
     confidence: Confidence = 0.999,
@@ -84,12 +87,12 @@ def _imported(path: str) -> Any:
     if not (module and colon and name):
         raise ArgumentError(f"function={path!r}: must be MODULE:FUNCTION, such as mypackage.noise:publish")
     if "" not in sys.path:
-        sys.path.append("")  # so that a module of this folder can be named, as with `python -m`
+        sys.path.append("")  # so that a module of this folder can be imported, as with `python -m`
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as reason:  # whatever a stranger's module does when it is imported
+    except (Exception, SystemExit) as reason:  # importing somebody else's module may raise anything
         raise ArgumentError(f"function={path!r}: cannot be imported ({_named(reason)})") from None
     if not callable(found):
         raise ArgumentError(f"function={path!r}: must be a function, not {type(found).__name__}")
@@ -120,7 +123,7 @@ def _report(found: list[EmpiricalBound], json: bool) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on the error stream, where someone can see it."""
+    """A progress bar on the error stream, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""`rangebound ledger`: open accounts, look at them, check the file, hand it on."""
+"""`rangebound ledger`: open accounts, show them, check the file, export it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rangebound.cli.writing import write_new
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
 
-# The rooms below are loaded by the commands that need them, so that help comes at once.
+# The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Privacy budgets that outlive the process.")
 
 File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
 Key = Annotated[
     Path | None,
-    typer.Option(help="Its key file; else RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it.", show_default=False),
+    typer.Option(help="Its key file; default: RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it.", show_default=False),
 ]
 
 
@@ -33,7 +33,7 @@ def open_(
     order: Annotated[
         str | None, typer.Option(help="Add Renyi divergences at this order, not plain epsilons.", show_default=False)
     ] = None,
-    who: Annotated[str | None, typer.Option(help="Who opens it; else the user.", show_default=False)] = None,
+    who: Annotated[str | None, typer.Option(help="Who opens it; default: the user.", show_default=False)] = None,
     note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
     key: Key = None,
     json: Json = False,
@@ -56,7 +56,7 @@ def show_(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Show what each account has left, and the head to keep."""
+    """Show the remaining budget of each account, and the head."""
     from rangebound.cli import show
 
     with _opened(ledger, key) as book:
@@ -82,14 +82,14 @@ def history(
 def verify(
     ledger: File,
     head: Annotated[
-        str | None, typer.Option(help="A head noted elsewhere, to find a rollback.", show_default=False)
+        str | None, typer.Option(help="A head noted elsewhere, to detect a rollback.", show_default=False)
     ] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
     """Check every entry, every published byte and the file.
 
-    Other commands check the same when they open a ledger, but for the published bytes that they do not show.
+    Other commands check the same when they open a ledger, except for published bytes that they do not show.
     """
     from rangebound.cli import show
     from rangebound.errors import LedgerTampered
@@ -113,7 +113,7 @@ def adopt(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Make the missing head of a ledger, from one that you know.
+    """Restore the missing head of a ledger, from one that you know.
 
     For a ledger that was moved without its head, or was made by version 0.1.
     """
@@ -128,7 +128,8 @@ def adopt(
 def export(
     ledger: File,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; else the screen.", show_default=False)
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
     key: Key = None,
     json: Json = False,
@@ -139,7 +140,7 @@ def export(
     with _opened(ledger, key) as book:
         text = to_json(book) if json else to_csv(book.history())
     if output is None:
-        sys.stdout.write(text)  # as it is: typer.echo would drop what looks like a colour
+        sys.stdout.write(text)  # unchanged: typer.echo would drop what looks like a colour
         return
     write_new(output, text)
 

@@ -1,4 +1,4 @@
-"""A query and its mechanisms from the words of a command line."""
+"""A query and its mechanisms from command-line options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rangebound.noise import Noise
     from rangebound.support import Support
 
-Mechanisms: TypeAlias = "list[rb.Mechanism]"  # a string: Typer asks what it means, and the name would load the library
+Mechanisms: TypeAlias = "list[rb.Mechanism]"  # a string: Typer evaluates it, and the name itself would load the library
 Range = Annotated[
     list[str],
     typer.Option("--range", help="Where true answers lie, as LOWER:UPPER (inf is allowed); repeat it for a union."),
@@ -34,12 +34,14 @@ Scale = Annotated[float | None, typer.Option(help="The scale of the noise, if kn
 Limit = Annotated[
     float | None, typer.Option(help="The limit of truncated Laplacian noise, with --scale.", show_default=False)
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Else: calibrate for this epsilon.", show_default=False)]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Calibrate for this epsilon, in place of --scale.", show_default=False)
+]
 Delta = Annotated[float, typer.Option(help="... and for this delta.")]
 Step = Annotated[float | None, typer.Option("--grid", help="Publish only multiples of this.", show_default=False)]
 
 _LIMITED = "truncated_laplacian"
-_LAPLACE, _TRUNCATED = ["laplace"], ["truncate"]  # what is taken unless something else is named
+_LAPLACE, _TRUNCATED = ["laplace"], ["truncate"]  # the defaults
 
 
 def mechanisms(
@@ -90,7 +92,7 @@ def on_mechanisms(command: Callable[..., None]) -> Callable[..., None]:
         made = mechanisms(**{name: given[name] for name in shared})  # type: ignore[arg-type]
         command(made, **{name: given[name] for name in own})
 
-    # Typer reads the options off these.
+    # Typer derives the options from these.
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in options}
     return run

@@ -8,14 +8,14 @@ import typer
 
 from rangebound.errors import ArgumentError
 
-# Typer asks pydantic what an option without a value means, `--help` too, and that takes longer to load than the help.
+# For an option without a value, `--help` included, Typer would load pydantic, which takes longer than the help.
 SETTINGS = {"help_option_names": ["-h", "--help"], "default_map": {"help": False}}
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Interrupted(Exception):
-    """A command that a signal ended: what is said about it, and the exit code."""
+    """A command that a signal ended: its message and its exit code."""
 
     def __init__(self, words: str, code: int) -> None:
         super().__init__(words)
@@ -23,7 +23,7 @@ class Interrupted(Exception):
 
 
 def group(words: str) -> typer.Typer:
-    """A group of commands, which alone does nothing."""
+    """A group of commands, which does nothing by itself."""
     app = typer.Typer(
         help=words,
         invoke_without_command=True,

@@ -1,4 +1,4 @@
-"""`rangebound plan`: begin a plan, check it, say it in words, export its schema."""
+"""`rangebound plan`: draft a plan, check it, explain it in words, export its schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rangebound.cli.options import Json, group
 from rangebound.cli.writing import write_new
 from rangebound.errors import ArgumentError
 
-# The rooms below are loaded by the commands that need them, so that help comes at once.
+# The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Plans of releases.")
 
 File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
@@ -26,13 +26,14 @@ def new(
         typer.Argument(metavar="TABLE", help="A .csv, .tsv, .parquet or DuckDB file, or a Spark server: sc://host."),
     ],
     unit: Annotated[
-        str | None, typer.Option(help="The column that names the owner of a row.", show_default=False)
+        str | None, typer.Option(help="The column that names the privacy unit of a row.", show_default=False)
     ] = None,
     name: Annotated[
         str | None, typer.Option("--table", help="The table of a DuckDB file or server.", show_default=False)
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; else the screen.", show_default=False)
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
 ) -> None:
     """Write a first plan for a table, from its columns; read no data."""
@@ -48,7 +49,7 @@ def new(
     assert source is not None
     with opened(source) as engine:
         schema = engine.schema()
-    if output is not None and source.path is not None:  # a plan's paths count from its own folder
+    if output is not None and source.path is not None:  # a plan's paths are relative to its own folder
         source = source.model_copy(update={"path": Path(os.path.relpath(table, output.parent)).as_posix()})
     text = draft(schema, source, unit=unit)
     note = f"note: {drafted_bounds(unit)}\n"
@@ -87,7 +88,7 @@ def check(plan: File, json: Json = False) -> None:
 
 @app.command()
 def explain(plan: File, json: Json = False) -> None:
-    """Say a plan in words, with its cost and expected errors."""
+    """Explain a plan in words, with its cost and expected errors."""
     from rangebound.cli import show
     from rangebound.release import explain as words
     from rangebound.release import read_plan
@@ -106,7 +107,7 @@ def suggest(
     ] = None,
     share: Annotated[float, typer.Option(help="The cost, as a part of the plan's epsilon.")] = 0.1,
     ledger: Annotated[
-        Path | None, typer.Option(help="The ledger; else the one that the plan names.", show_default=False)
+        Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     dry_run: Annotated[
@@ -127,7 +128,7 @@ def suggest(
     with pointing(plan):
         whole = left_out(draft, {}).plan
         if whole.source is None:
-            raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
+            raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
         with opened(whole.source, folder=plan.parent) as engine:
             if dry_run:
                 words = left_out(draft, engine.schema()).words(share)
@@ -135,7 +136,7 @@ def suggest(
             book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
-                raise ArgumentError(f"{missing}: is missing; a suggestion is charged like a release (--dry-run is not)")
+                raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
             show.cautions(whole, engine.schema())
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None

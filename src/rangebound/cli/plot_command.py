@@ -22,7 +22,7 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 
 def _checked(output: Path) -> Path:
-    """Refuse before anything is computed; the three endings also keep a mistyped name from replacing other files."""
+    """Check before anything is computed; the three suffixes also keep a mistyped name from replacing other files."""
     if output.suffix.lower() not in _FORMATS:
         raise ArgumentError(f"output={str(output)!r}: must end in {', '.join(_FORMATS)}")
     if not output.absolute().parent.is_dir():
@@ -87,11 +87,11 @@ def worst_pair(
         float | None, typer.Option(help="Draw delta at this epsilon, not the pure epsilon.", show_default=False)
     ] = None,
 ) -> None:
-    """What each pair of neighbours gives away, and the worst."""
+    """The privacy loss of each neighbouring pair, and the worst."""
     from rangebound import plot
 
     if len(made) != 1:
-        raise ArgumentError("noise, bounding: name one of each; this picture is of one mechanism")
+        raise ArgumentError("noise, bounding: give one of each; this picture shows one mechanism")
     _save(plot.worst_pair(made[0], epsilon=level), output)
 
 

@@ -1,4 +1,4 @@
-"""`rangebound release`, `verify` and `demo`: publish a table, check one, see one."""
+"""`rangebound release`, `verify` and `demo`: publish a table, verify one, try one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.release import Plan, Release, Source
 
-_BLINK = 0.5  # seconds between two looks at how far a scan is
+_BLINK = 0.5  # seconds between two updates of the progress of a scan
 
 Out = Annotated[
     list[Path] | None,
@@ -47,7 +47,7 @@ def release(
         str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="The ledger; else the one that the plan names.", show_default=False)
+        Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     output: Out = None,
@@ -80,8 +80,8 @@ def release(
 
     found = read_plan(plan)
     if found.source is None:
-        raise ArgumentError("source: is missing; the plan names the table, as [source] with a path")
-    folder = plan.parent  # paths in a plan count from its own folder, those on the command line from the present one
+        raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
+    folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
     settings: dict[str, Any] = {"spark": spark, "threads": threads, "memory": memory}
     with pointing(plan), open_source(found.source, folder=folder, **settings) as engine:
         if dry_run:
@@ -91,12 +91,10 @@ def release(
             return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
         book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
         if book is None:
-            raise ArgumentError(
-                "ledger: is missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)"
-            )
+            raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
         if request is None:
             raise ArgumentError(
-                "request: is missing; --request gives the release an id, charged once (--dry-run needs none)"
+                "request: missing; --request gives the release an id, charged once (--dry-run needs none)"
             )
         outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
         kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder)]
@@ -134,7 +132,7 @@ def verify(
     facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": ledger is not None}
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
-    unchecked = "the charge was not checked, which takes --ledger" if found.entry else "charged to no ledger"
+    unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if ledger is not None else unchecked}"
     show.fact(facts, words, as_json=json)
 
@@ -158,7 +156,7 @@ def demo(
     (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
     plan = read_plan(place / "plan.toml")
     with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(Source(path=str(place / clinic.TABLE))) as engine:
-        ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # so that a second can be tried
+        ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
         charge = show.Charge(request="demo", before=False, account=ledger.account("clinics"))
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
@@ -181,8 +179,7 @@ def _opened(path: Path, key: Path | None) -> Ledger:
 
 
 def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool) -> Release:
-    """The release, with what is being done shown on a terminal; how long it takes depends on the data and is shown
-    to the custodian alone."""
+    """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
     from rangebound.cli import show
@@ -218,7 +215,7 @@ def _table_files(source: Source, folder: Path) -> list[Path]:
 
 @contextmanager
 def stopping(ledger: Ledger, request: str) -> Iterator[None]:
-    """Say of a release or a suggestion that a signal ends what became of its charge."""
+    """If a signal ends a release or a suggestion, report the state of its charge."""
     came = signal.SIGINT
 
     def stop(number: int, _: object) -> None:
@@ -240,7 +237,7 @@ def stopping(ledger: Ledger, request: str) -> Iterator[None]:
 
 @contextmanager
 def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
-    """Say of a file that could not be written after all what became of the charge."""
+    """If a file cannot be written after all, report the state of the charge."""
     try:
         yield
     except OSError as error:

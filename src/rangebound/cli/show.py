@@ -1,4 +1,4 @@
-"""Accounts, histories and reports on the screen: as a table, or as JSON."""
+"""Accounts, histories and reports on standard output: as a table, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rangebound.release.plan.model import Plan
     from rangebound.release.plan.schema import Schema
 
-_PIPE = 200  # columns, where there is no screen to fit
+_PIPE = 200  # columns, where there is no terminal
 
 
 def accounts(found: list[Account], head: str, *, as_json: bool) -> None:
-    """Accounts as they stand."""
+    """The state of the accounts."""
     if as_json:
         return _print_json({"accounts": [each.to_dict() for each in found], "head": head})
     table = _table("account", "promise", "rule", "spent", "remaining", "spends")
@@ -61,7 +61,7 @@ def report(found: Report, *, as_json: bool) -> None:
 
 
 def cautions(plan: Plan, schema: Schema) -> None:
-    """What to think of before a charge, on the standard error."""
+    """Warnings before a charge, on standard error."""
     from rangebound.release.plan.schema import cautions as found
 
     for each in found(plan, schema):

@@ -1,4 +1,4 @@
-"""Files that a command writes: never over a ledger, its log, its key, a plan or a table, and found out in time."""
+"""Files that a command writes: never over a ledger, its log, its key, a plan or a table; checked in time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from rangebound.errors import ArgumentError
 
 _OWN = (
-    "must be a file of its own in a folder that exists; "
-    "the plan, the table, the ledger, its files, its key and other outputs are not written over"
+    "must be a separate file in an existing folder; "
+    "the plan, the table, the ledger, its files, its key and other outputs are never overwritten"
 )
 _SQLITE = b"SQLite format 3"
 _LOGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")  # write-ahead log, journal
@@ -23,14 +23,14 @@ _BEGINNINGS = {
     ".svg": (b"<",),
     ".pdf": (b"%PDF",),
 }
-"""How files of a kind begin: one that exists is written over by its own kind alone. A .csv may begin with anything."""
+"""How files of a kind begin: an existing file is replaced only by its own kind. A .csv may begin with anything."""
 
 
 def check_files(outputs: Iterable[Path], kept: Iterable[Path] = (), *, name: str = "path") -> None:
     """Refuse files that cannot be written, or that are something else, before anything is charged or computed.
 
-    `kept` are the files that a command reads, whether or not they exist. Two are the same by their path, whatever
-    links lead there and whatever the case of its letters, or by their inode, so that a second name is found out too.
+    `kept` are the files that a command reads, whether or not they exist. Two files are the same by their path, whatever
+    the links and whatever the case of its letters, or by their inode, so that a second name is detected too.
 
     Guarantee: nothing is written; a file that was not there is not there afterwards.
     Edge cases: another process may put a link there later, so a command asks again just before it writes.
@@ -48,7 +48,7 @@ def _check(path: Path, taken: Iterable[Path], name: str) -> None:
     if any(_same(path, each) for each in taken) or path.is_dir() or not path.parent.is_dir():
         raise ArgumentError(f"{name}={str(path)!r}: {_OWN}")
     if _of_database(path) or not _alike(path):
-        raise ArgumentError(f"{name}={str(path)!r}: is another kind of file, which is not written over")
+        raise ArgumentError(f"{name}={str(path)!r}: is another kind of file, which is never overwritten")
     _try(Path(os.path.realpath(path)))
 
 
@@ -57,7 +57,7 @@ def _same(one: Path, other: Path) -> bool:
         return True
     try:
         return one.samefile(other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return False
 
 
@@ -72,7 +72,7 @@ def _of_database(path: Path) -> bool:
 
 
 def _alike(path: Path) -> bool:
-    """Whether a file is not there, or empty, or of the kind that its name says, and no database."""
+    """Whether a file does not exist, or is empty, or is of the kind that its name states and not a database."""
     if not path.is_file() or not path.stat().st_size:
         return True
     kind = _BEGINNINGS.get(path.suffix.lower())
@@ -88,7 +88,7 @@ def _begins(path: Path, beginnings: tuple[bytes, ...]) -> bool:
 
 
 def _try(path: Path) -> None:
-    """Open a file for writing, and leave everything as it was; a device or a pipe is only looked at."""
+    """Open a file for writing, and leave everything unchanged; of a device or a pipe only the status is read."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -102,9 +102,9 @@ def _try(path: Path) -> None:
 
 
 def write_new(output: Path, text: str) -> None:
-    """Write a file that is not there yet: a mistyped name must not replace a plan or a ledger."""
+    """Write a file that does not exist yet: a mistyped name must not replace a plan or a ledger."""
     if _of_database(output):
-        raise ArgumentError(f"output={str(output)!r}: is a file of the database beside it; take another name")
+        raise ArgumentError(f"output={str(output)!r}: belongs to the database beside it; choose another name")
     try:
         with output.open("x", encoding="utf-8", newline="") as file:
             file.write(text)

@@ -99,7 +99,7 @@ class Ledger:
         store = SQLiteStore(file_path("path", path), patience=patience)
         place, said = key_path(store.path, key)
         if not store.path.parent.is_dir():
-            raise ArgumentError(f"path={arguments.shown(str(path))}: must be in a folder that exists")
+            raise ArgumentError(f"path={arguments.shown(str(path))}: must be in an existing folder")
         if store.path.exists() and (not store.path.is_file() or store.path.stat().st_size):
             raise ArgumentError(f"path={arguments.shown(str(path))}: must not exist yet; `Ledger.open` opens a ledger")
         name = os.urandom(16).hex()

@@ -185,7 +185,7 @@ def writable(path: str | Path) -> Path:
     if file.suffix.lower() not in (".csv", ".parquet", ".json", ".html"):
         raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
     if not file.parent.is_dir():
-        raise ArgumentError(f"path={str(path)!r}: must be in a folder that exists")
+        raise ArgumentError(f"path={str(path)!r}: must be in an existing folder")
     if file.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
         raise MissingExtra(
             f"path={str(path)!r}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'"
