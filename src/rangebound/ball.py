@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from flint import arb, arb_series, ctx
 
-# A ball or a Taylor series of balls: formulas are written once for both, which no static type of python-flint allows.
-Ball = Any
+# A ball or a Taylor series of balls: formulas are written once for both. The type in `typings/flint` has the methods of
+# either; what a value is, `is_taylor` tells.
+Ball = arb
+End = Ball | None  # an end of a span; None where it is infinite
 
 INFINITY: Ball = arb.pos_inf()
 PRECISIONS = (128, 256, 512, 1024, 4096)
@@ -74,13 +75,13 @@ def down(x: Ball) -> float:
 
 def hull(values: Iterable[Ball]) -> Ball:
     """One ball around all of `values`."""
-    result = None
-    for value in values:
-        result = value if result is None else result.union(value)
-    return result
+    first, *others = values
+    for value in others:
+        first = first.union(value)
+    return first
 
 
-def rising(function: Any, x: Ball) -> Ball:
+def rising(function: Callable[[Ball], Ball], x: Ball) -> Ball:
     """A monotone function of a ball from its two ends: no wider than it must be."""
     return function(x) if x.is_exact() else function(x.lower()).union(function(x.upper()))
 
@@ -150,7 +151,7 @@ def log1p(x: Ball) -> Ball:
     return arb_series([x[0].log1p(), *(1 + x).log().coeffs()[1:]], prec=x.prec) if is_taylor(x) else x.log1p()
 
 
-def power(base: Any, exponent: Ball) -> Any:
+def power(base: Ball, exponent: Ball) -> Ball:
     """base ** exponent for a positive base (an unknown base gives an unknown result)."""
     return (base.log() * exponent).exp()
 
@@ -160,7 +161,7 @@ def refine(function: Callable[[], Ball], bits: int = 54) -> Ball:
 
     It also ends where more precision does not help, because an input is known to so many digits only.
     """
-    value, before = None, -math.inf
+    value, before = arb.nan(), -math.inf
     for prec in PRECISIONS:
         with precision(prec):
             value = function()

@@ -276,7 +276,8 @@ def _log_moment(mechanism: Mechanism, order: int) -> Ball:
         right = bisect.bisect(_NODES, order)
         low, high = _NODES[right - 1], _NODES[right]
         below, above = _log_moment(mechanism, low), _log_moment(mechanism, high)
-        return (below * (high - order) + above * (order - low)) / (high - low)
+        chord: Ball = (below * (high - order) + above * (order - low)) / (high - low)
+        return chord
 
 
 @lru_cache(maxsize=1 << 14)

@@ -11,12 +11,12 @@ import abc
 import enum
 import inspect
 import math
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from flint import arb_series
 
-from rangebound.ball import INFINITY, PRECISIONS, Ball, ball, is_taylor, precision, value_of
+from rangebound.ball import INFINITY, PRECISIONS, Ball, End, ball, is_taylor, precision, value_of
 from rangebound.numeric import Array
 
 _MORE = 2.0**-50  # relative: the first step by which a radius is rounded up
@@ -210,33 +210,33 @@ class BallNoise(Complete, abc.ABC):
         """-(log g)'(y), a plain ball."""
 
     @abc.abstractmethod
-    def score_moments(self, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+    def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:
         """Integrals of g, score g and score^2 g over [lower, upper]."""
 
     @abc.abstractmethod
-    def partial_moments(self, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
+    def partial_moments(self, start: Ball, end: End) -> tuple[Ball, Ball, Ball]:
         """Integrals of g, y g and y^2 g over [start, end] with 0 <= start."""
 
     @abc.abstractmethod
-    def log_ratio(self, y: Any, d: Ball) -> Any:
+    def log_ratio(self, y: End, d: Ball) -> Ball:
         """log g(y) - log g(y - d) for d > 0 where g(y) > 0; `y` None means its supremum, far to the left."""
 
     @abc.abstractmethod
-    def thresholds(self, p: Any, d: Ball, level: Any) -> list[Any]:
+    def thresholds(self, p: Ball, d: Ball, level: Ball) -> list[Ball]:
         """Where the log-ratio of the pair (p, p + d) falls through `level`: the best attack is at one of these.
 
         They move with p: at the best threshold its own motion does not count, and far from the ends nothing changes.
         """
 
     @abc.abstractmethod
-    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
 
     def sf(self, y: Ball) -> Ball:
         """Probability that the noise is at least `y`; every family is symmetric."""
         return self.cdf(-y)
 
-    def mass(self, lower: Any, upper: Any) -> Any:
+    def mass(self, lower: End, upper: End) -> Ball:
         """Probability of [lower, upper], from the tail in which less cancels."""
         if lower is None:
             return ball(1.0) if upper is None else self.cdf(upper)

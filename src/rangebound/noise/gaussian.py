@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from flint import arb
 
 from rangebound import arguments
-from rangebound.ball import INFINITY, Ball, ball, is_taylor, rising
+from rangebound.ball import INFINITY, Ball, End, ball, is_taylor, rising
 from rangebound.noise.family import BallNoise, Curve, Noise
 from rangebound.numeric import Array, as_in, ldexpm1, log_ndtr, log_sum, namespace, special
 
@@ -153,7 +153,7 @@ class GaussianInBalls(BallNoise):
         super().__init__(noise)
         self._shrink = 1 / (self.scale * ball(2.0).sqrt())
         self._height = 1 / (self.scale * (2 * arb.pi()).sqrt())
-        self._known: dict[Any, Ball] = {}
+        self._known: dict[tuple[object, ...], Ball] = {}
 
     @property
     def steepness(self) -> Ball:
@@ -183,30 +183,30 @@ class GaussianInBalls(BallNoise):
         """-(log g)'(y), a plain ball: y/s^2."""
         return y / (self.scale * self.scale)
 
-    def score_moments(self, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+    def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:
         zero = ball(0.0)
         low, high = (zero if end is None else self.pdf(end) for end in (lower, upper))
         mass, variance = self.mass(lower, upper), self.scale * self.scale
         edge = (zero if lower is None else lower * low) - (zero if upper is None else upper * high)
         return mass, low - high, (mass + edge) / variance
 
-    def partial_moments(self, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
+    def partial_moments(self, start: Ball, end: End) -> tuple[Ball, Ball, Ball]:
         low, high = self.pdf(start), ball(0.0) if end is None else self.pdf(end)
         mass, variance = self.mass(start, end), self.scale * self.scale
         second = variance * (mass + start * low - (ball(0.0) if end is None else end * high))
         return mass, variance * (low - high), second
 
-    def log_ratio(self, y: Any, d: Ball) -> Any:
+    def log_ratio(self, y: End, d: Ball) -> Ball:
         """log g(y) - log g(y - d) for d > 0; `y` None means far to the left."""
         if y is None:
             return INFINITY
         return (d - 2 * y) * (d / (2 * self.scale * self.scale))
 
-    def thresholds(self, p: Any, d: Ball, level: Any) -> list[Any]:
+    def thresholds(self, p: Ball, d: Ball, level: Ball) -> list[Ball]:
         """Where the log-ratio of the pair (p, p + d) falls through `level`."""
         return [p + (d / 2 - level * self.scale * self.scale / d)]
 
-    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
         centre = p + (1 - order) * d
         ratio = d / self.scale

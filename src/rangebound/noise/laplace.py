@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from flint import arb
 
 from rangebound import arguments
-from rangebound.ball import Ball, ball, is_taylor, kinked, largest, rising, smallest, value_of
+from rangebound.ball import Ball, End, ball, is_taylor, kinked, largest, rising, smallest, value_of
 from rangebound.noise.family import BallNoise, Curve, Noise
 from rangebound.numeric import Array, ldexpm1, log_sum, namespace
 
@@ -161,12 +161,12 @@ class LaplaceInBalls(BallNoise):
         """-(log g)'(y), a plain ball: sign(y)/b."""
         return y.sgn() / self.scale
 
-    def score_moments(self, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+    def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:
         low, high = (ball(0.0) if end is None else self.pdf(end) for end in (lower, upper))
         mass = self.mass(lower, upper)
         return mass, low - high, mass / (self.scale * self.scale)
 
-    def partial_moments(self, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
+    def partial_moments(self, start: Ball, end: End) -> tuple[Ball, Ball, Ball]:
         b = self.scale
 
         def tail(y: Ball) -> tuple[Ball, Ball, Ball]:
@@ -177,35 +177,35 @@ class LaplaceInBalls(BallNoise):
         far = (ball(0.0),) * 3 if end is None else tail(end)
         return near[0] - far[0], near[1] - far[1], near[2] - far[2]
 
-    def log_ratio(self, y: Any, d: Ball) -> Any:
+    def log_ratio(self, y: End, d: Ball) -> Ball:
         """log g(y) - log g(y - d) for d > 0; `y` None means far to the left."""
         if y is None:
             return d / self.scale
         return smallest(largest(d - 2 * y, -d), d) / self.scale
 
-    def thresholds(self, p: Any, d: Ball, level: Ball) -> list[Any]:
+    def thresholds(self, p: Ball, d: Ball, level: Ball) -> list[Ball]:
         """Where the log-ratio of the pair (p, p + d) falls through `level`: the best attack is at one of these.
 
         They move with p: at the best threshold its own motion does not count, and far from the ends nothing changes.
         """
         return [p + smallest(largest((d - level * self.scale) / 2, ball(0.0)), d)]
 
-    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
         b, zero = self.scale, ball(0.0)
         start = None if lower is None else lower - p
         end = None if upper is None else upper - p
 
-        def fall(y: Any, rate: Ball) -> Any:
+        def fall(y: End, rate: Ball) -> Ball:
             return zero if y is None else (-y * rate / b).exp()
 
-        def below(y: Any) -> Any:
+        def below(y: Ball) -> Ball:
             return (smallest(y, zero) / b).exp()
 
-        def clip(y: Any, otherwise: Ball) -> Any:
+        def clip(y: End, otherwise: Ball) -> Ball:
             return otherwise if y is None else smallest(largest(y, zero), d)
 
-        def above(y: Any) -> Any:
+        def above(y: End) -> End:
             return None if y is None else largest(y - d, zero)
 
         rate, one = 2 * order - 1, ball(1.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from flint import arb
 
 from rangebound import arguments
-from rangebound.ball import INFINITY, Ball, ball, is_taylor, kinked, largest, refine, smallest, up, value_of
+from rangebound.ball import INFINITY, Ball, End, ball, is_taylor, kinked, largest, refine, smallest, up, value_of
 from rangebound.errors import ArgumentError
 from rangebound.noise.family import BallNoise, Curve, Noise
 from rangebound.noise.laplace import Laplace, LaplaceInBalls
@@ -175,24 +175,24 @@ class TruncatedLaplacianInBalls(BallNoise):
         """-(log g)'(y) inside the limit, a plain ball: sign(y)/b."""
         return self._untruncated.score(y)
 
-    def score_moments(self, lower: Any, upper: Any) -> tuple[Ball, Ball, Ball]:
+    def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:
         """Those of the density inside the limit; the edges that it has at the limit are left to the caller."""
         mass, first, second = self._untruncated.score_moments(self._inside(lower, -1), self._inside(upper, 1))
         return mass / self._normaliser, first / self._normaliser, second / self._normaliser
 
-    def partial_moments(self, start: Ball, end: Ball | None) -> tuple[Ball, Ball, Ball]:
+    def partial_moments(self, start: Ball, end: End) -> tuple[Ball, Ball, Ball]:
         if start >= self._limit:
             return ball(0.0), ball(0.0), ball(0.0)
         found = self._untruncated.partial_moments(start, self._inside(end, 1))
         return found[0] / self._normaliser, found[1] / self._normaliser, found[2] / self._normaliser
 
-    def _inside(self, end: Ball | None, sign: int) -> Ball:
+    def _inside(self, end: End, sign: int) -> Ball:
         """An end, or the limit on its side where it lies beyond or is infinite."""
         if end is None:
             return sign * self._limit
         return end.max(-self._limit).min(self._limit)
 
-    def log_ratio(self, y: Any, d: Ball) -> Any:
+    def log_ratio(self, y: End, d: Ball) -> Ball:
         """log g(y) - log g(y - d) for d > 0 where g(y) > 0; `y` None means as far left as the noise goes."""
         if y is None or value_of(y) - d < -self.limit:
             return INFINITY
@@ -200,14 +200,14 @@ class TruncatedLaplacianInBalls(BallNoise):
             return self._untruncated.log_ratio(y, d)
         return arb.nan()
 
-    def thresholds(self, p: Any, d: Ball, level: Ball) -> list[Any]:
+    def thresholds(self, p: Ball, d: Ball, level: Ball) -> list[Ball]:
         """Where the log-ratio falls through `level`, where the right one's noise begins, where the left one's ends."""
         begins = p + (d - self.limit)
         ends = p + self.limit
         inner = [smallest(largest(t, begins), ends) for t in self._untruncated.thresholds(p, d, level)]
         return [begins, *inner, ends]
 
-    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order); infinite where only the left one lives."""
         position = value_of(p)
         starts = position - self.limit if lower is None else largest(lower, position - self.limit)

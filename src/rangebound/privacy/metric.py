@@ -93,7 +93,7 @@ def side_score(side: Setting) -> Ball:
         return _mapped_score(side, kind, hull.upper)
     if side.noise.limited:
         return INFINITY
-    if side.noise.gaussian:
+    if isinstance(kind, (TruncatedGaussian, TruncatedGaussianGrid)):
         return _gaussian_score(side.shape, kind, hull.upper, side.noise)
     if not side.noise.exponential:  # no theorem: the rate of the density, and that of the normaliser, a mean of it
         return 2 * kind.noise.steepness

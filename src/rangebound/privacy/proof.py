@@ -11,14 +11,14 @@ import enum
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.metric import side_score
-from rangebound.privacy.pairs.exact import Mapped, family
+from rangebound.privacy.pairs.exact import Mapped, mapped
 from rangebound.privacy.search.branch_and_bound import HIGH, LOW, Objective, Task, bound, enclose
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
@@ -146,7 +146,7 @@ def _holds(setting: Setting, claim: Claim, proof: Proof) -> bool:
             return all(value <= ball(claim.epsilon) for value in loss_values(setting))
         if proof.theorem is Theorem.DELTA_AT_PEAK:
             return all(
-                family(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(claim.epsilon))[0]
+                mapped(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(claim.epsilon))[0]
                 <= ball(claim.delta)
                 for side, line in setting.pairs()
             )
@@ -224,8 +224,9 @@ class _Counted:
     def __init__(self, objective: Objective, steps: _Steps, each: int) -> None:
         self._objective, self._steps, self._each = objective, steps, each
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._objective, name)
+    def __getattr__(self, name: str) -> object:
+        found: object = getattr(self._objective, name)
+        return found
 
     def value(self, p: Ball, d: Ball) -> Ball:
         self._steps.count(2 * self._each)
@@ -235,7 +236,7 @@ class _Counted:
         self._steps.count(2 * self._each)
         return self._objective.ceiling(start, end, d)
 
-    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         found = self._objective.branches(p, d, only)
         self._steps.count(self._each * len(found))
         return found

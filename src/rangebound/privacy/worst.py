@@ -22,7 +22,7 @@ from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Noise
 from rangebound.numeric import rounded_down, rounded_up
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.pairs.exact import Mapped, family, stick
+from rangebound.privacy.pairs.exact import Mapped, family, mapped, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import DECIDING, FLOOR, Found, Task, climb, enclose, look
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
@@ -459,7 +459,7 @@ def _delta_on(side: Setting, line: Line, epsilon: float) -> tuple[Ball, float]:
     where = [line.start]
 
     def evaluate() -> Ball:
-        value, where[0] = family(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(epsilon))
+        value, where[0] = mapped(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(epsilon))
         return value
 
     return refine(evaluate), where[0]

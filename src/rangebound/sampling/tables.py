@@ -36,7 +36,7 @@ _NODES = [math.cos(math.pi * (2 * k + 1) / (2 * DEGREE + 2)) for k in range(DEGR
 
 
 @cache
-def _solver() -> Ball:
+def _solver() -> arb_mat:
     """The matrix that turns values at the nodes into coefficients."""
     return arb_mat([[ball(t) ** power for power in range(DEGREE + 1)] for t in _NODES]).inv()
 

@@ -20,7 +20,7 @@ from rangebound.errors import ArgumentError
 from rangebound.law import Law, Shape
 from rangebound.noise import Noise
 from rangebound.numeric import Array, as_in, log_sum, namespace
-from rangebound.privacy.pairs.exact import family, stick
+from rangebound.privacy.pairs.exact import Pair, family, stick
 
 Floats = npt.NDArray[np.float64]
 
@@ -253,7 +253,7 @@ def _columns(pairs: tuple[tuple[float, float], ...], like: Array) -> tuple[Array
     return array[:, 0], array[:, 1]
 
 
-def _exact(noise: Noise, shape: Shape, p: Law, q: Law) -> tuple[Any, Ball, Ball]:
+def _exact(noise: Noise, shape: Shape, p: Law, q: Law) -> tuple[Pair, Ball, Ball]:
     """The family, position and distance of a pair, mirrored so that p lies left of q."""
     a, b = _place(p), _place(q)
     if a > b:
@@ -261,11 +261,11 @@ def _exact(noise: Noise, shape: Shape, p: Law, q: Law) -> tuple[Any, Ball, Ball]
     return family(noise, shape), ball(a), ball(b) - ball(a)
 
 
-def _loss_of(kind: Any, p: Ball, d: Ball) -> Ball:
+def _loss_of(kind: Pair, p: Ball, d: Ball) -> Ball:
     return kind.loss(p, d)
 
 
-def _renyi_of(kind: Any, p: Ball, d: Ball, order: Ball) -> Ball:
+def _renyi_of(kind: Pair, p: Ball, d: Ball, order: Ball) -> Ball:
     return kind.renyi(p, d, order)
 
 

@@ -13,7 +13,6 @@ round, nothing).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from flint import ctx
 
@@ -27,26 +26,35 @@ from rangebound.privacy.pairs.truncated_gaussian_grid import TruncatedGaussianGr
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace, TruncatedLaplaceGrid
 
+Pair = Mapped | Truncated | TruncatedGrid
 
-def stick(kind: Any, p: Ball, d: Ball, epsilon: Ball) -> Ball:
+
+def stick(kind: Pair, p: Ball, d: Ball, epsilon: Ball) -> Ball:
     """Hockey stick of a pair: the best of its threshold events, the empty event and the certain one."""
     return largest(ball(0.0), 1 - epsilon.exp(), *kind.sticks(p, d, epsilon).values())
 
 
-def family(noise: Noise, shape: Shape) -> Any:
+def family(noise: Noise, shape: Shape) -> Pair:
     """The family that a mechanism belongs to, at the precision in force; the last few are remembered."""
     return _family(noise, shape, ctx.prec)
 
 
+def mapped(noise: Noise, shape: Shape) -> Mapped:
+    """The same for a shape that is a map of the noisy value."""
+    found = family(noise, shape)
+    assert isinstance(found, Mapped)
+    return found
+
+
 @lru_cache(maxsize=16)
-def _family(noise: Noise, shape: Shape, bits: int) -> Any:
+def _family(noise: Noise, shape: Shape, bits: int) -> Pair:
     if not shape.normalised:
         return Mapped(noise, shape)
     return _TRUNCATED[noise.curve, bool(shape.spans)](noise, shape)
 
 
 # By the curve of the noise, and whether the support is made of spans or of points.
-_TRUNCATED: dict[tuple[Curve, bool], Any] = {
+_TRUNCATED: dict[tuple[Curve, bool], type[Truncated] | type[TruncatedGrid]] = {
     (Curve.LINEAR, True): TruncatedLaplace,
     (Curve.LINEAR, False): TruncatedLaplaceGrid,
     (Curve.QUADRATIC, True): TruncatedGaussian,
@@ -56,4 +64,14 @@ _TRUNCATED: dict[tuple[Curve, bool], Any] = {
 }
 
 
-__all__ = ["Mapped", "Truncated", "TruncatedGaussian", "TruncatedGaussianGrid", "TruncatedGrid", "family", "stick"]
+__all__ = [
+    "Mapped",
+    "Pair",
+    "Truncated",
+    "TruncatedGaussian",
+    "TruncatedGaussianGrid",
+    "TruncatedGrid",
+    "family",
+    "mapped",
+    "stick",
+]

@@ -10,11 +10,11 @@ span, so over a wide cell of positions they are known from the corners, as sharp
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from flint import arb, arb_series, ctx
 
-from rangebound.ball import PRECISIONS, Ball, ball, hull, is_taylor, precision, value_of
+from rangebound.ball import PRECISIONS, Ball, End, ball, hull, is_taylor, precision, value_of
 from rangebound.privacy.pairs.integrals import Span
 
 _COMMON = 5  # order of the series that are asked for most often
@@ -26,10 +26,10 @@ class Tilted:
 
     def __init__(self, scale: Ball, centre: Ball, *, from_below: bool) -> None:
         self.scale, self.centre, self._from_below = scale, centre, from_below
-        self._known: dict[Any, list[Ball]] = {}
+        self._known: dict[tuple[object, ...], list[Ball]] = {}
         self._scales: list[Ball] = []
 
-    def mass(self, span: Span, p: Any, power: int = 0) -> Any:
+    def mass(self, span: Span, p: Ball, power: int = 0) -> Ball:
         """The integral of y^power times the weight; the upper end may be a series in p."""
         order = p.prec - 1 if is_taylor(p) else 0
         lower, upper = span
@@ -46,25 +46,25 @@ class Tilted:
             return total[0]
         coefficients = [each * factor for each, factor in zip(total, self._factors(order), strict=True)]
         series = arb_series(coefficients, prec=order + 1)
-        return series + self._motion(upper, p, power) if is_taylor(upper) else series
+        return series if upper is None or not is_taylor(upper) else series + self._motion(upper, p, power)
 
-    def pull(self, span: Span, p: Any) -> Any:
+    def pull(self, span: Span, p: Ball) -> Ball:
         """The derivative of the mass in p with the ends held."""
         return self.mass(span, p, 1) / self.scale
 
-    def reach(self, p: Any) -> Ball | None:
+    def reach(self, p: Ball) -> Ball | None:
         """Every span counts."""
         return None
 
-    def rest(self, count: int, reach: Ball, p: Any, *, slope: bool) -> Any:
+    def rest(self, count: int, reach: Ball, p: Ball, *, slope: bool) -> Ball:
         """Every span counts."""
         raise TypeError("no span is left out of a tilted view")
 
-    def threshold(self, p: Any, d: Ball, level: Any) -> Any:
+    def threshold(self, p: Ball, d: Ball, level: Ball) -> Ball:
         """Where the log-ratio of the weights of p and p + d is `level`."""
         return self.centre - level * (self.scale * self.scale / d)
 
-    def _parts(self, lower: Any, upper: Any) -> list[tuple[Any, list[Any]]]:
+    def _parts(self, lower: End, upper: End) -> list[tuple[End, Sequence[End]]]:
         """A span as stretches on one side of the centre each: the start, and the first and the last possible end."""
         if upper is None:
             return [(lower, [None])]
@@ -77,12 +77,13 @@ class Tilted:
             return [(lower, ends)]
         return [(lower, inside), (self.centre, beyond)]
 
-    def _corners(self, start: Any, ends: list[Any], p: Ball) -> list[tuple[Any, Ball]]:
+    def _corners(self, start: End, ends: Sequence[End], p: Ball) -> list[tuple[End, Ball]]:
         """The corners of the rectangle of ends and places between which all moments lie."""
         places = _ends(p)
-        if len(ends) == len(places) == 2 and start is not None and (ends[0] >= start or ends[1] <= start):
+        exact = [end for end in ends if end is not None]
+        if len(exact) == len(places) == 2 and start is not None and (exact[0] >= start or exact[1] <= start):
             # A longer stretch has larger moments, and so has one seen from where its weights are larger.
-            longer, shorter = ends if ends[1] <= start else ends[::-1]
+            longer, shorter = exact if exact[1] <= start else exact[::-1]
             nearer, farther = places if longer < self.centre or start < self.centre else places[::-1]
             return [(longer, nearer), (shorter, farther)]
         return [(end, place) for end in ends for place in places]
@@ -93,7 +94,7 @@ class Tilted:
             self._scales = [1 / (math.factorial(k) * self.scale**k) for k in range(order + 1)]
         return self._scales[: order + 1]
 
-    def _motion(self, upper: Any, p: Any, power: int) -> Any:
+    def _motion(self, upper: Ball, p: Ball, power: int) -> Ball:
         """What the motion of an upper end adds: the integral from where it is to where it goes, power 0 or 1.
 
         The weight at y + u is its value at y times the sum of He_j(theta - y) u^j/j!.
@@ -101,9 +102,10 @@ class Tilted:
         y = (upper[0] - self.centre) / self.scale
         theta = (p - self.centre) / self.scale
         z = theta - y
-        way = arb_series([0, *(upper / self.scale).coeffs()[1:]], prec=p.prec)
-        first = second = arb_series([0], prec=p.prec)
-        before, here = arb_series([0], prec=p.prec), arb_series([1], prec=p.prec)
+        way: Ball = arb_series([0, *(upper / self.scale).coeffs()[1:]], prec=p.prec)
+        nothing: Ball = arb_series([0], prec=p.prec)
+        first = second = before = nothing
+        here: Ball = arb_series([1], prec=p.prec)
         step = way
         for j in range(p.prec - 1):
             term = here * step / math.factorial(j)
@@ -114,7 +116,7 @@ class Tilted:
         weight = (y * (theta - y / 2)).exp()
         return weight * (y * first + second if power else first)
 
-    def _moments(self, lower: Any, upper: Any, place: Ball, order: int) -> list[Ball]:
+    def _moments(self, lower: Ball | None, upper: Ball | None, place: Ball, order: int) -> list[Ball]:
         """Integrals of y^k times the weight from `lower` to `upper`, seen from an exact place, for k up to order + 2.
 
         By parts: M_k = (k-1) M_{k-2} + theta M_{k-1} - [y^{k-1} weight]. Each step loses digits where the stretch is
@@ -133,7 +135,7 @@ class Tilted:
                 known = self._known[key] = self._by_parts(lower, upper, place, count)
         return known
 
-    def _by_parts(self, lower: Any, upper: Any, place: Ball, count: int) -> list[Ball]:
+    def _by_parts(self, lower: Ball | None, upper: Ball | None, place: Ball, count: int) -> list[Ball]:
         theta = (place - self.centre) / self.scale
         low, high = (None if x is None else (x - self.centre) / self.scale for x in (lower, upper))
         at_low, at_high = (ball(0.0) if y is None else (y * (theta - y / 2)).exp() for y in (low, high))
@@ -145,7 +147,7 @@ class Tilted:
         return found
 
 
-def _gaussian_integral(low: Any, high: Any, theta: Ball) -> Ball:
+def _gaussian_integral(low: End, high: End, theta: Ball) -> Ball:
     """The integral of e^{-y^2/2 + y theta} from low to high, from the tail in which less cancels."""
     root = ball(0.5).sqrt()
     first, last = (None if y is None else (y - theta) * root for y in (low, high))

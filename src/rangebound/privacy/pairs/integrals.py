@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import bisect
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 from flint import arb, arb_series, ctx
 
-from rangebound.ball import Ball, ball, is_taylor, smallest, value_of
+from rangebound.ball import Ball, End, ball, is_taylor, smallest, value_of
 from rangebound.noise import BallNoise
 from rangebound.privacy.pairs.pieces import shifted
 
-Span = tuple[Any, Any]  # ends as balls or series, None where infinite
+Span = tuple[End, End]  # ends as balls or series, None where infinite
 
 _FEW = 6  # spans that are all looked at
 _FADED = 20.0  # scales beyond the nearest span: what Gaussian noise has there is less than the precision
@@ -21,19 +21,19 @@ _FADED = 20.0  # scales beyond the nearest span: what Gaussian noise has there i
 class View(Protocol):
     """A form of the density on the support, up to a factor that does not depend on x."""
 
-    def mass(self, span: Span, p: Any) -> Any:
+    def mass(self, span: Span, p: Ball) -> Ball:
         """The integral over a span; its upper end may be a series in p."""
 
-    def pull(self, span: Span, p: Any) -> Any:
+    def pull(self, span: Span, p: Ball) -> Ball:
         """The derivative of that in p with the ends held."""
 
-    def reach(self, p: Any) -> Ball | None:
+    def reach(self, p: Ball) -> Ball | None:
         """The distance from which on a span does not count; None where all do."""
 
-    def rest(self, count: int, reach: Ball, p: Any, *, slope: bool) -> Any:
+    def rest(self, count: int, reach: Ball, p: Ball, *, slope: bool) -> Ball:
         """What `count` spans beyond the reach have, or their pull."""
 
-    def threshold(self, p: Any, d: Ball, level: Any) -> Any:
+    def threshold(self, p: Ball, d: Ball, level: Ball) -> Ball:
         """Where the log-ratio of this form of the density about p and p + d is `level`."""
 
 
@@ -45,7 +45,7 @@ class Plain:
         self._noise = noise
         self._spans = spans if len(spans) > _FEW else ()
 
-    def reach(self, p: Any) -> Ball | None:
+    def reach(self, p: Ball) -> Ball | None:
         """The distance from which on a span does not count, for Gaussian noise on many spans; None where all do."""
         if not self._spans:
             return None
@@ -54,7 +54,7 @@ class Plain:
         near = min(max(low - at, at - high, 0.0) for low, high in self._spans[max(i - 1, 0) : i + 1])
         return ball(near) + _FADED * self._noise.scale
 
-    def rest(self, count: int, reach: Ball, p: Any, *, slope: bool) -> Any:
+    def rest(self, count: int, reach: Ball, p: Ball, *, slope: bool) -> Ball:
         """A ball, or a series of balls, around the mass of `count` spans beyond the reach (or around their pull).
 
         A derivative of order k of the mass is that of order k - 1 of the density at the ends, and those are Hermite
@@ -70,22 +70,22 @@ class Plain:
             found.append(arb(0, (2 * count * height / math.factorial(k - slope) / s**k).upper()))
         return arb_series(found, prec=len(found)) if is_taylor(p) else found[0]
 
-    def mass(self, span: Span, p: Any) -> Any:
+    def mass(self, span: Span, p: Ball) -> Ball:
         """The probability of a span."""
         return self._noise.mass(shifted(span[0], p), shifted(span[1], p))
 
-    def pull(self, span: Span, p: Any) -> Any:
+    def pull(self, span: Span, p: Ball) -> Ball:
         """The integral of -g' over a span."""
         low, high = (ball(0.0) if end is None else self._noise.pdf(end - p) for end in span)
         return low - high
 
-    def threshold(self, p: Any, d: Ball, level: Any) -> Any:
+    def threshold(self, p: Ball, d: Ball, level: Ball) -> Ball:
         """Where the log-ratio of the noise about p and p + d is `level`."""
         return self._noise.thresholds(p, d, level)[0]
 
-    def scores(self, spans: list[Span], p: Any) -> tuple[Any, Any, Any]:
+    def scores(self, spans: list[Span], p: Ball) -> tuple[Ball, Ball, Ball]:
         """Integrals over spans of g, score g and score^2 g."""
-        sums: tuple[Any, Any, Any] = (ball(0.0),) * 3
+        sums: tuple[Ball, Ball, Ball] = (ball(0.0),) * 3
         for lower, upper in spans:
             parts = self._noise.score_moments(shifted(lower, p), shifted(upper, p))
             sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
@@ -98,26 +98,26 @@ class Sight:
     All lists of spans that one is asked about are the support from the left on; only the last span may be another.
     """
 
-    def __init__(self, view: View, p: Any) -> None:
+    def __init__(self, view: View, p: Ball) -> None:
         self._view, self._p = view, p
         self._reach = view.reach(p)
         at = value_of(p)
         self._ends = (at.lower(), at.upper()) if self._reach is not None else (at, at)
-        self._seen: dict[tuple[int, bool], tuple[Span, Any]] = {}  # holds the spans, so that no other has their id
-        self._sums: dict[tuple[int, int, bool], tuple[Span, Any, int]] = {}
+        self._seen: dict[tuple[int, bool], tuple[Span, Ball]] = {}  # holds the spans, so that no other has their id
+        self._sums: dict[tuple[int, int, bool], tuple[Span, Ball, int]] = {}
 
-    def mass(self, spans: list[Span]) -> Any:
+    def mass(self, spans: list[Span]) -> Ball:
         """The integral over spans."""
         return self._total(spans, slope=False)
 
-    def slope(self, spans: list[Span]) -> Any:
+    def slope(self, spans: list[Span]) -> Ball:
         """d/dp of its logarithm with all ends held; unknown where it may be 0."""
         total = self.mass(spans)
         return self._total(spans, slope=True) / total if value_of(total) > 0 else arb.nan()
 
-    def _total(self, spans: list[Span], *, slope: bool) -> Any:
+    def _total(self, spans: list[Span], *, slope: bool) -> Ball:
         """The sum over spans, from the sum over the most of the first ones that is known."""
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         far, known = 0, len(spans)
         while known:
             span = spans[known - 1]
@@ -126,20 +126,22 @@ class Sight:
                 break
             known -= 1
         for number, span in enumerate(spans[known:], start=known + 1):
-            if self._reach is not None and self._is_far(span):
+            if self._reach is not None and self._is_far(span, self._reach):
                 far += 1
             else:
                 total = total + self._of(span, slope=slope)
             self._sums[id(span), number, slope] = span, total, far
-        return total if not far else total + self._view.rest(far, self._reach, self._p, slope=slope)
+        if not far or self._reach is None:
+            return total
+        return total + self._view.rest(far, self._reach, self._p, slope=slope)
 
-    def _is_far(self, span: Span) -> bool:
+    def _is_far(self, span: Span, reach: Ball) -> bool:
         lower, upper = span
-        if lower is not None and lower - self._ends[1] > self._reach:
-            return not is_taylor(upper)
-        return upper is not None and not is_taylor(upper) and bool(self._ends[0] - upper > self._reach)
+        if lower is not None and lower - self._ends[1] > reach:
+            return upper is None or not is_taylor(upper)
+        return upper is not None and not is_taylor(upper) and self._ends[0] - upper > reach
 
-    def _of(self, span: Span, *, slope: bool) -> Any:
+    def _of(self, span: Span, *, slope: bool) -> Ball:
         key = id(span), slope
         if key not in self._seen:
             self._seen[key] = span, (self._view.pull if slope else self._view.mass)(span, self._p)

@@ -14,37 +14,39 @@ the right side gives away right e^{-d} (1 - e^{2d-2y}) too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flint import arb
 
 from rangebound.ball import Ball, ball, expm1, is_taylor, log1p, smallest, tightened, value_of
 
+_ZERO: Ball = ball(0.0)
+
 
 class Parts(NamedTuple):
     """The support as a pair sees it, in units of the scale: what lies left of it, right of it and inside."""
 
-    left: Any  # mass of P left of the pair
-    right: Any  # mass of Q right of the pair
-    inside: Any  # mass of P between the two
-    lift: Any  # mass of Q between the two, less that of P
-    overlap: Callable[[Any], Any]  # the integral of the docstring above, of y
-    only_p: Any = 0  # mass that only P has
-    only_q: Any = 0  # mass that only Q has
+    left: Ball  # mass of P left of the pair
+    right: Ball  # mass of Q right of the pair
+    inside: Ball  # mass of P between the two
+    lift: Ball  # mass of Q between the two, less that of P
+    overlap: Callable[[Ball], Ball]  # the integral of the docstring above, of y
+    only_p: Ball = _ZERO  # mass that only P has
+    only_q: Ball = _ZERO  # mass that only Q has
     limited: bool = False  # whether the noise has a limit
 
-    def kept(self, d: Ball) -> Any:
+    def kept(self, d: Ball) -> Ball:
         """Z(P)."""
         return self.left + self.right * (-d).exp() + self.inside + self.only_p
 
-    def change(self, d: Ball) -> Any:
+    def change(self, d: Ball) -> Ball:
         """log Z(Q) - log Z(P)."""
         kept = self.kept(d)
         if not value_of(kept) > 0:
             return arb.nan()
         return log1p((self.lift - (self.right - self.left) * (-d).expm1() + self.only_q - self.only_p) / kept)
 
-    def stick(self, d: Ball, epsilon: Ball, change: Any) -> Any:
+    def stick(self, d: Ball, epsilon: Ball, change: Ball) -> Ball:
         """The hockey-stick divergence of P from Q."""
         if not value_of(change).is_finite():
             return arb.nan()
@@ -62,18 +64,18 @@ class Parts(NamedTuple):
         )
         return value_of(plain._stick(d, value_of(y).max(ball(0.0))))
 
-    def event(self, d: Ball, y: Any) -> Any:
+    def event(self, d: Ball, y: Ball) -> Ball:
         """P(A) - e^epsilon Q(A) for the event that `overlap` is about, whatever the sign of y."""
         return (self.overlap(y) - self.left * expm1(-2 * y)) / self.kept(d)
 
-    def _stick(self, d: Ball, y: Any) -> Any:
+    def _stick(self, d: Ball, y: Ball) -> Ball:
         total = self.only_p - self.left * expm1(-2 * y) + self.overlap(y)
         if self.limited and not value_of(y) <= d:
             total = total - self.right * (-d).exp() * expm1(2 * smallest(d - y, ball(0.0)))
         return total / self.kept(d)
 
 
-def sharp_stick(parts: Callable[[Any], Parts], p: Any, d: Ball, epsilon: Ball) -> Any:
+def sharp_stick(parts: Callable[[Ball], Parts], p: Ball, d: Ball, epsilon: Ball) -> Ball:
     """The divergence at p, a series perhaps; `parts` gives the support as seen from a position."""
     here = parts(p)
     change = here.change(d)

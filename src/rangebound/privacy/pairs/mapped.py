@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Collection
-from typing import Any
 
 from flint import arb, ctx
 
@@ -64,7 +63,7 @@ class Mapped:
                 best = largest(best, value)
         return best, where
 
-    def loss(self, p: Any, d: Ball) -> Any:
+    def loss(self, p: Ball, d: Ball) -> Ball:
         """Pure epsilon of the pair in this direction: the log-ratio of the leftmost event that P can cause."""
         if self.limited:
             return self._limited_loss(p, d)
@@ -73,7 +72,7 @@ class Mapped:
         lowest = ball(self.cuts[0][0])
         return self.noise.cdf(lowest - p).log() - self.noise.cdf(lowest - p - d).log()
 
-    def renyi(self, p: Any, d: Ball, order: Ball, *, open_ends: bool = False) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball, *, open_ends: bool = False) -> Ball:
         """Renyi divergence of P from Q of an order above 1.
 
         With `open_ends` the outermost cells are not collected but counted as finely as can be: an upper bound that
@@ -81,7 +80,7 @@ class Mapped:
         """
         if self.gaussian and self.span is None and is_taylor(p):
             return self._rounded_gaussian(p, d, order, open_ends)
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         cells = self.cells
         if self.gaussian and self.span is None and not open_ends:
             first, last = self._near_cells(p, d, order)
@@ -120,9 +119,9 @@ class Mapped:
         first = min(max(first, 0), len(self.cells) - 1)
         return first, min(max(last, first + 1), len(self.cells))
 
-    def _left_out(self, first: int, last: int, r: Any) -> Any:
+    def _left_out(self, first: int, last: int, r: Ball) -> Ball:
         """What Gaussian noise about r has in the cells before `first` and from `last` on."""
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         if first > 0:
             total = total + self.noise.mass(None, ball(self.cells[first][0]) - r)
         if last < len(self.cells):
@@ -169,10 +168,10 @@ class Mapped:
         cut = ball(self.cuts[-1][1])
         return (1 + self.noise.blend(c, d, order, None, cut)).log() / (order - 1)
 
-    def _atom(self, low: Ball | None, high: Ball | None, p: Any, d: Ball, order: Ball) -> Any:
+    def _atom(self, low: Ball | None, high: Ball | None, p: Ball, d: Ball, order: Ball) -> Ball:
         """P^order Q^(1-order) of one cell, as P (P/Q)^(order-1): the ratio varies much less than either."""
 
-        def mass(at: Any) -> Any:
+        def mass(at: Ball) -> Ball:
             return self.noise.mass(shifted(low, at), shifted(high, at))
 
         a, b = mass(p), mass(p + d)
@@ -198,7 +197,7 @@ class Mapped:
             self._tilted[key] = Tilted(self.noise.scale, end, from_below=from_below)
         return self._tilted[key]
 
-    def _rounded_gaussian(self, p: Any, d: Ball, order: Ball, open_ends: bool) -> Any:
+    def _rounded_gaussian(self, p: Ball, d: Ball, order: Ball, open_ends: bool) -> Ball:
         """The divergence after rounding Gaussian noise, for a series p.
 
         The two densities blend into that of a Gaussian about r = p + (1-order) d. A cell beside p with the end c next
@@ -210,7 +209,7 @@ class Mapped:
         r = p + (1 - order) * d
         base = value_of(r).mid().max(ball(self.cuts[0][0])).min(ball(self.cuts[-1][1]))
         rest, lift = (r - base) * (r - base) / (2 * variance), order * (order - 1) * d * d / (2 * variance)
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         first, last = self._near_cells(value_of(p), d, order)
         total = total + self._left_out(first, last, r) * rest.exp()
         for low, high in self.cells[first:last]:
@@ -229,7 +228,7 @@ class Mapped:
             total = total + part
         return (total.log() - rest + lift) / (order - 1)
 
-    def _tilted_power(self, view: Tilted, cell: Span, p: Any, d: Ball, order: Ball) -> Any:
+    def _tilted_power(self, view: Tilted, cell: Span, p: Ball, d: Ball, order: Ball) -> Ball:
         """T(p)^order T(p+d)^(1-order)."""
         here, other = Sight(view, p), Sight(view, p + (up_to(d) if near_pair(p, d) else d))
         mass, away = here.mass([cell]), other.mass([cell])
@@ -257,7 +256,7 @@ class Mapped:
             picks.update(range(low, high + 1))
         return [self.cuts[i] for i in sorted(picks)]
 
-    def _limited_loss(self, p: Any, d: Ball) -> Any:
+    def _limited_loss(self, p: Ball, d: Ball) -> Ball:
         """With noise of limited reach the ratio is finite only if Q can cause the leftmost event that P can."""
         begins, escapes = value_of(p) + d - self.noise.limit, value_of(p) - self.noise.limit
         start = max(bisect.bisect_left(self.cuts, (down(escapes), -math.inf)) - 1, 0)  # no earlier cut is reached

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import overload
 
-from rangebound.ball import Ball, ball, is_taylor
+from rangebound.ball import Ball, End, ball, is_taylor
 
 
-def finite_end(x: float) -> Ball | None:
+def finite_end(x: float) -> End:
     """An end of a span as a ball; None where it is infinite."""
     return None if math.isinf(x) else ball(x)
 
 
-def shifted(x: Ball | None, p: Any) -> Any:
+@overload
+def shifted(x: Ball, p: Ball) -> Ball: ...
+
+
+@overload
+def shifted(x: None, p: Ball) -> None: ...
+
+
+@overload
+def shifted(x: End, p: Ball) -> End: ...
+
+
+def shifted(x: End, p: Ball) -> End:
     """An end as seen from the position `p`."""
     return None if x is None else x - p
 
@@ -23,6 +35,6 @@ def up_to(d: Ball) -> Ball:
     return ball(0.0).union(d)
 
 
-def near_pair(p: Any, d: Ball) -> bool:
+def near_pair(p: Ball, d: Ball) -> bool:
     """Whether p is the series about a cell that is wider than the distance of the pair."""
     return is_taylor(p) and bool(2 * p[0].rad() > d)

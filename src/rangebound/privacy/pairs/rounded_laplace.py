@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from typing import Any
 
 from rangebound.ball import Ball, ball, down, power, up, value_of
 from rangebound.noise import BallNoise
@@ -29,7 +28,7 @@ class RoundedLaplace:
         self._places = [ball(cut) for cut in cuts]
         self._known: dict[str, list[Ball]] = {}
 
-    def inner(self, p: Any, d: Ball, order: Ball) -> tuple[Any, list[tuple[float, float]]]:
+    def inner(self, p: Ball, d: Ball, order: Ball) -> tuple[Ball, list[tuple[float, float]]]:
         """The sum over the inner cells that do not meet one of the two locations, and the cells that do."""
         low, high = value_of(p), value_of(p) + d
         last = len(self.cuts) - 1
@@ -39,7 +38,7 @@ class RoundedLaplace:
         final = min(max(bisect.bisect_right(self.cuts, down(high)) - 1, left), right)
         first, final = (first, final) if first <= final else (right, right)
         edge = ((order - 1) * d / self._whole.scale).exp()
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         if left > 0:
             total = total + edge * self._mass(0, left, p)
         if right < last:
@@ -51,7 +50,7 @@ class RoundedLaplace:
         loose = [*itertools.pairwise(self.cuts[left : first + 1]), *itertools.pairwise(self.cuts[final : right + 1])]
         return total, loose
 
-    def _mass(self, start: int, end: int, p: Any) -> Any:
+    def _mass(self, start: int, end: int, p: Ball) -> Ball:
         return self._whole.mass(shifted(self._places[start], p), shifted(self._places[end], p))
 
     def _steep(self, order: Ball) -> list[Ball]:

@@ -8,7 +8,6 @@ nothing cancels, and each moment is monotone in t, so over a cell of positions i
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from flint import arb, arb_poly, arb_series, ctx, fmpq
 
@@ -31,9 +30,9 @@ class Theta:
         self._rate, self._wobble = rate, wobble
         self._fine = bool(rate < _FINE)
         self._powers: list[arb_poly] = []
-        self._known: dict[Any, list[Ball]] = {}
+        self._known: dict[tuple[object, ...], list[Ball]] = {}
 
-    def sum(self, t: Any, first: int = 0, last: int | None = None) -> Any:
+    def sum(self, t: Ball, first: int = 0, last: int | None = None) -> Ball:
         """The sum for a ball, or for a series t = t0 + t1 x with its derivatives in x."""
         if last is not None and last < first:
             return ball(0.0)
@@ -87,7 +86,8 @@ class Theta:
         root = ball(0.5).sqrt()
         area = (w * root).erfc() * (arb.pi() / 2).sqrt()
         total = area / e + f / 2
-        before, here = arb_series([0], prec=order + 1), arb_series([1], prec=order + 1)  # He_n for n = -1, 0
+        before: Ball = arb_series([0], prec=order + 1)  # He_n for n = -1, 0
+        here: Ball = arb_series([1], prec=order + 1)
         for n in range(2 * count):
             if n % 2:  # the derivative of order n is -He_n f
                 total = total + here * f * (arb(fmpq.bernoulli(n + 1)) / arb(math.factorial(n + 1)) * e**n)

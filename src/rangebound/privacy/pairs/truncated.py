@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, expm1, is_taylor, largest, smallest, tightened, value_of
+from rangebound.ball import Ball, End, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.integrals import Plain, Sight, Span, View
 from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 
-_ZERO: Any = ball(0.0)
+_ZERO: Ball = ball(0.0)
 _FEW = 4  # spans of which a series is cheap
 
 
@@ -33,11 +33,11 @@ class Truncated:
         if len(self.spans) > _FEW and low is not None and high is not None:
             self._pitch = (high - low) / len(self.spans)
 
-    def kept(self, p: Any) -> Any:
+    def kept(self, p: Ball) -> Ball:
         """Z(p): the mass of the support."""
         return Sight(self._plain, p).mass(self.spans)
 
-    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
         view = self._view(p)
         if is_taylor(p) and view is self._plain and self._pitch is not None and 2 * p[0].rad() > self._pitch:
@@ -55,7 +55,7 @@ class Truncated:
                 level, lambda at: epsilon - self._change(Sight(view, at), Sight(view, at + d), None, d), p[0]
             )
 
-        def of(event: list[Span]) -> Any:
+        def of(event: list[Span]) -> Ball:
             """P(A) - e^epsilon Q(A), where the two nearly agree from the slope of log Q(A) in the location."""
             below = left.mass(event)
             if between is not None and value_of(below) > 0:
@@ -79,7 +79,7 @@ class Truncated:
             return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: _ZERO}
         return {0: of(self._up_to(t))}
 
-    def _view(self, p: Any) -> View:
+    def _view(self, p: Ball) -> View:
         """The form in which series about p are sharp."""
         return self._plain
 
@@ -94,17 +94,17 @@ class Truncated:
                 found.append(2 * k + 1)
         return found
 
-    def _event(self, name: int, t: Any) -> list[Span]:
+    def _event(self, name: int, t: Ball) -> list[Span]:
         """The support up to the threshold, taken to be where `name` says: smooth, and too large if it is not there."""
         k, gap = divmod(name, 2)
         return [*self.spans[:k], self.spans[k] if gap else (self.spans[k][0], t)]
 
-    def change(self, p: Any, d: Ball) -> Any:
+    def change(self, p: Ball, d: Ball) -> Ball:
         """log Z(p+d) - log Z(p)."""
         between = Sight(self._plain, p + up_to(d)) if near_pair(p, d) else None
         return self._change(Sight(self._plain, p), Sight(self._plain, p + d), between, d)
 
-    def _change(self, left: Sight, right: Sight, between: Sight | None, d: Ball) -> Any:
+    def _change(self, left: Sight, right: Sight, between: Sight | None, d: Ball) -> Ball:
         """The same without what all weights of a view share.
 
         For a pair much closer than the cell is wide by the mean value theorem: the coefficients of the series are
@@ -116,7 +116,7 @@ class Truncated:
         zp, zq = left.mass(self.spans), right.mass(self.spans)
         return zq.log() - zp.log() if value_of(zp) > 0 and value_of(zq) > 0 else arb.nan()
 
-    def loss(self, p: Any, d: Ball) -> Any:
+    def loss(self, p: Ball, d: Ball) -> Ball:
         """Pure epsilon of the pair in this direction: the supremum of log P/Q, at the left end of the support."""
         ratio = self.noise.log_ratio(shifted(self.spans[0][0], p), d)
         if not value_of(ratio).is_finite() or self._balanced(p, d):
@@ -124,9 +124,9 @@ class Truncated:
         change = self.change(p, d)
         return ratio + change if value_of(change).is_finite() else change
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1."""
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         for lower, upper in self.spans:
             part = self.noise.blend(p, d, order, lower, upper)
             if not value_of(part).is_finite():
@@ -167,12 +167,12 @@ class Truncated:
         here = Sight(self._plain, p)
         return 1 - here.mass(self._up_to(p)) / here.mass(self.spans)
 
-    def _up_to(self, t: Any) -> list[Span]:
+    def _up_to(self, t: Ball) -> list[Span]:
         """The support up to t."""
         found: list[Span] = []
         for span in self.spans:
             lower, upper = span
-            end: Any = upper
+            end: End = upper
             if lower is not None and value_of(t) <= lower:
                 break
             if upper is None or not value_of(t) >= upper:

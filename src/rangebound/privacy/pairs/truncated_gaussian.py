@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from flint import arb
 
@@ -29,7 +29,7 @@ class TruncatedGaussian(Truncated):
             for end, below in zip(self.edges(), (True, False), strict=True)
         ]
 
-    def _view(self, p: Any) -> View:
+    def _view(self, p: Ball) -> View:
         """The form in which series about p are sharp: offsets from p, or tilted weights.
 
         Offsets do not change where a pair moves along the inside of a support. Seen from outside, or across a support
@@ -46,11 +46,11 @@ class TruncatedGaussian(Truncated):
             return from_high
         return self._plain
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1."""
         return self._series_renyi(p, d, order) if is_taylor(p) else super().renyi(p, d, order)
 
-    def _series_renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def _series_renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """The same as order d^2/(2 s^2) plus a weighted sum of log Z at three places, each in the form that suits it.
 
         A tilted mass lacks the factor e^{-(at-c)^2/(2 s^2)}. The weights add up to zero, and so do the squares of p.
@@ -65,7 +65,7 @@ class TruncatedGaussian(Truncated):
             if value_of(kept) > 0:
                 bend = kept.log().derivative().derivative()
                 return (bend if isinstance(view, Tilted) else bend + 1 / variance) * (order * d * d / 2)
-        total: Any = order * d * d / (2 * variance)
+        total: Ball = order * d * d / (2 * variance)
         square, linear, rest = ball(0.0), ball(0.0), ball(0.0)
         for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
             view = self._view(p + offset)

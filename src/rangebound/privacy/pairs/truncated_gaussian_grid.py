@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flint import arb, fmpq
 
@@ -19,7 +19,7 @@ from rangebound.privacy.pairs.pieces import near_pair, up_to
 from rangebound.privacy.pairs.theta import Theta
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 
-_ZERO: Any = ball(0.0)
+_ZERO: Ball = ball(0.0)
 _SHORT = 16  # steps of a grid up to which its points are summed one by one
 ROUNDED = Fraction(1, 10**6)  # of a step: points may be off their places by so much
 
@@ -32,21 +32,21 @@ class GaussianSums:
     positions by is the one nearest to them.
     """
 
-    def __init__(self, points: list[Ball], noise: BallNoise, p: Any) -> None:
+    def __init__(self, points: list[Ball], noise: BallNoise, p: Ball) -> None:
         self.variance = noise.scale * noise.scale
         self.centre = value_of(p).mid().max(points[0]).min(points[-1])
         self._rates = [(x - self.centre) / self.variance for x in points]
         self._heights = [(self.centre - x) * rate / 2 for x, rate in zip(points, self._rates, strict=True)]
 
-    def below(self, p: Any) -> Callable[[int], Any]:
+    def below(self, p: Ball) -> Callable[[int], Ball]:
         """The sums for k = 0, 1, ..."""
         return list(itertools.accumulate(self._weights(p), initial=_ZERO)).__getitem__
 
-    def total(self, p: Any) -> Any:
+    def total(self, p: Ball) -> Ball:
         """The sum over all points."""
         return self.below(p)(len(self._rates))
 
-    def slopes(self, p: Any) -> Callable[[int], Any]:
+    def slopes(self, p: Ball) -> Callable[[int], Ball]:
         """d/dp of the logarithm of the sum over the first k points."""
         weights = list(self._weights(p))
         sums = itertools.accumulate(weights, initial=_ZERO)
@@ -63,7 +63,7 @@ class GaussianSums:
         """Where the log-ratio is `level`."""
         return self.centre - level * self.variance / d
 
-    def _weights(self, p: Any) -> Iterator[Any]:
+    def _weights(self, p: Ball) -> Iterator[Ball]:
         way = p - self.centre
         return ((way * rate + height).exp() for rate, height in zip(self._rates, self._heights, strict=True))
 
@@ -72,7 +72,7 @@ class LatticeSums(GaussianSums):
     """The same for points that are equally spaced, up to the rounding of each to a double: a few polynomials."""
 
     def __init__(
-        self, lattice: Lattice, points: list[Ball], places: tuple[float, ...], noise: BallNoise, p: Any
+        self, lattice: Lattice, points: list[Ball], places: tuple[float, ...], noise: BallNoise, p: Ball
     ) -> None:
         self.variance = noise.scale * noise.scale
         self._lattice, self._last = lattice, len(points) - 1
@@ -80,26 +80,26 @@ class LatticeSums(GaussianSums):
         self._index = min(max(round((at - places[0]) / lattice.width), 0), self._last)
         self.centre = points[self._index]
 
-    def below(self, p: Any) -> Callable[[int], Any]:
+    def below(self, p: Ball) -> Callable[[int], Ball]:
         """The sums for k = 0, 1, ..."""
         t = (p - self.centre) * (self._lattice.step / self.variance)
         here, theta = self._index, self._lattice.theta
 
-        def total(k: int) -> Any:
+        def total(k: int) -> Ball:
             left = theta.sum(-t, max(here - k, 0) + 1, here)
             return left + theta.sum(t, 0, k - 1 - here) if k > here else left
 
         return total
 
-    def total(self, p: Any) -> Any:
+    def total(self, p: Ball) -> Ball:
         """The sum over all points."""
         return self.below(p)(self._last + 1)
 
-    def slopes(self, p: Any) -> Callable[[int], Any]:
+    def slopes(self, p: Ball) -> Callable[[int], Ball]:
         """d/dp of the logarithm of the sum over the first k points."""
         below = self.below(taylor(p[0], p.prec))
 
-        def slope(k: int) -> Any:
+        def slope(k: int) -> Ball:
             mass = below(k)
             return mass.log().derivative() if value_of(mass) > 0 else arb.nan()
 
@@ -147,13 +147,13 @@ class TruncatedGaussianGrid(TruncatedGrid):
         super().__init__(noise, shape)
         self.lattice = lattice_of(shape.points, self.noise.scale)
 
-    def _sums_at(self, p: Any) -> GaussianSums:
+    def _sums_at(self, p: Ball) -> GaussianSums:
         """The sums in the form that is the quickest about p."""
         if self.lattice is None:
             return GaussianSums(self.points, self.noise, p)
         return LatticeSums(self.lattice, self.points, self._places, self.noise, p)
 
-    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best (or `only`)."""
         sums, count = self._sums_at(p), len(self.points)
         below_p, below_q = sums.below(p), sums.below(p + d)
@@ -177,12 +177,12 @@ class TruncatedGaussianGrid(TruncatedGrid):
         weight = epsilon.exp() / zq
         return {k: below_p(k) / zp - below_q(k) * weight for k in only}
 
-    def loss(self, p: Any, d: Ball) -> Any:
+    def loss(self, p: Ball, d: Ball) -> Ball:
         """Pure epsilon of the pair in this direction."""
         sums = self._sums_at(p)
         return sums.log_ratio(self.points[0], d) + sums.total(p + d).log() - sums.total(p).log()
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1: the same sums about a third place.
 
         Over a cell wider than the places are apart from a mean of the second derivative, as for spans.

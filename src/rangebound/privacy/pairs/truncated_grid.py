@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Collection
-from typing import Any
 
 from flint import arb
 
@@ -22,7 +21,7 @@ class TruncatedGrid:
         self.points = [ball(x) for x in shape.points]
         self._places = shape.points
 
-    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """P(A) - e^epsilon Q(A) for the sets of the first k points, for every k that may be the best (or `only`)."""
         (of_p, zp), (of_q, zq) = self._weights(p), self._weights(p + d)
         if not (value_of(zp) > 0 and value_of(zq) > 0):
@@ -37,21 +36,21 @@ class TruncatedGrid:
             only = range(first, last + 1)
         return {k: below_p[k] / zp - below_q[k] * epsilon.exp() / zq for k in only}
 
-    def change(self, p: Any, d: Ball) -> Any:
+    def change(self, p: Ball, d: Ball) -> Ball:
         """log Z(p+d) - log Z(p)."""
         zp, zq = self._weights(p)[1], self._weights(p + d)[1]
         return zq.log() - zp.log() if value_of(zp) > 0 and value_of(zq) > 0 else arb.nan()
 
-    def loss(self, p: Any, d: Ball) -> Any:
+    def loss(self, p: Ball, d: Ball) -> Ball:
         """Pure epsilon of the pair in this direction."""
         change = self.change(p, d)
         return self.noise.log_ratio(self.points[0] - p, d) + change if value_of(change).is_finite() else change
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1."""
         weights, zp = self._weights(p)
         ratios = (self.noise.log_ratio(x - p, d) for x in self.points)
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         for weight, ratio in zip(weights, ratios, strict=True):
             total = total + weight * ((order - 1) * ratio).exp()
         if not (value_of(total) > 0 and value_of(zp) > 0):
@@ -75,9 +74,9 @@ class TruncatedGrid:
         weights, total = self._weights(p)
         return sum((w for x, w in zip(self.points, weights, strict=True) if not x < p), ball(0.0)) / total
 
-    def _weights(self, p: Any) -> tuple[list[Any], Any]:
+    def _weights(self, p: Ball) -> tuple[list[Ball], Ball]:
         weights = [self.noise.pdf(x - p) for x in self.points]
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         for weight in weights:
             total = total + weight
         return weights, total

@@ -7,13 +7,13 @@ import copy
 import itertools
 import math
 from collections.abc import Collection
-from typing import Any
 
 from flint import arb
 
 from rangebound.ball import (
     INFINITY,
     Ball,
+    End,
     ball,
     down,
     expm1,
@@ -26,14 +26,14 @@ from rangebound.ball import (
     value_of,
 )
 from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.noise import BallNoise, Noise
 from rangebound.privacy.pairs.integrals import Span
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.pieces import shifted
 from rangebound.privacy.pairs.truncated import Truncated
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 
-_ZERO: Any = ball(0.0)
+_ZERO: Ball = ball(0.0)
 _MORE = 1.001
 _FEW = 8  # points that are added one by one, and events that are told apart
 
@@ -47,17 +47,18 @@ class TruncatedLaplace(Truncated):
         self._whole = _Sides.of(shape, self.spans, self.noise.scale)
         self._sides = self._whole if self.limit is None else None
 
-    def parts(self, p: Any, d: Ball) -> Parts:
+    def parts(self, p: Ball, d: Ball) -> Parts:
         """The spans as the pair (p, p + d) sees them: those on either side in one step, those it touches one by one."""
         b = self.noise.scale
         distance = d / b
         left = right = inside = lift = only_p = only_q = _ZERO
-        covered, pieces, spans = False, [], self.spans
+        covered, spans = False, self.spans
+        pieces: list[tuple[Ball, Ball]] = []
         if self._sides is not None:
-            first, last = self._sides.touched(value_of(p), value_of(p) + d)
-            left, right, spans = self._sides.left(p, first), self._sides.right(p + d, last), spans[first:last]
+            near, far = self._sides.touched(value_of(p), value_of(p) + d)
+            left, right, spans = self._sides.left(p, near), self._sides.right(p + d, far), spans[near:far]
         elif self.limit is not None and self._whole is not None:
-            left, right, spans = self._within_reach(self._whole, p, d)
+            left, right, spans = self._within_reach(self._whole, self.limit, p, d)
         for lower, upper in spans:
             start, end = (None if x is None else x / b for x in (shifted(lower, p), shifted(upper, p)))
             width = None if lower is None or upper is None else (upper - lower) / b
@@ -87,10 +88,10 @@ class TruncatedLaplace(Truncated):
             inside, lift = inside + of_p, lift + of_q - of_p
             pieces.append((first, last))
 
-        def overlap(y: Any) -> Any:
+        def overlap(y: Ball) -> Ball:
             whole = covered and (self.limit is None or value_of(y) <= distance)
             gap = expm1(-y)
-            total: Any = gap * gap if whole else _ZERO
+            total: Ball = gap * gap if whole else _ZERO
             for first, last in [*pieces, (_ZERO, distance)] if covered and not whole else pieces:
                 start, end = smallest(first, y), smallest(last, y)
                 total = total + ((-start).exp() - (-end).exp()) - ((end - 2 * y).exp() - (start - 2 * y).exp())
@@ -98,12 +99,12 @@ class TruncatedLaplace(Truncated):
 
         return Parts(left, right, inside, lift, overlap, only_p, only_q, self.limit is not None)
 
-    def _within_reach(self, whole: _Sides, p: Any, d: Ball) -> tuple[Any, Any, list[Span]]:
+    def _within_reach(self, whole: _Sides, limit: Ball, p: Ball, d: Ball) -> tuple[Ball, Ball, list[Span]]:
         """With a limit of the noise: the spans that both laws reach on either side of the pair, each side in one step.
 
         The masses of P left of p and of Q right of p + d, and the spans that are left to look at one by one.
         """
-        at, limit = value_of(p), self.limit
+        at = value_of(p)
         first, last = whole.touched(at - limit, at + d + limit)
         (start, end), (begin, stop) = whole.inside(at + d - limit, at), whole.inside(at + d, at + limit)
         if end <= start:
@@ -113,15 +114,15 @@ class TruncatedLaplace(Truncated):
         left, right = whole.left(p, end, start), whole.right(p + d, begin, stop)
         return left, right, [*self.spans[first:start], *self.spans[end:begin], *self.spans[stop:last]]
 
-    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """The best threshold event, in one smooth piece."""
         return {0: sharp_stick(lambda at: self.parts(at, d), p, d / self.noise.scale, epsilon)}
 
-    def change(self, p: Any, d: Ball) -> Any:
+    def change(self, p: Ball, d: Ball) -> Ball:
         """log Z(p+d) - log Z(p)."""
         return self.parts(p, d).change(d / self.noise.scale)
 
-    def loss(self, p: Any, d: Ball) -> Any:
+    def loss(self, p: Ball, d: Ball) -> Ball:
         """As without a limit; with one, seen at the left end of what P can publish, infinite if Q cannot."""
         if self.limit is None:
             return super().loss(p, d)
@@ -131,7 +132,7 @@ class TruncatedLaplace(Truncated):
         change = self.change(p, d)
         return ratio + change if value_of(change).is_finite() else change
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Outside the pair the ratio is constant; Z(Q) = Z(P) e^change."""
         if self._sides is None:
             return super().renyi(p, d, order)
@@ -211,11 +212,14 @@ class _Sides:
     def __init__(self, shape: Shape, spans: list[Span], scale: Ball, origin: float) -> None:
         self._lowers, self._uppers = [a for a, _ in shape.spans], [b for _, b in shape.spans]
         self._origin, self._scale = ball(origin), scale
-        places = [tuple(None if x is None else (x - self._origin) / scale for x in span) for span in spans]
+        places = [(self._place(a), self._place(b)) for a, b in spans]
         upward = [_ZERO if b is None else b.exp() * (1 if a is None else -(a - b).expm1()) for a, b in places]
         downward = [_ZERO if a is None else (-a).exp() * (1 if b is None else -(a - b).expm1()) for a, b in places]
         self._before = list(itertools.accumulate(upward, initial=_ZERO))
         self._after = list(itertools.accumulate(reversed(downward), initial=_ZERO))[::-1]
+
+    def _place(self, x: End) -> End:
+        return None if x is None else (x - self._origin) / self._scale
 
     @classmethod
     def of(cls, shape: Shape, spans: list[Span], scale: Ball) -> _Sides | None:
@@ -234,13 +238,13 @@ class _Sides:
         """The spans that are surely within [start, end]: from the first to before the second."""
         return bisect.bisect_left(self._lowers, up(start)), bisect.bisect_right(self._uppers, down(end))
 
-    def left(self, p: Any, count: int, start: int = 0) -> Any:
+    def left(self, p: Ball, count: int, start: int = 0) -> Ball:
         """The mass of the first `count` spans, all of them left of p; density e^{-|x-p|/b}/b. Without the first few."""
         if count <= start:
             return _ZERO
         return (-(p - self._origin) / self._scale).exp() * (self._before[count] - self._before[start])
 
-    def right(self, p: Any, start: int, stop: int | None = None) -> Any:
+    def right(self, p: Ball, start: int, stop: int | None = None) -> Ball:
         """The mass of the spans from number `start` on (before `stop`), all of them right of p."""
         stop = len(self._lowers) if stop is None else stop
         if stop <= start:
@@ -248,17 +252,17 @@ class _Sides:
         return ((p - self._origin) / self._scale).exp() * (self._after[start] - self._after[stop])
 
 
-def _later(first: Any, second: Any) -> Any:
+def _later(first: End, second: Ball) -> Ball:
     """The larger of two places; None is far to the left."""
     return second if first is None else largest(first, second)
 
 
-def _earlier(first: Any, second: Any) -> Any:
+def _earlier(first: End, second: Ball) -> Ball:
     """The smaller of two places; None is far to the right."""
     return second if first is None else smallest(first, second)
 
 
-def _mass(start: Any, end: Any, width: Ball | None = None) -> Any:
+def _mass(start: End, end: End, width: Ball | None = None) -> Ball:
     """The integral of e^{-|s|} from start (None: -inf) to end (None: inf), 0 if they are not in order."""
     if start is not None and end is not None and value_of(end) <= value_of(start):
         if not value_of(start).is_zero() or not value_of(end).is_zero():
@@ -271,10 +275,10 @@ def _mass(start: Any, end: Any, width: Ball | None = None) -> Any:
         return end.exp() if start is None else end.exp() * -expm1(start - end if width is None else -width)
     if start is not None and value_of(start) >= 0:
         return (-start).exp() if end is None else (-start).exp() * -expm1(start - end if width is None else -width)
-    return (1 if end is None else _signed(end)) - (-1 if start is None else _signed(start))
+    return (ball(1.0) if end is None else _signed(end)) - (ball(-1.0) if start is None else _signed(start))
 
 
-def _signed(y: Any) -> Any:
+def _signed(y: Ball) -> Ball:
     """The integral of e^{-|s|} from 0 to y, negative on the left."""
     at = value_of(y)
     if at >= 0:
@@ -294,7 +298,11 @@ class LaplaceSums:
     """
 
     def __init__(
-        self, points: list[Ball], places: tuple[float, ...], noise: Any, beyond: tuple[Any, Any] = (_ZERO, _ZERO)
+        self,
+        points: list[Ball],
+        places: tuple[float, ...],
+        noise: BallNoise,
+        beyond: tuple[Ball, Ball] = (_ZERO, _ZERO),
     ) -> None:
         self.points, self.places, self.noise = points, places, noise
         steps = [(x - points[0]) / noise.scale for x in points]
@@ -309,7 +317,7 @@ class LaplaceSums:
         left, right = (-offset).exp() * self._left[count], offset.exp() * self._right[count]
         return right / (left + right)
 
-    def parts(self, p: Any, d: Ball, count: int | None = None) -> Parts:
+    def parts(self, p: Ball, d: Ball, count: int | None = None) -> Parts:
         """The points as the pair (p, p + d) sees them; `count` fixes how many points the best event has."""
         at, b = value_of(p), self.noise.scale
         left, first, last, right = self._places_of(at, d)
@@ -317,9 +325,9 @@ class LaplaceSums:
         loose = [((x - p) / b) for x in (*self.points[left:first], *self.points[last:right])]
         of_p, of_q = ([_kernel(s - shift) for s in loose] for shift in (ball(0.0), distance))
         rising, falling = offset.exp(), (-offset - distance).exp()
-        zero: Any = ball(0.0)
+        zero: Ball = ball(0.0)
 
-        def overlap(y: Any) -> Any:
+        def overlap(y: Ball) -> Ball:
             weight = (distance - 2 * y).exp()
             if count is None:
                 one_by_one = [(_kernel(s), _kernel(s - distance)) for s in self._between(p, first, last)]
@@ -345,7 +353,7 @@ class LaplaceSums:
             overlap,
         )
 
-    def blend(self, p: Any, d: Ball, order: Ball) -> Any:
+    def blend(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair.
 
         Between the two it is e^{(order-1) d/b} e^{-(2 order-1)(x-p)/b}.
@@ -373,7 +381,7 @@ class LaplaceSums:
         last = min(bisect.bisect_right(self.places, down(at + d)), right)  # a point at q itself is right of the pair
         return (left, first, last, right) if first <= last else (left, right, right, right)
 
-    def _between(self, p: Any, first: int, last: int) -> list[Any]:
+    def _between(self, p: Ball, first: int, last: int) -> list[Ball]:
         return [(x - p) / self.noise.scale for x in self.points[first:last]]
 
     def _steep(self, order: Ball) -> list[Ball]:
@@ -386,7 +394,7 @@ class LaplaceSums:
         return self._known[key]
 
 
-def _kernel(y: Any) -> Any:
+def _kernel(y: Ball) -> Ball:
     """e^{-|y|}."""
     return (-largest(y, -y)).exp()
 
@@ -396,7 +404,7 @@ class TruncatedLaplaceGrid(TruncatedGrid):
 
     def __init__(self, noise: Noise, shape: Shape, *, open_ends: bool = False) -> None:
         super().__init__(noise, shape)
-        beyond: tuple[Any, Any] = (_ZERO, _ZERO)
+        beyond: tuple[Ball, Ball] = (_ZERO, _ZERO)
         if open_ends:
             ends = (shape.points[:2], shape.points[-2:])
             ratios = [((ball(a) - ball(b)) / self.noise.scale).exp() for a, b in ends]
@@ -404,7 +412,7 @@ class TruncatedLaplaceGrid(TruncatedGrid):
             beyond = _ZERO.union(_MORE * ratios[0] / (1 - ratios[0])), _ZERO.union(_MORE * ratios[1] / (1 - ratios[1]))
         self._sums = LaplaceSums(self.points, shape.points, self.noise, beyond)
 
-    def parts(self, p: Any, d: Ball) -> Parts:
+    def parts(self, p: Ball, d: Ball) -> Parts:
         """The points as the pair (p, p + d) sees them."""
         return self._sums.parts(p, d)
 
@@ -412,12 +420,12 @@ class TruncatedLaplaceGrid(TruncatedGrid):
         """Probability of an output at or above p at the location p."""
         return self._sums.share_right(down(p)) if p.is_exact() else super().right_of(p)
 
-    def loss(self, p: Any, d: Ball) -> Any:
+    def loss(self, p: Ball, d: Ball) -> Ball:
         """Pure epsilon of the pair in this direction."""
         change = self.change(p, d)
         return self.noise.log_ratio(self.points[0] - p, d) + change if value_of(change).is_finite() else change
 
-    def renyi(self, p: Any, d: Ball, order: Ball) -> Any:
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1."""
         total, parts = self._sums.blend(p, d, order), self.parts(p, d)
         distance = d / self.noise.scale
@@ -426,7 +434,7 @@ class TruncatedLaplaceGrid(TruncatedGrid):
             return arb.nan()
         return (total.log() - kept.log()) / (order - 1) + parts.change(distance)
 
-    def sticks(self, p: Any, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """The events of the first k points, for every k that may be the best (or `only`), each smooth between kinks."""
         distance = d / self.noise.scale
         change = self.change(p, d)
@@ -445,6 +453,6 @@ class TruncatedLaplaceGrid(TruncatedGrid):
             only = range(first, last + 1)
         return {k: self._sums.parts(p, d, k).event(distance, y) for k in only}
 
-    def change(self, p: Any, d: Ball) -> Any:
+    def change(self, p: Ball, d: Ball) -> Ball:
         """log Z(p+d) - log Z(p)."""
         return self.parts(p, d).change(d / self.noise.scale)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
 from rangebound.privacy.search.positions import Line
@@ -48,7 +48,7 @@ class Objective(Protocol):
     def value(self, p: Ball, d: Ball) -> Ball:
         """The number at a position."""
 
-    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """Smooth pieces by name, series about a position (balls where nothing is known); the largest counts, or 0.
 
         About a wide ball: all that may be the largest somewhere in it; with `only`, just those.
@@ -215,7 +215,7 @@ def _by_taylor(
     at(middle)
 
     @cache
-    def edges(position: float) -> dict[int, Any]:
+    def edges(position: float) -> dict[int, Ball]:
         return objective.branches(taylor(ball(position), 1), d, wide)
 
     return max(

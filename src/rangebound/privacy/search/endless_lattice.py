@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from flint import arb
 
@@ -41,10 +40,10 @@ class _Lattice:
         self._theta, self._step, self._scale = Theta(ratio * ratio), step, scale
         self._variance = scale * scale
 
-    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         return {0: self.value(p, d)}
 
-    def value(self, p: Any, d: Ball) -> Any:
+    def value(self, p: Ball, d: Ball) -> Ball:
         raise TypeError("an objective defines its own value")
 
     def kinks(self, line: Line) -> list[float]:
@@ -62,7 +61,7 @@ class _Lattice:
     def size(self) -> int:
         return 2
 
-    def parts(self, p: Any) -> tuple[Any, Any]:
+    def parts(self, p: Ball) -> tuple[Ball, Ball]:
         """The weights of the points up to 0 and of those above, for the location p, but for a common factor."""
         t = p * (self._step / self._variance)
         return self._theta.sum(-t), self._theta.sum(t, 1)
@@ -75,7 +74,7 @@ class Threshold(_Lattice):
         super().__init__(step, scale)
         self._epsilon = epsilon
 
-    def value(self, p: Any, d: Ball) -> Any:
+    def value(self, p: Ball, d: Ball) -> Ball:
         share = self._share(p)
         if near_pair(p, d):  # the two nearly agree: from the slope of the logarithm
             below, above = self.parts(taylor(p[0] + up_to(d), p.prec))
@@ -85,7 +84,7 @@ class Threshold(_Lattice):
             return share * -expm1(self._epsilon + d * slope)
         return share - self._share(p + d) * self._epsilon.exp()
 
-    def _share(self, p: Any) -> Any:
+    def _share(self, p: Ball) -> Ball:
         """P(x <= 0), which falls with the location."""
         below, above = self.parts(p)
         if value_of(below) > value_of(above):
@@ -126,7 +125,7 @@ class Order(_Lattice):
         super().__init__(step, scale)
         self._order = order
 
-    def value(self, p: Any, d: Ball) -> Any:
+    def value(self, p: Ball, d: Ball) -> Ball:
         order = self._order
         reach = ((1 - order) * d).union(d)
         if is_taylor(p) and reach.rad() < p[0].rad():
@@ -134,18 +133,20 @@ class Order(_Lattice):
             if not value_of(below + above) > 0:
                 return arb.nan()
             return (below + above).log().derivative().derivative() * (order * d * d / 2)
-        total: Any = ball(0.0)
+        total: Ball = ball(0.0)
         for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
             total = total + self._log_mass(p + offset) * weight / (order - 1)
         return total
 
-    def _log_mass(self, p: Any) -> Any:
+    def _log_mass(self, p: Ball) -> Ball:
         """log of the sum of all weights, with the factor that depends on p: the same a whole number of steps away.
 
         The weights about the nearest point lack (p - x)^2/(2 s^2), which is added in the end from x alone.
         """
         steps = (value_of(p).mid() / self._step).mid().floor()
-        away = steps.unique_fmpz() * self._step
+        whole = steps.unique_fmpz()
+        assert whole is not None  # the floor of an exact number
+        away = whole * self._step
         below, above = self.parts(p - away)
         if not value_of(below + above) > 0:
             return arb.nan()
@@ -167,7 +168,7 @@ def renyi_ceiling(step: Ball, scale: Ball, order: Ball, d: Ball) -> Ceiling:
     return _ceiling(Order(step, scale, order), line, None)
 
 
-def _ceiling(objective: Any, line: Line, target: float | None) -> Ceiling:
+def _ceiling(objective: Threshold | Order, line: Line, target: float | None) -> Ceiling:
     found: Found = enclose([Task(objective, line)], target)
     return Ceiling(ball(max(found.upper, 0.0)), found.position)
 

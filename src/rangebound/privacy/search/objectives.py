@@ -17,9 +17,17 @@ from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Curve, Noise
 from rangebound.numeric import rounded_up
 from rangebound.privacy.pairs.divergences import Floats, renyi_formula, stick_formula
-from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, TruncatedGaussianGrid, family, stick
+from rangebound.privacy.pairs.exact import (
+    Mapped,
+    Pair,
+    Truncated,
+    TruncatedGaussian,
+    TruncatedGaussianGrid,
+    family,
+    stick,
+)
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_odds, top_renyi, top_stick
-from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, spacing
+from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, Lattice, spacing
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplaceGrid
 from rangebound.privacy.search.branch_and_bound import LOW, MANY, Task, bound, enclose
 from rangebound.privacy.search.endless_lattice import Ceiling, renyi_ceiling, stick_ceiling
@@ -42,8 +50,9 @@ _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 class _Common:
     """What the objectives share: the family of the mechanism and the noise without any bounding."""
 
-    def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
-        self.family = family(noise, shape) if kind is None else kind
+    def __init__(self, noise: Noise, shape: Shape, kind: Pair | None = None) -> None:
+        # Which of the forms of a pair it is, the noise and the shape say.
+        self.family: Any = family(noise, shape) if kind is None else kind
         self.free = Mapped(noise, UNBOUNDED_SHAPE)
         self._noise, self._shape, self._step = noise, shape, noise.scale
         laplace_grid = shape.normalised and bool(shape.points) and noise.exponential
@@ -81,10 +90,10 @@ class _Common:
     def size(self) -> int:
         return self._size
 
-    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
+    def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         return {0: self.value(p, d)}
 
-    def value(self, p: Any, d: Ball) -> Any:
+    def value(self, p: Ball, d: Ball) -> Ball:
         raise TypeError("an objective defines its own value")
 
     def kinks(self, line: Line) -> list[float]:
@@ -125,7 +134,7 @@ class _Common:
             self._middle_tops[key] = window.positions, self._middle_top(kind, window.points, line, window.off)
         return self._middle_tops[key]
 
-    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         """The supremum on the window `kind` of a long grid."""
         return INFINITY
 
@@ -166,6 +175,7 @@ class _Common:
 
         The logarithm of a weight moves by at most e (|x - p| + e)/s^2 if x does by e.
         """
+        assert self._lattice is not None
         low, high = self.family.edges()
         margin = _MARGIN * self.family.noise.scale
         if self._lattice.wobble.is_zero():
@@ -173,13 +183,15 @@ class _Common:
         if not (ball(start) > low - margin and ball(end) < high + margin):
             return None
         off = self._lattice.wobble * self._lattice.step
-        return off * (high - low + margin + reach + off) / self.family.noise.scale**2
+        moved: Ball = off * (high - low + margin + reach + off) / self.family.noise.scale**2
+        return moved
 
     def _middles(self, line: Line, position: float, reach: float) -> list[float]:
         """Positions a whole number of steps from `position`, of which one sees both ends of the grid as far as can be.
 
         `reach` is where the other places that matter lie, seen from the position.
         """
+        assert self._lattice is not None
         low, high = (float(end.mid()) for end in self.family.edges())
         step, centre = self._lattice.width, 0.5 * low + 0.5 * high
         phase = math.remainder(position, step) + low
@@ -214,13 +226,16 @@ class _Common:
         else:
             spread = INFINITY if high is None else self.family.spread(ball(start) + (1 - order) * d, high)
         ratio = d / (scale * scale)
-        return order * ratio * ratio * spread / 2
+        most: Ball = order * ratio * ratio * spread / 2
+        return most
 
 
 class Delta(_Common):
     """The hockey-stick divergence at a fixed epsilon."""
 
-    def __init__(self, noise: Noise, shape: Shape, epsilon: float, aim: float | None = None, kind: Any = None) -> None:
+    def __init__(
+        self, noise: Noise, shape: Shape, epsilon: float, aim: float | None = None, kind: Pair | None = None
+    ) -> None:
         super().__init__(noise, shape, kind)
         self.epsilon, self._aim = ball(epsilon), aim
         self.attained = noise.exponential or len(shape.spans) <= 1
@@ -228,11 +243,11 @@ class Delta(_Common):
         self._rising = self._gaussian and shape.normalised and len(shape.spans) == 1 and math.isfinite(shape.ends[0])
         self._known: tuple[Ball, Ball] | None = None
 
-    def value(self, p: Any, d: Ball) -> Any:
+    def value(self, p: Ball, d: Ball) -> Ball:
         return stick(self.family, p, d, self.epsilon)
 
-    def branches(self, p: Any, d: Ball, only: Collection[int] = ()) -> dict[int, Any]:
-        found: dict[int, Any] = self.family.sticks(p, d, self.epsilon, only)
+    def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
+        found: dict[int, Ball] = self.family.sticks(p, d, self.epsilon, only)
         return found
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
@@ -316,7 +331,7 @@ class Delta(_Common):
         values: Floats = stick_formula(self._noise, self._shape, p, q, float(self.epsilon))
         return values
 
-    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         epsilon = down(self.epsilon - 4 * off)
         window = Delta(self._noise, Shape(points=points, normalised=True), epsilon, self._aim, kind)
         return ball(enclose([Task(window, line)], self._aim).upper) * (2 * off).exp()
@@ -328,6 +343,7 @@ class Delta(_Common):
             low, high = self.family.edges()
             off = self._off(float(low.mid()), float(high.mid()), d)
             assert off is not None
+            assert self._lattice is not None
             scale = self.family.noise.scale
             self._tops[key] = stick_ceiling(self._lattice.step, scale, self.epsilon - 4 * off, d, self._aim)
         return self._tops[key]
@@ -342,7 +358,7 @@ class Delta(_Common):
 class Renyi(_Common):
     """The Renyi divergence of a fixed finite order."""
 
-    def __init__(self, noise: Noise, shape: Shape, order: float, kind: Any = None) -> None:
+    def __init__(self, noise: Noise, shape: Shape, order: float, kind: Pair | None = None) -> None:
         super().__init__(noise, shape, kind)
         self.order = ball(order)
 
@@ -357,8 +373,9 @@ class Renyi(_Common):
                 ends = Shape(((low, high),), (low, high), (shape.cells[0], shape.cells[-1]))
                 self._clamped = Renyi(noise, ends, order)
 
-    def value(self, p: Any, d: Ball) -> Any:
-        return self.family.renyi(p, d, self.order)
+    def value(self, p: Ball, d: Ball) -> Ball:
+        value: Ball = self.family.renyi(p, d, self.order)
+        return value
 
     def cuts(self, line: Line) -> list[float]:
         """Of cells much narrower than the noise none matters by itself, and clamping is as good a bound."""
@@ -409,7 +426,7 @@ class Renyi(_Common):
         values: Floats = renyi_formula(self._noise, self._shape, p, q, float(self.order))
         return values
 
-    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         window = Renyi(self._noise, Shape(points=points, normalised=True), up(self.order), kind)
         return enclose([Task(window, line)]).upper + 2 * off * self.order / (self.order - 1)
 
@@ -417,6 +434,7 @@ class Renyi(_Common):
         """The largest value on the endless lattice of which the grid is a part."""
         key = str(d)
         if key not in self._tops:
+            assert self._lattice is not None
             self._tops[key] = renyi_ceiling(self._lattice.step, self.family.noise.scale, self.order, d)
         return self._tops[key]
 
@@ -449,9 +467,9 @@ class Renyi(_Common):
         if len(self._cells) < _LONG or noise.curve is Curve.OTHER:
             return INFINITY
         if noise.gaussian:
-            top = rounded_top(noise, self._cells, self.order, d)
-            if top.sharp:
-                return top.value
+            found = rounded_top(noise, self._cells, self.order, d)
+            if found.sharp:
+                return found.value
         step, off = _regular_step(self._cells)
         if off > (0 if noise.gaussian else ROUNDED * Fraction(step)):
             return INFINITY
@@ -482,8 +500,9 @@ class _Endless(_Common):
         super().__init__(noise, shape)
         self.order = order
 
-    def value(self, p: Any, d: Ball) -> Any:
-        return self.family.renyi(p, d, self.order, open_ends=True)
+    def value(self, p: Ball, d: Ball) -> Ball:
+        value: Ball = self.family.renyi(p, d, self.order, open_ends=True)
+        return value
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         return self.free.renyi(ball(0.0), d, self.order)
@@ -496,15 +515,16 @@ class Loss(_Common):
     difference of two hyperbolic tangents of p/b plus constants: it has one sign, and the supremum is at a kink.
     """
 
-    def __init__(self, noise: Noise, shape: Shape, kind: Any = None) -> None:
+    def __init__(self, noise: Noise, shape: Shape, kind: Pair | None = None) -> None:
         super().__init__(noise, shape, kind)
         self.monotone = self._laplace and bool(shape.points)
 
-    def _middle_top(self, kind: Any, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
         return enclose([Task(Loss(self._noise, Shape(points=points, normalised=True), kind), line)]).upper + 4 * off
 
-    def value(self, p: Any, d: Ball) -> Any:
-        return self.family.loss(p, d)
+    def value(self, p: Ball, d: Ball) -> Ball:
+        value: Ball = self.family.loss(p, d)
+        return value
 
     def seeds(self, line: Line) -> list[float]:
         """On a union also every kink: most maxima are at one of them (see `_by_shape`)."""
@@ -546,9 +566,9 @@ class Loss(_Common):
         return largest(best, d / self.family.noise.scale) if here and there else best
 
 
-def _long_lattice(kind: Any, noise: Noise, shape: Shape) -> Any:
+def _long_lattice(kind: Pair, noise: Noise, shape: Shape) -> Lattice | None:
     """The lattice of a grid that is wide against Gaussian noise, and so worth comparing with an endless one."""
-    if not (isinstance(kind, TruncatedGaussianGrid)):
+    if not isinstance(kind, TruncatedGaussianGrid):
         return None
     low, high = shape.ends
     return kind.lattice if high - low > _WIDE * noise.scale else None

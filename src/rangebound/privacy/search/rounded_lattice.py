@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flint import arb
 
@@ -25,7 +25,7 @@ from rangebound.ball import INFINITY, Ball, ball, precision, up
 from rangebound.noise import Noise
 from rangebound.numeric import rounded_up
 
-Exact = tuple[Any, Any]  # mantissa and exponent
+Exact = tuple[Ball, Ball]  # mantissa and exponent
 Cells = tuple[tuple[float, float], ...]
 
 _BITS = 128

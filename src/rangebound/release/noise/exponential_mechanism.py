@@ -70,7 +70,8 @@ def weights(found: Sequence[Fraction], speed: Fraction) -> list[int]:
         one, result = arb(2) ** _WEIGHT_BITS, []
         for each in found:
             depth = min(fmpq(each.numerator, each.denominator) * rate, floor)
-            whole: Any = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()
+            whole = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()
+            assert whole is not None  # the floor of an exact number
             result.append(int(whole))
     return result
 
