@@ -126,7 +126,7 @@ def test_samplers_that_would_be_passed_over_are_refused() -> None:
     pairs = TensorDataset(x, y)
     cases = [
         (DataLoader(pairs, batch_size=3, sampler=SubsetRandomSampler([0, 1, 2])), "SubsetRandomSampler"),
-        (DataLoader(Stream(), batch_size=3), "by number"),
+        (DataLoader(Stream(), batch_size=3), "by integers"),
     ]
     for loader, words in cases:
         model = linear()

@@ -134,7 +134,7 @@ def test_a_step_without_private_gradients_is_refused_and_an_empty_batch_may_be_p
     engine, optimizer, loader = private(model, x, y)
     for a, b in loader:
         CRITERION(model(a), b).backward()  # the habit of ordinary training
-        with pytest.raises(rb.errors.ArgumentError, match=r"optimizer\.backward\(x, y\) in place of loss\.backward"):
+        with pytest.raises(rb.errors.ArgumentError, match=r"optimizer\.backward\(x, y\) instead of loss\.backward"):
             optimizer.step()
     assert engine.steps == 0
     loader.members = loader.members[:0]
@@ -146,7 +146,7 @@ def test_parameters_of_another_module_are_refused() -> None:
     x, y = data((6,), count=8)
     model, other = linear(), linear()
     for parameters in ([*other.parameters()], [*model.parameters(), *other.parameters()]):
-        with pytest.raises(rb.errors.ArgumentError, match="optimizer: holds parameters that are not the module's"):
+        with pytest.raises(rb.errors.ArgumentError, match="optimizer: contains parameters that are not the module's"):
             private(model, x, y, inner=lambda _, held=parameters: torch.optim.SGD(held, lr=0.1))
     head = list(model.parameters())[-1:]
     private(model, x, y, inner=lambda _: torch.optim.SGD(head, lr=0.1))  # a part of its own is enough

@@ -1,4 +1,4 @@
-"""Estimators in the manner of scikit-learn whose published parameters are private and stay in range."""
+"""Estimators with scikit-learn's interface whose published parameters are private and stay in range."""
 
 from __future__ import annotations
 

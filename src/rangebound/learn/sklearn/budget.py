@@ -24,11 +24,11 @@ Released = dict[str, Floats]
 class LedgerBudget:
     """An account that a fit is charged to before anything is drawn.
 
-    A second fit with the same `request` spends nothing and gets the numbers of the first: what was published once is
+    A second fit with the same `request` spends nothing and returns the numbers of the first, which are already
     published. So a fit on other data needs another request, the folds of a cross-validation included; one with other
     settings is refused.
 
-    Edge cases: a copy of an estimator keeps the same budget; pickled it cannot be.
+    Edge cases: a copy of an estimator keeps the same budget; it cannot be pickled.
     """
 
     ledger: Ledger
@@ -50,11 +50,11 @@ def spend(
 ) -> Released:
     """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
 
-    `settings` says what the numbers mean. Those of another fit would not be in the ranges of this one.
+    `settings` identifies what the numbers mean. Those of another fit would not be in the ranges of this one.
     """
     if budget is None:
         return draw()
-    arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None where the caller keeps account")
+    arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account")
 
     def compute(cost: Any) -> bytes:
         numbers = {name: each.tolist() for name, each in draw().items()}

@@ -33,9 +33,9 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     Assumes: the bounds, the set of classes (`classes`, else the labels that occur), `smallest_count` (of rows in a
     class) and `smallest_variance` are public.
     Edge cases: values outside the bounds are clipped when fitting, infinite ones too. A missing value (NaN, None, or a
-    cell that is no number) is left out of the statistics of its feature and class, and a row whose label is none of
-    `classes` altogether, in silence. When predicting, a missing value says nothing for or against a class. Without
-    `classes` the labels are public, and one that is no label (NaN, a fraction) is an error.
+    cell that is not a number) is left out of the statistics of its feature and class, and a row whose label is not in
+    `classes` is left out altogether; both silently. When predicting, a missing value counts neither for nor against a
+    class. Without `classes` the labels are public, and an invalid label (NaN, a fraction) is an error.
 
     >>> import numpy as np
     >>> X = np.concatenate([np.linspace(0.0, 4.0, 500), np.linspace(6.0, 10.0, 500)])[:, None]
@@ -127,7 +127,7 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
 
 
 def _classes(y: Any, classes: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The classes in order, and the number of each label's class, or -1 for a label that is none of them."""
+    """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
     if classes is None:
         try:
             labels = column_or_1d(y, warn=True)
@@ -139,12 +139,12 @@ def _classes(y: Any, classes: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int
         return known, codes.astype(np.int64)
     known = np.unique(np.asarray(classes))
     numbers = {each: i for i, each in enumerate(known.tolist())}
-    labels = np.asarray(y, dtype=object).reshape(-1)  # one odd label must not make texts of all
+    labels = np.asarray(y, dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
     return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
 
 
 def _code(label: Any, numbers: dict[Any, int]) -> int:
     try:
         return numbers.get(label, -1)
-    except TypeError:  # a list, say, which can be no class
+    except TypeError:  # a list, say, which cannot be a class
         return -1

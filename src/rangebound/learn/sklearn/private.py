@@ -19,7 +19,7 @@ from rangebound.noise import Noise
 Floats = npt.NDArray[np.float64]
 
 _REFUSED = (
-    "partial_fit: would release numbers about the same people again with every call, at the full price each time; "
+    "partial_fit: every call would release numbers about the same people again, at the full cost each time; "
     "collect the data and call fit once"
 )
 
@@ -40,7 +40,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         tags.input_tags.allow_nan = True  # a missing value
-        tags.input_tags.string = True  # a cell that is no number is missing, too
+        tags.input_tags.string = True  # a cell that is not a number is missing, too
         return tags
 
     def _settings(self, lower: Floats, upper: Floats, *more: object) -> str:
@@ -49,9 +49,9 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return repr((type(self).__name__, lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *more))
 
     def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Floats:
-        """The rows as doubles, NaN where a cell is missing or no number.
+        """The rows as doubles, NaN where a cell is missing or not a number.
 
-        What one cell holds never decides whether there is an error, and no error shows a cell.
+        The value of one cell never causes an error, and no error message shows a cell.
         """
         table = cells(X)
         try:
@@ -62,13 +62,13 @@ class Private(BaseEstimator):  # type: ignore[misc]
             if "array=" not in str(error):
                 raise
             rule = "must have two dimensions, rows and features. Reshape your data, as by X[:, None]"
-            raise ArgumentError(f"X: {rule}") from None  # the other error shows them
+            raise ArgumentError(f"X: {rule}") from None  # the original error shows cells
         validate_data(self, X if hasattr(X, "columns") else rows, y, skip_check_array=True, reset=reset)
         found: Floats = rows
         return found
 
     def _asked(self, X: Any) -> Floats:
-        """Rows that a fitted estimator is asked about; here infinities are an error, since no range clips them."""
+        """Rows to predict; here infinities are an error, since no range clips them."""
         rows = self._rows(X, reset=False)
         if not len(rows):
             raise ArgumentError("X: Found array with 0 sample(s) while a minimum of 1 is required")
@@ -78,19 +78,19 @@ class Private(BaseEstimator):  # type: ignore[misc]
 
 
 def cells(X: Any) -> Any:
-    """A table as an array of numbers, NaN where a cell is missing or no number; what is no table is left as it is."""
+    """A table as an array of numbers, NaN where a cell is missing or not a number; other objects are unchanged."""
     if issparse(X):
         return X
     try:
         table = np.asarray(X)
-        if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has made texts of all cells
+        if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has turned all cells into texts
             table = np.asarray(X, dtype=object)
-    except Exception:  # whatever it raises, its message may show cells
+    except Exception:  # whatever it raises, the message may show cells
         raise ArgumentError("X: must be a table, with as many cells in each row as there are features") from None
     if table.dtype.kind == "c":
         raise ArgumentError("X: Complex data not supported")
     if table.dtype.kind in "mMV":
-        raise ArgumentTypeError(f"X: must hold numbers, not {table.dtype.name}")
+        raise ArgumentTypeError(f"X: must contain numbers, not {table.dtype.name}")
     if table.dtype.kind not in "OUS":
         return table
     return np.array([_number(each) for each in table.reshape(-1)], dtype=np.float64).reshape(table.shape)
@@ -101,5 +101,5 @@ def _number(cell: Any) -> float:
         return float(cell)
     except OverflowError:
         return math.inf if cell > 0 else -math.inf
-    except Exception:  # whatever the cell raises when it is asked for its number, it has none
+    except Exception:  # a cell whose conversion raises anything has no number
         return math.nan

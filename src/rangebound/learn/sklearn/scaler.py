@@ -25,9 +25,10 @@ class MeanEstimator(Private):
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, all features together; `mean_` lies within
     `bounds`.
-    Assumes: the bounds are public, and so is `smallest_count`: with fewer rows the mean is drawn to the middle.
+    Assumes: the bounds are public, and so is `smallest_count`: with fewer rows the mean is shrunk towards the middle of
+    the range.
     Edge cases: values outside the bounds are clipped, infinite ones too. A missing value (NaN, None, or a cell that is
-    no number) is left out of the mean of its feature, in silence; there may be no rows at all. Gaussian noise needs a
+    not a number) is silently left out of the mean of its feature; there may be no rows at all. Gaussian noise needs a
     delta unless the range bounds it.
 
     >>> import numpy as np
@@ -75,7 +76,7 @@ class MeanEstimator(Private):
 
 @arguments.guided
 class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: ignore[misc]
-    """Features brought to mean 0 and variance 1 by a private mean and a private variance that cannot be zero.
+    """Features standardised by a private mean and a private variance that cannot be zero.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row; `scale_` is at least the root of
     `smallest_variance` times the width of the range.

@@ -1,7 +1,6 @@
 """Private means and variances of columns whose range is known, as numbers that stay in their range.
 
-Values are clipped to the range and scaled to [0, 1]. With n values and a public number m >= 1, the smallest count that
-is taken at its word,
+Values are clipped to the range and scaled to [0, 1]. With n values and a public number m >= 1, the smallest divisor,
 
     mean = 1/2 + sum(x - 1/2)/max(n, m)         adding a row moves it by at most 1/(m + 1)
     variance = sum((x - mean x)^2)/max(n, m)    adding a row moves it by at most max(m/(m + 1)^2, (m - 1)/m^2)
@@ -12,8 +11,8 @@ and n/(n + 1)^2. For n < m the divisor does not change, and the numerators grow 
 
 A missing value (NaN) is left out of its column: a row adds one value to each column, or none, which changes nothing.
 
-Sums are rounded once, whatever the number of rows, so in doubles either statistic is off by a few units of 2^-53. Twice
-that, and more, is added to what a row can change.
+Sums are rounded once, whatever the number of rows, so in doubles either statistic is off by a few units of 2^-53. More
+than twice that is added to the sensitivity.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
     """The lower and upper end of each feature: a pair of numbers, or of arrays with one number for each feature."""
     if bounds is None:
         raise ArgumentError(
-            "bounds=None: the range of the features must be given, from knowledge that is public; a range taken from "
-            "the data gives away its extremes"
+            "bounds=None: the range of the features must be given, from public knowledge; a range taken from "
+            "the data leaks its extremes"
         )
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise ArgumentTypeError(
-            f"bounds={arguments.shown(bounds)}: must be a pair, all lower ends and all upper ones: ([0, 1], [5, 9])"
+            f"bounds={arguments.shown(bounds)}: must be a pair, all lower ends and all upper ends: ([0, 1], [5, 9])"
         )
     lower, upper = (arguments.reals("bounds", each) for each in bounds)
     if any(each.ndim > 1 or (each.ndim and each.shape != (features,)) for each in (lower, upper)):
@@ -78,7 +77,7 @@ def scaled(x: Floats, lower: Floats, upper: Floats) -> Floats:
 
 
 def smallest(count: object) -> int:
-    """The smallest count that is taken at its word."""
+    """The smallest divisor of a statistic, a public number."""
     if isinstance(count, (bool, np.bool_)) or not isinstance(count, (int, np.integer)):
         raise ArgumentTypeError(f"smallest_count={arguments.shown(count)}: must be an integer")
     if not 1 <= count <= 10**9:
@@ -96,14 +95,14 @@ def share(total: float, parts: int) -> float:
 
 
 def means(x: Floats, least: int) -> Floats:
-    """The mean of each column of scaled values, over those that are there."""
+    """The mean of each column of scaled values, over those that are not missing."""
     found = [0.5 + math.fsum((each - 0.5).tolist()) / max(len(each), least) for each in _present(x)]
     inside: Floats = np.clip(np.array(found), 0.0, 1.0)
     return inside
 
 
 def variances(x: Floats, least: int) -> Floats:
-    """The variance of each column of scaled values, over those that are there."""
+    """The variance of each column of scaled values, over those that are not missing."""
     inside: Floats = np.clip(np.array([_variance(each, least) for each in _present(x)]), 0.0, 0.25)
     return inside
 
@@ -116,7 +115,7 @@ def _variance(values: Floats, least: int) -> float:
 
 
 def _present(x: Floats) -> list[Floats]:
-    """The values of each column that are there."""
+    """The values of each column that are not missing."""
     return [column[~np.isnan(column)] for column in x.T]
 
 
@@ -129,7 +128,7 @@ def mean_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta:
 
 def variance_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta: float, floor: float) -> Mechanism:
     """The calibrated mechanism for one variance of scaled values; never below the floor, which is public."""
-    number = arguments.positive("smallest_variance", floor, why="a variance of zero is what must not happen")
+    number = arguments.positive("smallest_variance", floor, why="a variance of zero must not occur")
     if not _LEAST < number < 0.25:
         raise ArgumentError(
             f"smallest_variance={number}: must be below 1/4, the largest variance of scaled values, and above 1e-100"

@@ -1,4 +1,5 @@
-"""Private training with PyTorch: elementwise clipping, one bounded release for each coordinate, honest accounts.
+"""Private training with PyTorch: elementwise clipping, one bounded release for each coordinate, worst-case and
+per-instance accounts.
 
 engine = PrivacyEngine()
 model, optimizer, loader = engine.make_private(module=..., optimizer=..., data_loader=..., criterion=..., ...)

@@ -1,11 +1,11 @@
-"""How much one example may move the sum of the gradients: in each coordinate, or in Euclidean length.
+"""Clipping norms: how much one example may move the sum of the gradients, by coordinate or in Euclidean norm.
 
 Elementwise clipping works in whole numbers. Each clipped coordinate is rounded to a multiple of a quantum, a power of
-two of which the clip is between 2^17 and 2^18 multiples, so the sum over the examples is exact. It does not depend on
-their order, and what is added for one example moves it by at most the clip, to the last bit; a sum of floats would not
-promise that. What the layers compute for an example is another matter: run in a batch of another size, they round the
-last bits of its gradient otherwise, and now and then another whole number comes out. In batches of thousands that moves
-the sum by some 1e-5 of the clip beyond it, which no account knows.
+two; the clipping norm is between 2^17 and 2^18 quanta. So the sum over the examples is exact. It does not depend on
+their order, and one example moves it by at most the clipping norm, to the last bit; a sum of floats does not guarantee
+that. The layers are not covered: in a batch of another size, they round the last bits of an example's gradient
+differently, and occasionally another whole number results. In batches of thousands that moves the sum by some 1e-5 of
+the clipping norm beyond it, which no account covers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Elementwise:
     """Each coordinate of each example's gradient is clamped to [-clip, clip] [hu2024, Sec 5.1].
 
     Guarantee: adding or removing an example moves each coordinate of the sum by at most `bound`.
-    Assumes: the layers give an example the same gradient whichever others they compute with it.
+    Assumes: the layers give an example the same gradient whichever others are in the batch.
     Edge cases: the bound is the clip rounded down to 18 binary digits, so 0.5 stays 0.5 and 0.1 becomes 0.0999994.
 
     >>> Elementwise(clip=0.5).bound
@@ -55,7 +55,7 @@ class Elementwise:
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Euclidean:
-    """Each example's gradient is scaled down to length `clip` at most, as is common; only for unbounded noise.
+    """Each example's gradient is scaled down to Euclidean norm `clip` at most, as is common; only for unbounded noise.
 
     Guarantee: adding or removing an example moves the sum by at most `clip` in Euclidean length, the rounding of the
     sum in doubles included.
@@ -74,12 +74,12 @@ class Euclidean:
 
     @property
     def bound(self) -> float:
-        """The clip itself."""
+        """The clipping norm itself."""
         return self.clip
 
     @property
     def target(self) -> float:
-        """The length that is aimed at: a little below the clip, which leaves room for rounding."""
+        """The target norm: slightly below the clipping norm, which leaves room for rounding."""
         return self.clip * (1.0 - _SLACK)
 
 
@@ -87,7 +87,7 @@ Clipping = Elementwise | Euclidean
 
 
 def _checked(clip: object) -> float:
-    number = arguments.positive("clip", clip, why="without a limit on one example nothing is protected")
+    number = arguments.positive("clip", clip, why="without a bound on each example nothing is protected")
     if not _SMALLEST <= number <= _LARGEST:
         raise ArgumentError(f"clip={number}: must lie between {_SMALLEST:g} and {_LARGEST:g}; change the loss's unit")
     return number

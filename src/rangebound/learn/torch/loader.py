@@ -18,17 +18,17 @@ from rangebound.sampling.entropy import SECURE
 
 
 class PrivateLoader:
-    """Batches in which each example takes part with probability `rate`, independently; all of them at rate 1.
+    """Batches that contain each example with probability `rate`, independently; all of them at rate 1.
 
-    An epoch has about 1/rate batches. A batch of a sample may be empty; it is a step all the same. With `rate` and
+    An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. With `rate` and
     `expected` both stated, nothing that is published depends on the number of examples (`Relation.ADD_REMOVE`), and the
     loader's batch size is not used. Left out, they are the batch size over the number of examples, and the batch size:
     that number is then public (`Relation.ZERO_OUT`).
 
-    `members` are the numbers of the examples in the last batch, which are private, and so is `examples` for add-remove.
+    `members` are the indices of the examples in the last batch, which are private, and so is `examples` for add-remove.
 
-    Assumes: nobody but the trainer sees who is in a batch, and the loader's collate function treats each example by
-    itself: one that pads to the longest of a batch lets the others into an example's gradient.
+    Assumes: only the trainer sees the members of a batch, and the loader's collate function treats each example
+    separately: if it pads to the longest of a batch, other examples affect an example's gradient.
     Edge cases: with several processes, process r of w has the examples r, r + w, r + 2w, ... A `TensorDataset` may be
     empty for add-remove.
     """
@@ -49,13 +49,15 @@ class PrivateLoader:
         except TypeError:
             raise ArgumentError("data_loader: its dataset must have a length") from None
         if isinstance(self.dataset, IterableDataset):
-            raise ArgumentError("data_loader: must have a dataset whose examples are taken by number, to draw coins")
+            raise ArgumentError(
+                "data_loader: must have a dataset that is indexed by integers, so that examples can be sampled"
+            )
         stated = _stated(rate, expected)
         if given.batch_size is None or (self.examples < 1 and not (stated and isinstance(self.dataset, TensorDataset))):
             raise ArgumentError("data_loader: must have a batch_size and at least one example")
         if type(given.sampler) not in (SequentialSampler, RandomSampler):
             raise ArgumentError(
-                f"data_loader: has a {type(given.sampler).__name__}, but every example is drawn by a coin of its own; "
+                f"data_loader: has a {type(given.sampler).__name__}, but every example is sampled independently; "
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
             )
         self.relation = Relation.ADD_REMOVE if stated else Relation.ZERO_OUT
@@ -92,16 +94,16 @@ class PrivateLoader:
 
 
 def _stated(rate: float | None, expected: float | None) -> tuple[float, float] | None:
-    """The public numbers of the user, both or none."""
+    """The public numbers that the user states, both or neither."""
     if rate is None and expected is None:
         return None
     if rate is None or expected is None:
         raise ArgumentError(
-            "rate, expected_batch: must be given both, from public knowledge, or both be left out; one of them made "
+            "rate, expected_batch: give both, from public knowledge, or neither; one of them derived "
             "from the number of examples would publish that number"
         )
     if not 0.0 < arguments.finite("rate", rate) <= 1.0:
-        raise ArgumentError(f"rate={rate}: must lie in (0, 1]; it is the probability of an example to be in a batch")
+        raise ArgumentError(f"rate={rate}: must lie in (0, 1]; it is the probability that an example is in a batch")
     return float(rate), arguments.positive("expected_batch", expected, why="the released sum is divided by it")
 
 

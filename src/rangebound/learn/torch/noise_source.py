@@ -1,4 +1,4 @@
-"""Where the noise comes from: the exact, secure draw, or (by its name only) torch's own generator."""
+"""Sources of noise: the exact, secure draw, or (explicitly) torch's own insecure generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rangebound.mechanism import Mechanism
 
 
 class NoiseSource(Protocol):
-    """Publishes locations: draws one number for each, from the mechanism's law at it."""
+    """Draws one number for each location, from the mechanism's law there."""
 
     def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
         """Numbers in float64 for a vector of locations in float64, on its device."""
@@ -25,8 +25,8 @@ class NoiseSource(Protocol):
 class SecureNoise:
     """The draw of `Mechanism.release`: exact, from the operating system's entropy.
 
-    On a GPU the numbers are drawn there, from the keystream of a cipher (`tensor_draw`). Where that has no form for the
-    law, locations are sent to the processor and the numbers back.
+    On a GPU the numbers are drawn there, from the keystream of a cipher (`tensor_draw`). Where that does not support
+    the law, the numbers are drawn on the CPU and copied back.
     """
 
     threads: int = 1
@@ -47,8 +47,8 @@ class SecureNoise:
 class InsecureTorchNoise:
     """INSECURE: noise in floats from torch's generator, for experiments that must be repeatable.
 
-    Whoever knows or guesses the state of the generator removes the noise, and the last bits of floats give answers
-    away [mironov2012]. No privacy number is true for a model trained with it.
+    Anyone who knows or guesses the state of the generator can remove the noise, and the last bits of floats leak
+    answers [mironov2012]. No privacy guarantee holds for a model trained with it.
     """
 
     generator: torch.Generator
@@ -57,7 +57,7 @@ class InsecureTorchNoise:
         arguments.instance("generator", self.generator, torch.Generator, "a torch.Generator")
 
     def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
-        """Numbers from about the right laws."""
+        """Numbers from approximately the right laws."""
         shape, scale = mechanism.shape, mechanism.noise.scale
         hull = mechanism.query.range.hull
         at = location.clamp(hull.lower, hull.upper)

@@ -23,19 +23,19 @@ Seen = Callable[[torch.Tensor, list[Batch]], None]
 
 
 class PrivateOptimizer:
-    """An optimizer whose gradients are released privately: `backward(x, y)` as often as one likes, then `step()`.
+    """An optimizer whose gradients are released privately: `backward(x, y)` any number of times, then `step()`.
 
-    One logical batch of the loader makes one step. It may be given to `backward` in parts (gradient accumulation);
-    each part is also cut into pieces that fit into the memory limit. With `torch.distributed` initialised, the sums of
-    all processes are added, the first process draws the noise, and all of them take the same step.
+    One logical batch of the loader makes one step. It may be given to `backward` in parts (gradient accumulation); each
+    part is also split into pieces that fit into the memory limit. With `torch.distributed` initialised, the sums of all
+    processes are added, the first process draws the noise, and all of them take the same step.
 
     Guarantee: a step publishes one draw of `mechanism` for each coordinate, at the sum of the clipped gradients.
-    Assumes: no example is given to `backward` twice in a step. Handing in more examples than the loader drew, or a
-    second batch, is an error, and so are parameters that were not there when the model was made private.
+    Assumes: no example is given to `backward` twice in a step. Passing more examples than the loader drew, or a second
+    batch, is an error, and so are parameters that did not exist when the model was made private.
     Edge cases: an example whose gradient is not finite (a NaN in it, a loss that overflows, a label that the criterion
-    refuses) counts with gradient zero, in silence: no single example decides whether a step is taken. `bad_examples`
-    counts them, in private. A learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that `backward`
-    returns and the sums it keeps are private; only the parameters after a step are released.
+    refuses) silently counts with gradient zero: a single malformed example does not abort a step. `bad_examples` counts
+    them; the count is private. A learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that
+    `backward` returns and the sums it keeps are private; only the parameters after a step are released.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PrivateOptimizer:
     def bad_examples(self) -> PerInstance:
         """How often an example counted with gradient zero because its own was not finite; of this process alone.
 
-        Edge cases: it depends on the data, so it is private: to look at, and not for publication.
+        Edge cases: it depends on the data, so it is private; do not publish it.
         """
         return PerInstance(float(self._bad), notion="examples without a finite gradient, over all steps")
 
@@ -75,12 +75,12 @@ class PrivateOptimizer:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What releases each coordinate; it is charged for, so it stays as it is."""
+        """The mechanism that releases each coordinate; the account covers it, so it cannot be changed."""
         return self._mechanism
 
     @property
     def clipping(self) -> Clipping:
-        """The limit on one example, on which the mechanism rests."""
+        """The clipping norm, on which the mechanism depends."""
         return self._clipping
 
     @property
@@ -103,9 +103,8 @@ class PrivateOptimizer:
     ) -> torch.Tensor:
         """Add the clipped gradients of these examples, and return their losses, which are private.
 
-        The loss of an example whose gradient is not finite, and so counts as zero, is NaN.
-        `members` are the numbers of the examples; needed only for accounts of single examples, when a batch is given
-        in parts.
+        The loss of an example whose gradient is not finite, and so counts as zero, is NaN. `members` are the indices of
+        the examples; needed only for per-instance accounts, when a batch is given in parts.
         """
         if len(x) != len(y):
             raise ArgumentError("x, y: must have one target for each example")
@@ -114,13 +113,13 @@ class PrivateOptimizer:
             raise ArgumentError("x: has more examples than the loader drew for this step; an example counts once")
         self._check_parameters()
         if self._keep and members is None and len(x) != len(self._loader.members):
-            raise ArgumentError("members: must be given with a part of a batch, to know whose account it is")
+            raise ArgumentError("members: must be given with a part of a batch, for the per-instance accounts")
         if members is not None and (
             len(members) != len(x) or len(np.intersect1d(members, self._loader.members)) != len(x)
         ):
-            raise ArgumentError("members: must be different numbers out of the loader's members, one for each example")
+            raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
         sums, losses = clipped_sum(self._module, self._criterion, x, y, self._clipping, self._memory)
-        self._given += len(x)  # first, so that after an interruption nobody is counted twice
+        self._given += len(x)  # first, so that after an interruption no example is counted twice
         for name, total in self._totals.items():
             total += sums[name]
         good = ~torch.isnan(losses)
@@ -132,17 +131,17 @@ class PrivateOptimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Release the sum, once, and let the wrapped optimizer use it, over the expected batch, as its gradient."""
+        """Release the sum once, and step with it, divided by the expected batch size, as the gradient."""
         self._check_batch()
         self._check_parameters()
         if not all(bool(torch.isfinite(each).all()) for each in self._parameters.values()):
             raise ArgumentError(
-                "module: has parameters that are not finite, which no step can mend; take a smaller learning rate, or "
-                "a smaller clip with the same noise_multiplier"
+                "module: has parameters that are not finite, which no step can repair; use a smaller learning rate, or "
+                "a smaller clipping norm with the same noise_multiplier"
             )
-        if not self._given and len(self._loader.members):  # an empty batch may be passed over
+        if not self._given and len(self._loader.members):  # an empty batch may be skipped
             raise ArgumentError(
-                "step: has no gradients to release; call optimizer.backward(x, y) in place of loss.backward()"
+                "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward()"
             )
         location = torch.cat([each.reshape(-1) for each in self._totals.values()])
         together = dist.is_available() and dist.is_initialized()
@@ -181,23 +180,25 @@ class PrivateOptimizer:
         self._inner.load_state_dict(state)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise ArgumentError("PrivateOptimizer: is not copied, since no account sees a copy's steps; save state_dict()")
+        raise ArgumentError(
+            "PrivateOptimizer: cannot be copied, since no account would cover a copy's steps; save state_dict()"
+        )
 
     def _check_batch(self) -> None:
         if self._loader.drawn != self._drawn + 1:
             raise ArgumentError(
                 f"batches={self._loader.drawn - self._drawn}: a step takes the examples of exactly one logical batch; "
                 "call step() once for each batch of the loader, empty ones too; after a loop that was left early, "
-                "a new engine goes on with this account by load_state_dict"
+                "a new engine continues this account by load_state_dict"
             )
 
     def _check_parameters(self) -> None:
-        """The released numbers are all that the wrapped optimizer may learn from."""
+        """The wrapped optimizer may use the released numbers only."""
         present = learned(self._module)
         if present.keys() != self._parameters.keys() or any(self._parameters[n] is not p for n, p in present.items()):
             raise ArgumentError(
-                "module: learns other parameters than when it was made private; make it private again with a new "
-                "engine, which goes on with this account by load_state_dict"
+                "module: has other trainable parameters than when it was made private; make it private again with "
+                "a new engine, which continues this account by load_state_dict"
             )
         ours = {id(each) for each in self._parameters.values()}
         others = (each for group in self._inner.param_groups for each in group["params"] if id(each) not in ours)

@@ -1,4 +1,4 @@
-"""The privacy engine: makes a model, an optimizer and a loader private, and keeps the account of what they release."""
+"""The privacy engine: makes a model, an optimizer and a loader private, and keeps the account."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from rangebound.noise import Gaussian
 from rangebound.query import Query
 from rangebound.support import Grid, Interval, Support
 
-_REACH = 4.0  # scales beyond its support up to which a truncated law follows the sum of the gradients
+_REACH = 4.0  # scales beyond its support at which the sum of the gradients is clipped for a truncated law
 _MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
 
 
 def step_mechanism(
     *, clipping: Clipping, noise_multiplier: float, bounding: Bounding = UNBOUNDED, support: Support | None = None
 ) -> Mechanism:
-    """The mechanism that releases one coordinate of the summed gradient: Gaussian noise of clip times multiplier.
+    """The mechanism that releases one coordinate of the summed gradient: Gaussian noise of scale clip times multiplier.
 
-    Edge cases: bounded noise with Euclidean clipping is refused. A truncated law follows the sum up to 4 scales beyond
-    its support; a sum farther out is clipped to there, which the account knows.
+    Edge cases: bounded noise with Euclidean clipping is refused. For a truncated law the sum is clipped at 4 scales
+    beyond the support, which the account covers.
 
     >>> import rangebound as rb
     >>> m = step_mechanism(
@@ -53,8 +53,8 @@ def step_mechanism(
     arguments.instance("bounding", bounding, Bounding, "one of rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED")
     if isinstance(clipping, Euclidean) and bounding is not UNBOUNDED:
         raise ArgumentError(
-            f"bounding={bounding!r} with Euclidean clipping: one example may spend its whole length on any one "
-            "coordinate, so no account by coordinates holds; use Elementwise(clip=...)"
+            f"bounding={bounding!r} with Euclidean clipping: one example may put its whole norm on any one "
+            "coordinate, so no per-coordinate account holds; use Elementwise(clip=...)"
         )
     scale = arguments.positive("noise_multiplier", noise_multiplier, why="without noise nothing is protected")
     scale *= clipping.clip
@@ -72,18 +72,18 @@ def step_mechanism(
 
 
 def _beyond(end: float, scale: float) -> float:
-    """The end moved on by _REACH scales, and not by a rounding more: up to there the draw has its quick form."""
+    """The end moved outwards by _REACH scales, and not by a rounding more: up to there the draw has its fast form."""
     place = end + _REACH * scale
     return math.nextafter(place, end) if (place - end) / scale > _REACH else place
 
 
 class PrivacyEngine:
-    """Makes training private and answers what it has leaked.
+    """Makes training private and accounts for its privacy loss.
 
     State `rate` and `expected_batch`, as numbers that are public, and the guarantee is for adding or removing one
     example (`Relation.ADD_REMOVE`). Left out, they follow from the loader's batch size and the number of examples,
     which the published gradients then reveal, and the guarantee is for replacing an example by one without a gradient
-    (`Relation.ZERO_OUT`). `relation` says which one it is.
+    (`Relation.ZERO_OUT`). `relation` states which one it is.
 
     >>> import torch
     >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
@@ -138,14 +138,14 @@ class PrivacyEngine:
         noise: NoiseSource | None = None,
         memory: int | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
-        """The module as it is, an optimizer that releases its gradients, and a loader that samples as accounted.
+        """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
         The noise has the scale noise_multiplier * clip. The support is that of the *summed* gradient. Each example is
         in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both are public
         numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`, whatever the
         exact number of examples is. An epoch then has round(1/rate) steps, and the loader's batch size is not used.
         Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if they are
-        fewer: the number of examples is then public, and the guarantee is called zero-out.
+        fewer: the number of examples is then public, and the guarantee is labelled zero-out.
 
         The criterion takes outputs and targets with a first axis for the examples; it is called with one example.
         `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
@@ -153,20 +153,20 @@ class PrivacyEngine:
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
         if self._optimizer is not None:
-            raise ArgumentError("make_private: was called before; each model needs an engine of its own")
+            raise ArgumentError("make_private: was called before; each model needs its own engine")
         check_module(module)
         arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
         own = set(map(id, module.parameters()))
         if any(id(each) not in own for group in optimizer.param_groups for each in group["params"]):
             raise ArgumentError(
-                "optimizer: holds parameters that are not the module's, whose gradients nobody would protect; "
+                "optimizer: contains parameters that are not the module's, whose gradients would not be protected; "
                 "make it from module.parameters()"
             )
         closure = inspect.signature(optimizer.step).parameters.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:
             raise ArgumentError(
-                f"optimizer={type(optimizer).__name__}: asks for the loss again within a step, which would be releases "
-                "that nobody counts; use an optimizer that takes gradients, such as torch.optim.Adam"
+                f"optimizer={type(optimizer).__name__}: evaluates the loss again within a step, which no account "
+                "covers; use an optimizer that takes gradients, such as torch.optim.Adam"
             )
         if noise is not None and not hasattr(noise, "release"):
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
@@ -211,14 +211,14 @@ class PrivacyEngine:
 
     @property
     def steps(self) -> int:
-        """How many steps were taken."""
+        """The number of steps taken."""
         return sum(self._history.values())
 
     @property
     def relation(self) -> Relation:
-        """Which training sets `epsilon` takes for neighbours: add-remove if all steps were made for it, else zero-out.
+        """The neighbouring relation of `epsilon`: add-remove if all steps satisfy it, else zero-out.
 
-        Edge cases: before `make_private`, and without a loaded account, there is none to name.
+        Edge cases: refused before `make_private`, unless an account was loaded.
         """
         if self._step is None and not self._history:
             raise ArgumentError("make_private: must be called first; the relation depends on what is stated there")
@@ -226,11 +226,12 @@ class PrivacyEngine:
         return worst_case.relation({**present, **self._history})
 
     def epsilon(self, delta: float) -> float:
-        """The worst-case epsilon at delta of all steps so far, for neighbours by `relation`: valid to publish.
+        """The worst-case epsilon at delta of all steps so far, for neighbouring datasets by `relation`: valid to
+        publish.
 
-        Guarantee: for `Relation.ADD_REMOVE`, whatever the steps published, their number of examples included. For
-        `Relation.ZERO_OUT`, for training sets with the same number of examples, one of which has no gradient.
-        Edge cases: refused after steps with other noise than `SecureNoise`, which guarantees nothing.
+        Guarantee: for `Relation.ADD_REMOVE`, it covers all that the steps published, and hides the number of examples.
+        For `Relation.ZERO_OUT`, for training sets with the same number of examples, one of which has no gradient.
+        Edge cases: refused after steps with noise other than `SecureNoise`, which guarantees nothing.
         """
         self._refuse_insecure()
         return worst_case.epsilon(self._history, delta)
@@ -244,7 +245,7 @@ class PrivacyEngine:
         )
 
     def epsilons(self, delta: float, steps: Iterable[int]) -> list[float]:
-        """The worst-case epsilon after each of these numbers of steps like the present one: past or planned."""
+        """The worst-case epsilon after each of these numbers of steps like the current one: past or planned."""
         if self._step is None:
             raise ArgumentError("make_private: must be called first")
         self._refuse_insecure(planned=not self._secure)
@@ -269,17 +270,17 @@ class PrivacyEngine:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with a saved account: its steps count on top of none so far.
+        """Continue a saved account; this engine must not have taken steps of its own.
 
         Edge cases: the watchers must be those of the saved engine. Steps saved without a relation count as zero-out.
         """
         if self._history:
-            raise ArgumentError("state: an account that has steps already cannot be replaced")
+            raise ArgumentError("state: an account that already has steps cannot be replaced")
         try:
             entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
             taken = [(_step(each), repetitions("times", each["times"])) for each in entries]
         except (KeyError, TypeError):
-            raise ArgumentError("state: must be what state_dict() of an engine gave") from None
+            raise ArgumentError("state: must be the result of an engine's state_dict()") from None
         if len(watchers) != len(self._watchers):
             raise ArgumentError(
                 f"state: has {arguments.counted(len(watchers), 'watcher')}, this engine {len(self._watchers)}"
@@ -291,7 +292,7 @@ class PrivacyEngine:
             self._history[step] = self._history.get(step, 0) + times
 
     def _saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
-        """Charged before the draw: a step that fails afterwards has been paid for."""
+        """Charged before the draw: a step that fails afterwards stays charged."""
         assert self._step is not None
         for each in self._watchers:
             each.saw(location, batches)
@@ -301,7 +302,7 @@ class PrivacyEngine:
     def _refuse_insecure(self, planned: bool = False) -> None:
         if self._insecure or planned:
             raise ArgumentError(
-                "noise: only SecureNoise() has a guarantee, so there is no epsilon after steps with any other; "
+                "noise: only SecureNoise() has a guarantee, so there is no epsilon after steps with any other noise; "
                 "InsecureTorchNoise guarantees nothing"
             )
 
@@ -321,15 +322,15 @@ def _step(entry: dict[str, Any]) -> worst_case.Step:
 
 
 def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:
-    """Euclidean sums leave room for the rounding of so many examples, and not more."""
+    """Refuse more examples than the rounding margin of a Euclidean sum allows for."""
     if not isinstance(clipping, Euclidean):
         return
     if loader.expected > clipping.most:
         raise ArgumentError(
             f"expected_batch={loader.expected:g}: with Euclidean clipping at most {clipping.most}, or the rounding of "
-            "the sum would be more than was left room for"
+            "the sum would exceed its margin"
         )
-    if loader.rate * loader.examples > 2 * clipping.most:  # far more than was stated: no guarantee without this
+    if loader.rate * loader.examples > 2 * clipping.most:  # far more than stated: the guarantee needs this check
         raise ArgumentError(
             f"expected_batch={loader.expected:g}: is far too small for this dataset, and with Euclidean clipping a "
             f"batch may have at most {clipping.most} examples; state a smaller rate, or use Elementwise(clip=...)"
@@ -337,7 +338,7 @@ def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:
 
 
 def _agree(mine: object, processes: int) -> None:
-    """All processes must take the same steps: else the account of one says too little about the examples of another."""
+    """All processes must take the same steps: otherwise the account of one does not cover the examples of another."""
     all_of_them: list[Any] = [None] * processes
     dist.all_gather_object(all_of_them, repr(mine))
     if len(set(all_of_them)) > 1:

@@ -1,4 +1,4 @@
-"""Which training sets are neighbours: what a privacy number of training protects against."""
+"""The neighbouring relation of training sets: what a privacy guarantee of training protects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import enum
 
 
 class Relation(enum.Enum):
-    """What two neighbouring training sets may differ in.
+    """How two neighbouring training sets may differ.
 
-    Zero-out protects what an example says, not how many there are: whatever is published may depend on their number.
-    Add-remove protects both, and for that everything but the noisy sums must be made of numbers that were stated
-    beforehand: the sampling rate, the divisor, the length of an epoch.
+    Zero-out protects the contents of an example, not the number of examples, on which the published numbers may depend.
+    Add-remove protects both. It requires that everything except the noisy sums is computed from numbers that were
+    stated beforehand: the sampling rate, the divisor, the length of an epoch.
 
     >>> Relation("zero-out").meaning
     'one example is replaced by one without a gradient; the number of examples is public'

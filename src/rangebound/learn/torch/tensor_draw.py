@@ -1,10 +1,10 @@
-"""The exact draw of Gaussian releases where the gradients are: the kernel of `rangebound.sampling` in tensors.
+"""The exact draw of Gaussian releases on the device of the gradients: the kernel of `rangebound.sampling` in tensors.
 
-Random words are the ChaCha20 keystream [rfc8439] of a key that the operating system gives for this one release. The
-draw has the plan, the tables and the margin of `rangebound/sampling/_kernel.c`, whose proof in docs/sampling.md needs
-no more of the arithmetic than sums and products rounded at most once. The few numbers that it leaves undecided are
-settled in ball arithmetic on the processor, which makes their words anew from the key. On a GPU the two functions are
-compiled, each to one pass over the coordinates.
+Random words are the ChaCha20 keystream [rfc8439] of a key from the operating system for this one release. The draw has
+the plan, the tables and the margin of `rangebound/sampling/_kernel.c`, whose proof in docs/sampling.md needs no more of
+the arithmetic than sums and products rounded at most once. The few numbers that it leaves undecided fall back to ball
+arithmetic on the CPU, which recomputes their words from the key. On a GPU the two functions are compiled, each to one
+pass over the coordinates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rangebound.sampling.entropy import SECURE, fresh
 Tensors = tuple[torch.Tensor, torch.Tensor]
 
 _KEY = 32
-_WORDS = 8  # of 64 bits to a block of the cipher
+_WORDS = 8  # words of 64 bits in a block of the cipher
 _LARGEST_COUNT = 2**31 * _WORDS
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
 _QUARTERS = (
@@ -87,7 +87,7 @@ def keystream(key: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def word(key: bytes | bytearray, index: int) -> int:
-    """One word of the same keystream, on the processor and by another cipher's code."""
+    """One word of the same keystream, on the CPU and by an independent implementation of the cipher."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
@@ -97,7 +97,7 @@ def word(key: bytes | bytearray, index: int) -> int:
 
 
 class Numbers(NamedTuple):
-    """What a draw knows of its plan, as plain numbers."""
+    """The plan of a draw as plain numbers."""
 
     answers: tuple[float, float]
     given: tuple[float, float]
@@ -170,7 +170,7 @@ def _uniform(words: torch.Tensor) -> torch.Tensor:
 
 
 def _row(table: torch.Tensor, cell: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-    """The polynomial of each cell at a place from 0 to 1 inside it."""
+    """The polynomial of each cell at a position from 0 to 1 inside it."""
     c = [column[cell] for column in table.unbind()]
     t = 2.0 * place - 1.0
     t2 = t * t

@@ -222,7 +222,7 @@ def test_the_instance_account_follows_the_sums(bounding: Any, support: Any) -> N
     assert path[-1] == watcher.epsilon(1e-5).reveal()
     for each in (watcher.epsilon(1e-5), *watcher.epsilons(1e-5)):
         assert "odometer reading" in repr(each)  # no (epsilon, delta) of the run follows from it
-        assert "no guarantee" in repr(each)
+        assert "not a guarantee" in repr(each)
 
 
 def test_the_instance_account_needs_what_makes_it_sound() -> None:

@@ -1,1 +1,1 @@
-"""Accounts of training: worst case, per instance, Fisher information."""
+"""Accounts of training: worst case, per-instance Renyi divergence, Fisher information."""

@@ -3,8 +3,8 @@
 One step publishes numbers at locations q_j, the sums of the clipped gradients. With eta_j^2 the Fisher information of
 one of them about q_j, and J the derivative of an example's clipped gradient by the example itself, the information
 about the example is the matrix J' diag(eta^2) J, and its loss is the norm of diag(eta) J. (The published Algorithm 1
-has eta' J, which is not a norm of that matrix [hu2024].) Informations add over steps, for the members of each batch,
-and the norm of a sum is at most the sum of the norms.
+has eta' J, which is not a norm of that matrix [hu2024].) Fisher information adds up over steps, for the members of each
+batch, and the norm of a sum is at most the sum of the norms.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def spectral_losses(
 ) -> torch.Tensor:
     """The norm of diag(eta) J for each example, by power iteration with forward and backward derivatives.
 
-    `information` holds eta^2 for each coordinate. An estimate that comes from below, and stops when no example's norm
-    grows by more than 1e-6 relative: within one per cent of the norm as a rule, and far below it after few iterations.
-    `frobenius_losses` is a bound from above.
+    `information` contains eta^2 for each coordinate. The iteration approaches the norm by lower estimates, and stops
+    when no example's norm grows by more than 1e-6 relative: within one per cent of the norm as a rule, and far below it
+    after few iterations. `frobenius_losses` is an upper bound.
     """
     repetitions("iterations", iterations)
     largest = information.max()
@@ -56,7 +56,7 @@ def spectral_losses(
     found = []
     for start in range(0, len(x), _BLOCK):
         a, b = x[start : start + _BLOCK], y[start : start + _BLOCK]
-        # A first guess that no gradient is likely to be orthogonal to: multiples of the golden ratio, less whole parts.
+        # A start that no gradient is likely to be orthogonal to: fractional parts of multiples of the golden ratio.
         guess = torch.arange(1, a[0].numel() + 1, dtype=torch.float64) * 0.6180339887498949 % 1.0 - 0.5
         v = guess.reshape(a.shape[1:]).to(a.device, a.dtype).expand(a.shape)
         value = torch.zeros(len(a), dtype=a.dtype, device=a.device)
@@ -102,11 +102,11 @@ def frobenius_losses(
 class FisherWatcher:
     """The Fisher information loss of each example over the training [hu2024, Alg 1, corrected].
 
-    Guarantee: none; norms are estimates from below (`spectral_losses`), the closer the more iterations they have.
-    Assumes: elementwise clipping, and a module and examples with derivatives: no dropout, no numbers of words. A step
+    Guarantee: none; norms are lower estimates (`spectral_losses`) that improve with the number of iterations.
+    Assumes: elementwise clipping, and a module and examples with derivatives: no dropout, no token indices. A step
     counts for the members of its batch only, and not for an example without a finite gradient, which moves no sum.
-    Edge cases: all of it is private. Numbers come out as `PerInstance`; histograms, and the numbers of the most exposed
-    examples, only by the methods called `reveal_...`.
+    Edge cases: all of it is private. Numbers are returned as `PerInstance`; histograms, and the indices of the most
+    exposed examples, only by the methods `reveal_...`.
     """
 
     needs_batches = True
@@ -118,7 +118,7 @@ class FisherWatcher:
     def start(
         self, module: torch.nn.Module, criterion: Criterion, optimizer: PrivateOptimizer, loader: PrivateLoader
     ) -> None:
-        """Called by the engine once it knows the mechanism."""
+        """Called by the engine once the mechanism is known."""
         if not isinstance(optimizer.clipping, Elementwise):
             raise ArgumentError("clipping=Euclidean: couples the coordinates; use Elementwise(clip=...)")
         self._module, self._criterion, self._optimizer = module, criterion, optimizer
@@ -143,10 +143,10 @@ class FisherWatcher:
                     )
             except RuntimeError as error:
                 raise ArgumentError(
-                    "FisherWatcher: cannot take derivatives of the gradients by the examples; it needs examples in "
+                    "FisherWatcher: cannot differentiate the gradients by the examples; it needs examples in "
                     "floats, and a module without dropout that torch.func can run"
                 ) from error
-            # Examples without a finite gradient are not among these; a derivative too large for a float counts as none.
+            # Examples without a finite gradient are excluded; a derivative too large for a float counts as none.
             squares = norms.detach().cpu().numpy() ** 2
             added[members] += np.where(np.isfinite(squares), squares, 0.0)
         if dist.is_available() and dist.is_initialized():  # the other processes have the other examples
@@ -173,7 +173,7 @@ class FisherWatcher:
         return counts.astype(np.int64), edges.astype(np.float64)
 
     def reveal_most_exposed(self, count: int) -> list[int]:
-        """The numbers of the examples with the largest losses, the largest first. They are as private as the data."""
+        """The indices of the examples with the largest losses, the largest first. They are as private as the data."""
         return [int(i) for i in np.argsort(-self._information, kind="stable")[:count]]
 
     def state_dict(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class FisherWatcher:
         return {"information": self._information.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with a saved account."""
+        """Continue a saved account."""
         saved = arguments.reals("information", state["information"], infinite=True)
         if len(self._information) and len(saved) != len(self._information):
             raise ArgumentError("state: is about another number of examples than this run")

@@ -41,12 +41,12 @@ from rangebound.support import Interval
 
 Floats = npt.NDArray[np.float64]
 
-_PER_SCALE = 256  # bins to the scale
-_DENSE = 1 << 14  # so many bins are tabulated without gaps
+_PER_SCALE = 256  # bins per scale
+_DENSE = 1 << 14  # up to this many bins are tabulated without gaps
 _CHUNK = 1 << 16  # pairs and orders at a time
 _ROUNDING = 2.0**-49
-_LARGEST = 600.0  # e to this still fits into a double, with room
-_NUDGE = 2.0**-30  # keeps places off the very edges, where an infinite value times 0 would be no number
+_LARGEST = 600.0  # e to this still fits into a double, with a margin
+_NUDGE = 2.0**-30  # keeps positions off the very edges, where an infinite value times 0 would be NaN
 
 
 class LossTable:
@@ -60,9 +60,9 @@ class LossTable:
 
     def __init__(self, mechanism: Mechanism, orders: Sequence[float]) -> None:
         if not mechanism.noise.gaussian:
-            raise ArgumentError("mechanism: the table knows Gaussian noise only")
+            raise ArgumentError("mechanism: the table supports Gaussian noise only")
         if mechanism.bounding is TRUNCATE and not isinstance(mechanism.support, Interval):
-            raise ArgumentError(f"support={mechanism.support}: the table knows truncation to an Interval only")
+            raise ArgumentError(f"support={mechanism.support}: the table supports truncation to an Interval only")
         self.mechanism = mechanism
         self.orders: Floats = np.asarray([arguments.order("orders", each) for each in orders], dtype=np.float64)
         if not np.isfinite(self.orders).all() or not len(self.orders):
@@ -95,7 +95,7 @@ class LossTable:
         return worse
 
     def _histogram(self, location: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What is known of some bins, how many coordinates each has, and their mean place in it from 0 to 1."""
+        """The tabulated rows of some bins, how many coordinates each has, and their mean position in it from 0 to 1."""
         hull = self.mechanism.query.range.hull
         steps = location.detach().reshape(-1).to(torch.float64)
         if hull.bounded:
@@ -119,7 +119,7 @@ class LossTable:
         return values, counts, places.clamp(_NUDGE, 1.0 - _NUDGE)
 
     def _constants(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The bins, the slack and all that is known, on a device."""
+        """The bins, the slack and the tabulated rows, on a device."""
         if device not in self._on:
             self._on[device] = (
                 torch.from_numpy(self._bins).to(device),
@@ -129,7 +129,7 @@ class LossTable:
         return self._on[device]
 
     def _values(self, device: torch.device, first: int, last: int) -> torch.Tensor:
-        """What is known of a row of bins without gaps."""
+        """The tabulated rows of consecutive bins."""
         start = int(np.searchsorted(self._bins, first))
         return self._constants(device)[2][:, :, start : start + last - first + 1]
 
@@ -201,7 +201,7 @@ def _slack(orders: Floats, shift: float, truncated: bool, width: float) -> Float
 
 
 def exact_divergence(mechanism: Mechanism, location: Any, orders: Sequence[float]) -> Any:
-    """The same sums coordinate by coordinate, by the formula of the core, in float64: dear, and not rounded up.
+    """The same sums coordinate by coordinate, by the formula of the core, in float64: expensive, and not rounded up.
 
     Returns one number for each order, as an array of the kind of `location` (NumPy or torch).
     """

@@ -1,4 +1,4 @@
-"""Accounts of what training gives away about this very dataset: private numbers, and no guarantee for anyone else."""
+"""The per-instance Renyi divergence of this very dataset: a private number, and not a guarantee."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDERS = (
     *(10.0 * 1.1**k for k in range(39)),
 )
 
-_READING = "odometer reading of one run on the scale of an epsilon at delta {}, no guarantee of it"
+_READING = "odometer reading of one run on the scale of an epsilon at delta {}, not a guarantee"
 
 
 class RenyiWatcher:
@@ -39,13 +39,13 @@ class RenyiWatcher:
 
     **The total is an odometer reading.** The sums of a step depend on what earlier steps released, so a sum of losses
     along the path that was taken is a random number that describes this run. No (epsilon, delta) of the run follows
-    from it, for this dataset either: that would need a bound over all paths, or a limit fixed beforehand at which
+    from it, not even for this dataset: that would need a bound over all paths, or a limit fixed beforehand at which
     training stops. The guarantee is `PrivacyEngine.epsilon`.
 
     Guarantee: never below these sums; a certified table is used (`LossTable`).
     Assumes: elementwise clipping, and all examples in each step; both are checked.
-    Edge cases: the divergences depend on the data and on the path that training took, so they are private, and no
-    guarantee. Only `PerInstance` numbers come out.
+    Edge cases: the divergences depend on the data and on the path that training took, so they are private, and not a
+    guarantee. Only `PerInstance` numbers are returned.
     """
 
     needs_batches = False
@@ -59,7 +59,7 @@ class RenyiWatcher:
     def start(
         self, module: torch.nn.Module, criterion: Criterion, optimizer: PrivateOptimizer, loader: PrivateLoader
     ) -> None:
-        """Called by the engine once it knows the mechanism."""
+        """Called by the engine once the mechanism is known."""
         if not isinstance(optimizer.clipping, Elementwise):
             raise ArgumentError(
                 "clipping=Euclidean: leaves the split over coordinates free, so that a sum over coordinates bounds "
@@ -81,12 +81,12 @@ class RenyiWatcher:
     def epsilon(self, delta: float) -> PerInstance:
         """The divergences so far on the scale of an epsilon at delta, at the best order: an odometer reading.
 
-        Guarantee: none. It is no (epsilon, delta) of the run, for this dataset or any other.
+        Guarantee: none. It is not an (epsilon, delta) of the run, for this dataset or any other.
         """
         return PerInstance(self._worth(self._total, delta), notion=_READING.format(delta))
 
     def epsilons(self, delta: float) -> list[PerInstance]:
-        """The same after each step: the reading against steps."""
+        """The readings after each step."""
         notion = _READING.format(delta)
         return [PerInstance(self._worth(each, delta), notion=notion) for each in self._path]
 
@@ -102,7 +102,7 @@ class RenyiWatcher:
         return {"orders": list(self.orders), "path": [each.tolist() for each in self._path]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with a saved account of the same orders."""
+        """Continue a saved account of the same orders."""
         if tuple(state["orders"]) != self.orders:
             raise ArgumentError("state: was made with other orders")
         self._path = [np.asarray(each) for each in state["path"]]
@@ -111,7 +111,7 @@ class RenyiWatcher:
     def _worth(self, total: Floats, delta: float) -> float:
         delta = arguments.probability("delta", delta)
         if delta == 0.0:
-            raise ArgumentError("delta=0: finitely many orders say nothing about it; give a positive delta")
+            raise ArgumentError("delta=0: finitely many orders do not bound it; give a positive delta")
         if not total.any():
             return 0.0
         return min(epsilon_at(order, value, delta) for order, value in zip(self.orders, total.tolist(), strict=True))

@@ -1,6 +1,6 @@
-"""What training leaks in the worst case, over all datasets: the number to publish.
+"""The worst-case privacy loss of training, over all datasets: the number to publish.
 
-A step of d coordinates on a Poisson sample of rate p. Each coordinate moves by at most the clip C, all at once.
+A step of d coordinates on a Poisson sample of rate p. All coordinates may move, each by at most the clipping norm C.
 
 | step | bound |
 | --- | --- |
@@ -36,15 +36,15 @@ from rangebound.support import Interval
 _BITS = 128
 _AROUND = (0.7, 1.0, 1.3, 2.0)
 _HIGHEST = 1e6
-_POINTS = 16  # the exact curve of a finer grid is dear, and hardly below that of the line
+_POINTS = 16  # the exact curve of a finer grid is expensive, and hardly below that of the line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One step: `coordinates` numbers, each released by `mechanism`, on a Poisson sample of `rate` (1 is everybody).
 
-    `together` says that the sensitivity is the Euclidean length of all coordinates, not the size of each. `relation`
-    says for which neighbours that is true of all that the step publishes.
+    `together` means that the sensitivity is the Euclidean norm of all coordinates, not the size of each. `relation` is
+    the neighbouring relation for which this holds for all that the step publishes.
     """
 
     mechanism: Mechanism
@@ -66,7 +66,7 @@ class Step:
         if self.mechanism.bounding is TRUNCATE and not isinstance(self.mechanism.support, Interval):
             raise ArgumentError(
                 f"support={arguments.shown(self.mechanism.support)}: a Gaussian truncated to anything but an Interval "
-                "may leak more than the unbounded one, which is what the account rests on"
+                "may leak more than the unbounded one, on which the account is based"
             )
 
     @property
@@ -86,9 +86,9 @@ History = Mapping[Step, int]
 def epsilon(history: History, delta: float) -> float:
     """The epsilon at delta of all steps together: a guarantee for all neighbouring datasets, valid to publish.
 
-    Guarantee: never below the exact value, for neighbours by `relation(history)`: the sums differ by one clipped
-    gradient for either relation, so the number is the same.
-    Assumes: steps were taken as `PrivateOptimizer` takes them; who was in a sample is not known.
+    Guarantee: never below the exact value, for neighbouring datasets by `relation(history)`: the sums differ by one
+    clipped gradient for either relation, so the number is the same.
+    Assumes: steps were taken as `PrivateOptimizer` takes them; the members of a sample are secret.
     Edge cases: 0 before the first step; delta = 0 is finite only for bounded noise on all examples.
     """
     delta = arguments.probability("delta", delta)
@@ -114,7 +114,7 @@ def epsilons(history: History, delta: float, steps: Iterable[int]) -> list[float
 
 
 def curve(step: Step, orders: Sequence[int]) -> list[float]:
-    """An upper bound on the worst-case Renyi divergence of one step at integer orders, by its Gaussian ceiling."""
+    """An upper bound on the worst-case Renyi divergence of one step at integer orders, by its Gaussian upper bound."""
     return list(map(float, renyi.curve(_free(step, 1), [float(order) for order in orders]).tolist()))
 
 
@@ -127,7 +127,7 @@ def _free(step: Step, times: int) -> SingleEvent:
 def _by_coordinates(taken: History, delta: float) -> float:
     """All coordinates of all steps, each at its own worst location, by their exact curves.
 
-    These are dear, so the order is looked for where the Gaussian ceiling has its best one, and a little around it.
+    These are expensive, so only orders near the best one of the Gaussian upper bound are tried.
     """
 
     def total(order: float) -> float:

@@ -18,8 +18,8 @@ try:
 except ImportError:  # installed without a compiler
     _kernel = None  # type: ignore[assignment]
 
-_BLOCK = 1 << 22  # products at a time in the blocked route: some megabytes
-_SHARE = 256  # columns that are worth a thread of their own
+_BLOCK = 1 << 22  # products per block: some megabytes
+_SHARE = 256  # fewest columns that justify another thread
 
 
 def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> torch.Tensor:
@@ -34,7 +34,7 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
     """
     wide = torch.float64 if torch.float64 in (a.dtype, g.dtype) else torch.float32
     a, g = a.detach().to(wide).contiguous(), g.detach().to(wide)
-    largest = torch.finfo(wide).max  # an infinite factor times zero would be no number
+    largest = torch.finfo(wide).max  # an infinite factor times zero would be NaN
     g = (g / clip.quantum).clamp_(-largest, largest).contiguous()  # a power of two: exact
     if a.device.type == "cpu" and wide == torch.float32 and _kernel is not None:
         return _compiled(a, g, clip)

@@ -1,14 +1,14 @@
-"""The quick route for chains of common layers: one ordinary backward pass, and sums from what each layer saw.
+"""The fast route for chains of common layers: one backward pass, and sums from the inputs of each layer.
 
-Only an `nn.Sequential` (nested ones too) of the layers in the tables below qualifies: these treat each example by
-itself, so one pass over the batch gives each example's own gradients. The gradient of a layer's weights for one example
-is a product of its input and of the gradient of its output; for a linear layer the clamped sum of these products is
-taken without storing one of them. Every other module takes the route of `torch.func`.
+Only an `nn.Sequential` (nested ones too) of the layers in the tables below qualifies: these treat each example
+separately, so one pass over the batch gives each example's own gradients. The gradient of a layer's weights for one
+example is a product of its input and of the gradient of its output; for a linear layer the clamped sum of these
+products is taken without storing one of them. Every other module takes the route of `torch.func`.
 
-**An example whose gradient is not finite counts with gradient zero**, in silence, or one example would decide whether a
-step is taken. Its row is set to zero in what each layer saw before anything is summed, so that no NaN reaches the
-others. An example for which the criterion raises an error is such an example too, unless it raises one for made-up
-zeros as well: then it is the call that is wrong, and the error is that of the zeros.
+**An example whose gradient is not finite silently counts with gradient zero**: a single malformed example does not
+abort a step. Its row is set to zero in the inputs of each layer before anything is summed, so that no NaN reaches the
+others. The same holds for an example for which the criterion raises an error, unless it also raises one for zeros: then
+the call itself is wrong, and the error is that of the zeros.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FREE = (
 
 
 def chain(module: nn.Module) -> Chain | None:
-    """The layers of a chain in their order, with the names of their parameters' prefixes; None if it is none."""
+    """The layers of a chain in order, with the prefixes of their parameters' names; None for other modules."""
     found: Chain = []
 
     def walk(name: str, part: nn.Module) -> bool:
@@ -82,9 +82,9 @@ def sums(
         trained = any(each.requires_grad for each in part.parameters())
         if trained:
             seen.append((name, part, value.detach()))
-        if isinstance(part, nn.Conv2d) and value.dim() != 4:  # else the examples would be taken for channels
+        if isinstance(part, nn.Conv2d) and value.dim() != 4:  # otherwise the examples would be mistaken for channels
             raise ArgumentError(f"x={tuple(value.shape)}: images need four axes: examples, channels, rows, columns")
-        # In place, a layer would write over what stands for the output of the layer before it.
+        # An in-place layer would overwrite the stored output of the previous layer.
         value = part(value.clone() if getattr(part, "inplace", False) else value)
         if trained:
             outputs.append(value)
@@ -117,7 +117,7 @@ def sums(
 
 def finite(rows: torch.Tensor) -> torch.Tensor:
     """For each example whether all its numbers are finite."""
-    if rows.device.type == "cpu":  # a finite sum has finite parts, and is found in a third of the time
+    if rows.device.type == "cpu":  # a finite sum has finite terms, and takes a third of the time
         sums = torch.isfinite(rows.flatten(1).sum(1))
         if bool(sums.all()):
             return sums
@@ -125,7 +125,7 @@ def finite(rows: torch.Tensor) -> torch.Tensor:
 
 
 def kept(rows: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
-    """The rows of the examples that are good, and zeros for the others."""
+    """The rows of the valid examples, and zeros for the others."""
     return torch.where(good.reshape(-1, *(1 for _ in rows.shape[1:])), rows, torch.zeros((), dtype=rows.dtype).to(rows))
 
 
@@ -135,7 +135,7 @@ def without(losses: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
 
 
 def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The criterion of each example by itself, whatever its reduction; one that vmap cannot run keeps no memory.
+    """The criterion of each example separately, whatever its reduction; one that vmap cannot run keeps no state.
 
     Edge cases: NaN, of which no gradient is finite, for an example for which the criterion raises an error.
     """
@@ -156,7 +156,7 @@ def _lost(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 R = TypeVar("R")
-ERRORS = (RuntimeError, IndexError, ValueError)  # what torch raises for numbers that a function does not take
+ERRORS = (RuntimeError, IndexError, ValueError)  # what torch raises for numbers outside a function's domain
 
 
 def spared(
@@ -166,10 +166,11 @@ def spared(
     x: torch.Tensor,
     y: torch.Tensor,
 ) -> list[R]:
-    """The results of a function for blocks of examples, in order: `lost` for those for which it raises an error.
+    """The results of a function for blocks of examples, in order; `lost` where it raises an error.
 
-    `together` takes several examples at once, `alone` one at a time. Which of them is used, and whether an error is of
-    the call and not of an example, is found out with zeros in the place of examples: it does not depend on the data.
+    `together` takes several examples at once, `alone` one at a time. Which of them is used, and whether an error is due
+    to the call and not to an example, is determined with zeros in place of the examples, so it does not depend on the
+    data.
     """
     try:
         return [together(x, y)] if len(x) else []
@@ -205,7 +206,7 @@ def _one(
 
 
 def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
-    """The factor for each example that brings a gradient of this squared length within the clip.
+    """The factor that scales each example's gradient of this squared norm to at most the clipping norm.
 
     Edge cases: 0 where the square is not finite, be it that the gradient is not or that its square is too large.
     """
@@ -219,7 +220,7 @@ def _clamped(
     """The clamped sums of one layer, and for each example whether its gradient there is finite and counts."""
     a, g = _rows(part, inner, slope)
     bias, good = _bias(part, slope), torch.ones(len(a), dtype=torch.bool, device=a.device)
-    if g is None:  # these are sums of products, which may be too large for a float
+    if g is None:  # sums of products, which may overflow
         good = finite(bias) & finite(a)
         if not bool(good.all()):
             a, bias = kept(a, good), kept(bias, good)
@@ -244,7 +245,7 @@ def _rows(part: Any, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Te
 
 
 def _patches(part: nn.Conv2d, inner: torch.Tensor) -> torch.Tensor:
-    """What each place of a convolution's output saw, a row for each place: a view of the input, copied once."""
+    """The input patch of each position of a convolution's output, one row each: a view of the input, copied once."""
     padding: Any = part.padding
     windows = nn.functional.pad(inner, (padding[1], padding[1], padding[0], padding[0]))
     for axis, size, stride, step in zip((2, 3), part.kernel_size, part.stride, part.dilation, strict=True):
@@ -285,9 +286,9 @@ def _weighted(
 
 
 def _in_doubles(rows: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The rows in float64, on the processor some at a time in one and the same room, so that they stay in its cache.
+    """Convert rows to float64 in blocks that reuse one buffer, so that on the CPU they stay in cache.
 
-    Each part is to be used before the next is asked for.
+    Use each block before asking for the next.
     """
     if rows.device.type != "cpu" or rows.dtype == torch.float64:
         yield rows.double()
@@ -299,7 +300,7 @@ def _in_doubles(rows: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _squares(rows: torch.Tensor) -> torch.Tensor:
-    """The squared length of each row."""
+    """The squared norm of each row."""
     return torch.cat([torch.linalg.vector_norm(each, dim=1).square() for each in _in_doubles(rows)])
 
 
@@ -314,7 +315,7 @@ def _combined(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _is_touched(part: nn.Module) -> bool:
-    """Whether hooks, or a function in the place of its own, change what the module computes."""
+    """Whether hooks, or a replaced forward function, change what the module computes."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     everywhere = any(getattr(nn.modules.module, f"_global{each}", None) for each in hooks)
     return everywhere or "forward" in vars(part) or any(getattr(part, each, None) for each in hooks)

@@ -1,8 +1,8 @@
 """The sum of clipped per-example gradients of a module, by `torch.func`, a few examples at a time.
 
-`torch.func.vmap` runs each example by itself, so no example can reach into the gradient of another, whatever the module
-does. That is what makes the clip a limit on what one example can change. Modules that it cannot run (a GRU, decisions
-by values, functions without its rules) go one example at a time, each through a copy of the module, to the same end.
+`torch.func.vmap` runs each example separately, so no example can affect the gradient of another, whatever the module
+does. Therefore the clipping norm bounds what one example can change. Modules that it cannot run (a GRU, data-dependent
+control flow, functions without its rules) are run one example at a time, each through a copy of the module.
 
 An example whose gradient is not finite, or for which the module or the criterion raises an error, counts with gradient
 zero (`rangebound.learn.torch.gradients.layers`).
@@ -26,17 +26,17 @@ from rangebound.learn.torch.gradients.clamped import clamped_rows
 Criterion = layers.Criterion
 Tensors = dict[str, torch.Tensor]
 
-_COPIES = 4  # the gradients of a block of examples exist about so often at once
+_COPIES = 4  # about so many copies of the gradients of a block exist at once
 
 
 def check_module(module: object) -> torch.nn.Module:
-    """A module whose examples do not mix and that has something to learn; any other is refused with the fix named."""
+    """Refuse a module that mixes examples or has nothing to learn; the error names the remedy."""
     found: torch.nn.Module = arguments.instance("module", module, torch.nn.Module, "a torch.nn.Module")
     for name, part in found.named_modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ArgumentError(
                 f"module={name or type(part).__name__}: {type(part).__name__} mixes the examples of a batch, so "
-                "clipping one limits nothing; use torch.nn.GroupNorm, or LayerNorm, in its place"
+                "clipping one example bounds nothing; use torch.nn.GroupNorm or LayerNorm instead"
             )
         if getattr(part, "track_running_stats", False):
             raise ArgumentError(
@@ -44,14 +44,14 @@ def check_module(module: object) -> torch.nn.Module:
                 "no noise covers; leave track_running_stats out"
             )
     if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in found.parameters()):
-        raise ArgumentError("module: has a lazy layer that does not know its size; run it once, on made-up data")
+        raise ArgumentError("module: has a lazy layer of unknown size; run it once on made-up data")
     if not learned(found):
         raise ArgumentError("module: has no parameter that requires a gradient; there is nothing to learn")
     return found
 
 
 def learned(module: torch.nn.Module) -> Tensors:
-    """The parameters that are trained, by name, each once."""
+    """The trainable parameters by name, each once."""
     return {name: each for name, each in module.named_parameters() if each.requires_grad}
 
 
@@ -60,10 +60,10 @@ def clipped_sum(
 ) -> tuple[Tensors, torch.Tensor]:
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
-    Guarantee: finite, and moved by an example by at most the clip, whatever its numbers are. The loss of an example
-    whose gradient is not finite, and so counts as zero, is NaN.
-    Elementwise sums are in quanta of the clip, whole numbers. `memory` limits the bytes of gradients held at once; the
-    result of elementwise clipping depends on it no more than the layers' rounding does.
+    Guarantee: finite, and moved by an example by at most the clipping norm, whatever its values are. The loss of an
+    example whose gradient is not finite, and so counts as zero, is NaN. Elementwise sums are in quanta of the clip,
+    whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping depends on it
+    only as far as the layers' rounding does.
     """
     parameters = learned(module)
     totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
@@ -125,7 +125,7 @@ def _examples(
 def _alone(
     module: torch.nn.Module, names: list[str], criterion: Criterion, x: torch.Tensor, y: torch.Tensor
 ) -> tuple[Tensors, torch.Tensor]:
-    """The same for one example, slowly: what the module or the criterion remembers of it is gone with its copy.
+    """The same for one example, slowly: state that the module or the criterion keeps is discarded with the copy.
 
     Assumes: neither keeps anything outside itself.
     """
