@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow
 
 from benchmarks.peers import Absent, call
-from rangebound.mechanism import Mechanism
 from rangebound.release import Plan, make_plan
 from rangebound.release import demo as clinic
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import allocate
-from rangebound.release.noise.draw import bits
 from rangebound.release.noise.estimate import estimate
-from rangebound.release.noise.public_constant import known_rows
-from rangebound.release.noise.publishers import Noise, noise_for
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.plan.model import known_rows
+from rangebound.release.prepare import prepare
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.contribution_bound import Salt
+from rangebound.sampling.entropy import secure_bits
 
 TOP, LONG = 120.0, 30.0
 
@@ -101,31 +101,30 @@ def our_error(kind: str, waits: list[float], truth: float, size: int | None, *, 
         query["missing"] = TOP / 2  # every row counts, as where the size is public elsewhere
     plan = make_plan({"budget": {"epsilon": 1.0}, "unit": unit, "query": [query]})
     with DuckDB(pyarrow.table({"waiting": waits})) as engine:
-        (found,) = aggregate(plan, engine, Salt.draw(bits))
-    noise = noise_for(plan, 0, allocate(plan))
+        (found,) = aggregate(plan, engine, Salt.draw(secure_bits))
+    publisher = prepare(plan).publishers[0]
     exact = found.answers[0][()]
-    if noise is None:
-        return _of_rank(plan, exact, truth)
-    if not isinstance(noise.mechanism, Mechanism):
-        return math.sqrt(noise.mechanism.mse)
+    if isinstance(publisher, QuantilePublisher):
+        return _of_quantile(publisher, exact, truth)
+    if isinstance(publisher, DiscreteLaplacePublisher):
+        return math.sqrt(publisher.mechanism.mse)
+    if not isinstance(publisher, MechanismPublisher):
+        return 0.0  # a public constant
     if len(exact) == 1:
         (only,) = exact
         each = 1.0 if kind == "sum" else TOP / len(waits)
-        return each * math.sqrt(noise.mechanism.error(float(only)).mse)
-    return _of_estimate(plan, noise, exact, truth, draws)
+        return each * math.sqrt(publisher.mechanism.error(float(only)).mse)
+    return _of_estimate(plan, publisher, exact, truth, draws)
 
 
-def _of_rank(plan: Plan, counts: Any, truth: float) -> float:
-    question: Any = plan.query[0]
-    allocation = allocate(plan)
-    speed = exponential.rate(question.asked[0], allocation.sensitivities[0].cell, allocation.questions[0].drawn)
-    weights = np.array(exponential.weights(exponential.misses(counts, question.asked[0]), speed), dtype=np.float64)
-    return math.sqrt(float(weights @ (np.array(exponential.grid(question)) - truth) ** 2 / weights.sum()))
+def _of_quantile(publisher: QuantilePublisher, counts: Any, truth: float) -> float:
+    scores = exponential.scores(counts, publisher.levels[0])
+    weights = np.array(exponential.weights(scores, publisher.rates[0]), dtype=np.float64)
+    return math.sqrt(float(weights @ (np.array(publisher.grid.points) - truth) ** 2 / weights.sum()))
 
 
-def _of_estimate(plan: Plan, noise: Noise, exact: Any, truth: float, draws: int) -> float:
-    assert isinstance(noise.mechanism, Mechanism)
-    drawn = noise.mechanism.release(np.tile([noise.truth(each) for each in exact], (draws, 1)))
+def _of_estimate(plan: Plan, publisher: MechanismPublisher, exact: Any, truth: float, draws: int) -> float:
+    drawn = publisher.mechanism.release(np.tile([publisher.exact(each) for each in exact], (draws, 1)))
     question, rows = plan.query[0], known_rows(plan.query[0], plan.unit)
     unknown = [(0.0, math.inf)] * len(exact)
     return rmse([estimate(question, each, unknown, rows=rows).value for each in drawn.tolist()], truth)

@@ -87,3 +87,8 @@ def test_a_fraction_beyond_the_doubles_is_rounded_to_its_side() -> None:
     tiny = Fraction(1, 10**400)
     assert rounded_up(tiny) == math.nextafter(0.0, 1.0)
     assert rounded_down(tiny) == 0.0
+
+
+def test_zero_is_rounded_to_positive_zero() -> None:
+    for tiny in (Fraction(0), Fraction(1, 10**400)):
+        assert math.copysign(1.0, rounded_down(tiny)) == 1.0  # a share without delta is published as 0.0

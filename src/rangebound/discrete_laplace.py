@@ -28,13 +28,13 @@ _FIRST, _MORE, _GUARD = 128, 64, 128  # bits of the first comparison, of every f
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometric:
+class DiscreteLaplace:
     """A whole number plus noise X with P(X = k) proportional to e^(-|k| / scale), clamped to the ends of `support`.
 
     Guarantee: (sensitivity / scale)-private for whole true answers, in pure form, since neighbours differ by whole
     numbers and clamping is post-processing [ghosh2012].
 
-    >>> Geometric(scale=1.0, sensitivity=1, support=Interval(0, math.inf)).epsilon()
+    >>> DiscreteLaplace(scale=1.0, sensitivity=1, support=Interval(0, math.inf)).epsilon()
     1.0
     """
 
@@ -47,6 +47,18 @@ class Geometric:
         arguments.instance("support", self.support, Interval, "an Interval")
         if self.sensitivity < 1:
             raise ArgumentError(f"sensitivity={arguments.shown(self.sensitivity)}: must be a whole number from 1")
+
+    @classmethod
+    def calibrated(cls, *, sensitivity: int, epsilon: float, support: Interval) -> DiscreteLaplace:
+        """The mechanism with the smallest scale that is epsilon-private.
+
+        Guarantee: sensitivity / scale <= epsilon, exactly.
+
+        >>> DiscreteLaplace.calibrated(sensitivity=1, epsilon=0.5, support=Interval(0, math.inf)).scale
+        2.0
+        """
+        scale = rounded_up(Fraction(sensitivity) / Fraction(arguments.positive("epsilon", epsilon)))
+        return cls(scale=scale, sensitivity=sensitivity, support=support)
 
     def epsilon(self) -> float:
         """What it gives away, rounded up."""
@@ -112,12 +124,3 @@ def _floor(numerator: int, size: int, half: Any, rate: Any) -> int | None:
     value = -(arb(fmpq(numerator, 1 << size)).log() + half) / rate
     low, high = value.lower().floor(), value.upper().floor()
     return int(str(low.unique_fmpz())) if low == high else None
-
-
-def geometric(sensitivity: Fraction, epsilon: float, support: Interval) -> Geometric | None:
-    """The mechanism for a share of the budget; None where the sensitivity or the ends are no whole numbers."""
-    ends = [each for each in (support.lower, support.upper) if math.isfinite(each)]
-    if sensitivity.denominator != 1 or any(each != int(each) for each in ends):
-        return None
-    scale = rounded_up(sensitivity / Fraction(epsilon))
-    return Geometric(scale=scale, sensitivity=int(sensitivity), support=support)

@@ -36,7 +36,7 @@ def rounded_down(value: Fraction) -> float:
     >>> rounded_down(Fraction(1, 10)) < Fraction(1, 10), rounded_down(Fraction(1, 2))
     (True, 0.5)
     """
-    return -rounded_up(-value)
+    return 0.0 - rounded_up(-value)  # zero stays positive: a published -0.0 would be another number
 
 
 def namespace(*arrays: Array) -> Any:

@@ -230,6 +230,6 @@ def test_a_signal_before_the_charge_says_that_nothing_was_charged(place, monkeyp
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rangebound.release.run.allocate", stopped)
+    monkeypatch.setattr("rangebound.release.run.prepare", stopped)
     assert run(["release", "plan.toml", "--request", "1"]) == 130
     assert capsys.readouterr().err.endswith("error: interrupted; nothing was charged\n")

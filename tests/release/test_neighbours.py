@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise.allocation import allocate
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.prepare import allocate
 from rangebound.release.sql.aggregate import aggregate, sensitivity
 from tests.release.plans import KINDS, SALT, plan_data
 

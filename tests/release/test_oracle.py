@@ -29,11 +29,10 @@ from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, Share
-from rangebound.release.noise.draw import answers, bin_names
-from rangebound.release.noise.publishers import noise_for
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.schema import check_schema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.prepare import answers, bin_names, prepared
 from rangebound.release.sql import expression
 from rangebound.release.sql.aggregate import aggregate, sensitivity
 from tests.release.plans import SALT
@@ -211,10 +210,10 @@ def published(plan, engine):
     epsilons = [500.0 if each.kind in ("count", "count of units", "sum") else 1e9 for each in plan.query]
     shares = {at: Share(epsilon=each, delta=0.0, groups=1, parts=1) for at, each in enumerate(epsilons)}
     allocation = Allocation(questions=shares, selections={}, sensitivities=found)
-    noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    ready = prepared(plan, allocation)
     result, exact = {}, {}
     for block in aggregate(plan, engine, SALT):
-        for cell in answers(plan, block, allocation, noises):
+        for cell in answers(ready, block):
             result.setdefault((cell.question, cell.key), []).append(cell.value)
         for index, each in block.answers.items():
             exact.update({(index, key): each[key] for key in block.keys})

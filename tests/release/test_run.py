@@ -6,19 +6,19 @@ import json
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import rangebound.release.run as run_module
-from rangebound.discrete_laplace import Geometric
 from rangebound.errors import ArgumentError, BudgetExceeded, CertificateInvalid, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, explain, make_plan, release
-from rangebound.release.noise.allocation import allocate, spent
-from rangebound.release.noise.publishers import intervals, noise_for
+from rangebound.release.noise.allocation import spent
 from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.prepare import prepare
 from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 
@@ -177,17 +177,17 @@ UNITS = [{}, PEOPLE, {**PEOPLE, "neighbours": "replace", "size": 30}]
 def test_what_is_allocated_is_within_the_budget_and_mechanisms_keep_it(unit, keys):
     kinds = [each for each in SUPPORTED if unit or each["kind"] != "count of units"]
     plan = make_plan(plan_data(["clinic"], kinds, unit=unit, **({"keys": keys} if keys else {})))
-    allocation = allocate(plan)
-    epsilon, delta = spent(plan, allocation)
+    ready = prepare(plan)
+    allocation = ready.allocation
+    epsilon, delta = spent(allocation)
     assert 0.999999 < epsilon <= plan.budget.epsilon
     assert 0.999999e-6 < delta <= plan.budget.delta
     for index in range(len(plan.query)):
-        noise, share = noise_for(plan, index, allocation), allocation.questions[index]
-        if noise is not None:
-            made = noise.mechanism
-            whole = isinstance(made, Geometric)
-            assert (made.sensitivity if whole else made.query.sensitivity) >= allocation.sensitivities[index].cell
-            assert (made.epsilon() if whole else made.epsilon(share.delta)) <= share.epsilon * (1 + 1e-9)
+        share, needed = allocation.questions[index], allocation.sensitivities[index].cell
+        ready.publishers[index].check(needed, share)
+        if needed:
+            with pytest.raises(CertificateInvalid):  # control: nobody spends less than its share
+                ready.publishers[index].check(needed, replace(share, epsilon=share.epsilon * 0.99))
 
 
 def test_a_certificate_holds_for_its_release_and_for_no_other():
@@ -364,17 +364,15 @@ def test_the_demo_table_is_the_same_whenever_it_is_made():
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(kind):
     plan = make_plan(plan_data([], [{"kind": "count", "mechanism": kind}]))
-    noise = noise_for(plan, 0, allocate(plan))
+    publisher = replace(prepare(plan).publishers[0], level=0.9)
     for truth in (0.0, 3.0, 1000.0):
-        published = noise.mechanism.release(np.full(4000, truth), step=1.0)
-        lower, upper = intervals(noise, published, 0.9)
+        lower, upper = publisher.intervals(publisher.mechanism.release(np.full(4000, truth), step=1.0))
         inside = ((lower <= truth) & (truth <= upper)).mean()
         assert inside >= 0.9 - 0.02  # rounding to steps makes it 0.92 at least: nine standard errors
 
 
 def test_control_shorter_intervals_do_not():
     plan = make_plan(plan_data([], [{"kind": "count", "mechanism": "rectify Laplace"}]))
-    noise = noise_for(plan, 0, allocate(plan))
-    published = noise.mechanism.release(np.full(4000, 1000.0), step=1.0)
-    lower, upper = intervals(noise, published, 0.5)
+    publisher = replace(prepare(plan).publishers[0], level=0.5)
+    lower, upper = publisher.intervals(publisher.mechanism.release(np.full(4000, 1000.0), step=1.0))
     assert ((lower <= 1000) & (upper >= 1000)).mean() < 0.88

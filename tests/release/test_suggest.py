@@ -17,7 +17,7 @@ from rangebound.release import suggest as function
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.exponential_mechanism import rate, weights
-from rangebound.release.noise.quantile_interval import margin, misses
+from rangebound.release.noise.quantile_interval import margin, shifted_scores
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.expression import ONE
@@ -137,7 +137,7 @@ def test_one_owner_adds_at_most_one(plan, asked):
 def chances(counts, epsilon, *, faster=1):
     speed = rate(float(COVER), Fraction(1), epsilon) * faster
     shift = margin(len(counts) + 1, speed, 0.95)
-    found = weights(misses([Fraction(0), *counts], Fraction(float(COVER)), shift), speed)
+    found = weights(shifted_scores([Fraction(0), *counts], Fraction(float(COVER)), shift), speed)
     return [each / sum(found) for each in found]
 
 

@@ -19,9 +19,7 @@ import pyarrow as pa
 
 from rangebound.release import Plan, make_plan
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise.allocation import allocate
-from rangebound.release.noise.draw import answers
-from rangebound.release.noise.publishers import noise_for
+from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
 
@@ -167,8 +165,7 @@ def coverage(case: Case, epsilon: float, draws: int, *, narrow: float = 1.0) -> 
     `narrow` makes the intervals so much narrower around their middle: a control.
     """
     plan, table = case.plan(epsilon), case.table()
-    allocation = allocate(plan)
-    noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+    ready = prepare(plan)
     with DuckDB(pa.Table.from_pandas(table, preserve_index=False)) as engine:
         found = aggregate(plan, engine, SALT)
     truths: dict[tuple[int, tuple[str, ...]], list[float]] = {}
@@ -180,7 +177,7 @@ def coverage(case: Case, epsilon: float, draws: int, *, narrow: float = 1.0) -> 
             truths[index, () if key is None else (str(key),)] = exact
     result = dict.fromkeys(dict.fromkeys(each.kind for each in plan.query), (0, 0))
     for _ in range(draws):
-        cells = [cell for block in found for cell in answers(plan, block, allocation, noises)]
+        cells = [cell for block in found for cell in answers(ready, block)]
         seen: dict[tuple[int, tuple[str, ...]], int] = {}
         for cell in cells:
             place = (cell.question, cell.key)

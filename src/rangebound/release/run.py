@@ -11,20 +11,17 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
-from rangebound.release.noise.allocation import allocate
-from rangebound.release.noise.draw import answers, bits
-from rangebound.release.noise.publishers import noise_for
-from rangebound.release.noise.rehearsal import rehearse
 from rangebound.release.output.charge import charge_text, check_unit, without_delta
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.explain import mechanism_name
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.model import Plan, check_plan
 from rangebound.release.plan.schema import cautions, check_schema
+from rangebound.release.prepare import answers, prepare, rehearse
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.contribution_bound import Salt
+from rangebound.sampling.entropy import secure_bits
 
 Progress = Callable[[str], None]
 
@@ -72,20 +69,18 @@ def release(
     check_schema(plan, schema)
     for each in cautions(plan, schema):
         warnings.warn(each, stacklevel=3)  # past the decorator
-    allocation = allocate(plan)
-    noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
-    rehearse(plan, allocation, noises)
-    names = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
-    room = None if ledger is None else check_size(plan, names)
+    ready = prepare(plan)
+    rehearse(ready)
+    room = None if ledger is None else check_size(ready)
 
     def compute(_: Cost) -> bytes:
         tell("aggregating")
-        found = aggregate(plan, engine, Salt.draw(bits))
+        found = aggregate(plan, engine, Salt.draw(secure_bits))
         tell("drawing")
-        cells = [cell for block in found for cell in answers(plan, block, allocation, noises)]
-        cells = cells if room is None else fitting(plan, cells, room)
+        cells = [cell for block in found for cell in answers(ready, block)]
+        cells = cells if room is None else fitting(ready, cells, room)
         cells = consistent(plan, cells) if plan.consistent else cells
-        return Release(plan=plan, cells=tuple(cells), mechanisms=names).to_bytes()
+        return Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms).to_bytes()
 
     def paid(cost: Cost) -> bytes:
         try:
@@ -117,7 +112,7 @@ def release(
             raise without_delta(reason, ledger.account(account)) from None
         entry = Entry(account=account, request=name, head=ledger.head)
     made = Release.from_bytes(published)
-    certificate = write_certificate(made, allocation, noises, entry)
+    certificate = write_certificate(made, ready, entry)
     return Release(plan=made.plan, cells=made.cells, mechanisms=made.mechanisms, certificate=certificate)
 
 

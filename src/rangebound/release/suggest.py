@@ -23,7 +23,6 @@ from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
-from rangebound.release.noise.draw import bits
 from rangebound.release.output.charge import check_unit, suggestion_text
 from rangebound.release.plan.draft import quoted
 from rangebound.release.plan.fields import number
@@ -34,6 +33,7 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.contribution_bound import Salt
 from rangebound.release.sql.expression import ONE
 from rangebound.release.sql.statements import Conditions, owners_by_size, owners_by_value
+from rangebound.sampling.entropy import secure_bits
 
 FORMAT = "rangebound suggestion 1"
 COVER = Fraction(49, 50)
@@ -264,7 +264,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
 def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, Any]:
     """All that is published: drawn once, from exact counts that stay here."""
     epsilon = cost.epsilon.fraction / gaps.draws
-    salt = Salt.draw(bits)
+    salt = Salt.draw(secure_bits)
     ranges = {}
     for column in gaps.columns:
         dated = schema[column] in _DATED
@@ -308,10 +308,10 @@ def _bound(counts: list[Fraction], plan: Plan, epsilon: Fraction) -> int:
 
 def _drawn(counts: list[Fraction], level: Fraction, plan: Plan, epsilon: Fraction) -> int | None:
     """One draw: a place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
-    speed = exponential.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
-    shift = quantile_interval.margin(len(counts) + 1, speed, 1.0 - _DOUBT)
-    misses = quantile_interval.misses([Fraction(0), *counts], Fraction(float(level)), shift)
-    drawn = exponential.draw(exponential.weights(misses, speed), bits)
+    rate = exponential.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
+    shift = quantile_interval.margin(len(counts) + 1, rate, 1.0 - _DOUBT)
+    scores = quantile_interval.shifted_scores([Fraction(0), *counts], Fraction(float(level)), shift)
+    drawn = exponential.draw(exponential.weights(scores, rate), secure_bits)
     return drawn - 1 if drawn else None
 
 

@@ -114,3 +114,12 @@ def _watch_forks(system: Any = os) -> None:
 
 _watch_forks()
 SECURE = SecureSource()
+
+
+def secure_bits(count: int) -> int:
+    """So many secure random bits, as an integer."""
+    words = -(-count // 64)
+    value = 0
+    for _ in range(words):
+        value = value << 64 | SECURE.word()
+    return value >> (64 * words - count)

@@ -9,7 +9,7 @@ import pytest
 from flint import arb, fmpq
 
 from rangebound.ball import precision
-from rangebound.discrete_laplace import Geometric, geometric
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.learn.sklearn.statistics import share as part_of
 from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
@@ -18,10 +18,10 @@ from rangebound.noise import Laplace
 from rangebound.numeric import rounded_down
 from rangebound.release import make_plan
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import allocate, spent
-from rangebound.release.noise.partition_selection import WHOLE, keep_probabilities
-from rangebound.release.noise.publishers import noise_for
+from rangebound.release.noise.allocation import spent
+from rangebound.release.noise.partition_selection import WHOLE, partition_selection
 from rangebound.release.plan.question import RankQuestion
+from rangebound.release.prepare import allocate, prepare
 from rangebound.support import Interval
 from tests.release.plans import KINDS, SUPPORTED
 
@@ -35,22 +35,26 @@ def charged(epsilon, delta=0.0):
 
 
 def loss(mechanism):
-    """The exact loss of geometric noise away from its ends: P(k) / P(k + sensitivity) = e^(sensitivity / scale)."""
+    """The exact loss of discrete Laplace noise away from its ends: sensitivity / scale."""
     return Fraction(mechanism.sensitivity) / Fraction(mechanism.scale)
 
 
-def test_geometric_noise_loses_at_most_the_charge():
+def discrete_laplace(rows, epsilon):
+    return DiscreteLaplace.calibrated(sensitivity=rows, epsilon=epsilon, support=HALF_LINE)
+
+
+def test_discrete_laplace_noise_loses_at_most_the_charge():
     for epsilon in EPSILONS:
         most, own = charged(epsilon)[0], rounded_down(promised(epsilon))
         for rows in range(1, 40):
-            assert loss(geometric(Fraction(rows), own, HALF_LINE)) <= most
+            assert loss(discrete_laplace(rows, own)) <= most
 
 
 def test_control_noise_from_the_double_itself_loses_more():
     found = [
         epsilon
         for epsilon in EPSILONS
-        if any(loss(geometric(Fraction(rows), epsilon, HALF_LINE)) > charged(epsilon)[0] for rows in range(1, 40))
+        if any(loss(discrete_laplace(rows, epsilon)) > charged(epsilon)[0] for rows in range(1, 40))
     ]
     assert len(found) > 100
 
@@ -60,8 +64,8 @@ def test_one_count_is_calibrated_from_what_is_charged():
         for rows in (1, 7):
             data = {"unit": {"column": "u", "rows": rows}, "budget": {"epsilon": epsilon}}
             plan = make_plan({**data, "query": [{"name": "n", "kind": "count"}]})
-            mechanism = noise_for(plan, 0, allocate(plan)).mechanism
-            if isinstance(mechanism, Geometric):
+            mechanism = prepare(plan).publishers[0].mechanism
+            if isinstance(mechanism, DiscreteLaplace):
                 assert loss(mechanism) <= charged(epsilon)[0]
             else:
                 assert Fraction(mechanism.epsilon()) <= charged(epsilon)[0]
@@ -87,7 +91,7 @@ def test_the_shares_of_a_plan_add_up_to_at_most_its_charge():
     chance = random.Random(20)
     for _ in range(300):
         plan = random_plan(chance)
-        total, most = spent(plan, allocate(plan)), charged(plan.budget.epsilon, plan.budget.delta)
+        total, most = spent(allocate(plan)), charged(plan.budget.epsilon, plan.budget.delta)
         assert total[0] <= most[0]
         assert total[1] <= most[1]
         assert total[0] > most[0] * (1 - Fraction(1, 10**12)) - Fraction(1, 10**11)  # and to no less than that
@@ -95,7 +99,7 @@ def test_the_shares_of_a_plan_add_up_to_at_most_its_charge():
 
 def check_mechanism(question, mechanism, share):
     """No mechanism loses more than its share, by its own bound, and Laplace noise by its fraction too."""
-    if isinstance(mechanism, Geometric):
+    if isinstance(mechanism, DiscreteLaplace):
         assert loss(mechanism) <= Fraction(share.epsilon)
     elif isinstance(mechanism, Mechanism):
         held = mechanism.delta(share.epsilon) <= share.delta or mechanism.epsilon(share.delta) <= share.epsilon
@@ -118,13 +122,14 @@ def test_no_mechanism_loses_more_than_its_share(name):
         unit = {"column": "u", "rows": 3, "groups": 1}
         delta = 0.0 if name in PURE and at % 2 else 1e-6
         plan = make_plan({"unit": unit, "budget": {"epsilon": epsilon, "delta": delta}, "query": questions})
-        allocation = allocate(plan)
+        ready = prepare(plan)
+        allocation = ready.allocation
         for index, each in enumerate(plan.query):
-            share, noise = allocation.questions[index], noise_for(plan, index, allocation)
+            share, publisher = allocation.questions[index], ready.publishers[index]
             if isinstance(each, RankQuestion):
                 check_ranks(each, share, allocation.sensitivities[index].cell)
             else:
-                check_mechanism(each, noise.mechanism, share)
+                check_mechanism(each, publisher.mechanism, share)
 
 
 def check_ranks(question, share, cell):
@@ -139,7 +144,7 @@ def check_ranks(question, share, cell):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (0.3, 1e-3), (1.1, 0.1), (5.0, 1e-9)])
 def test_the_choice_of_keys_loses_at_most_its_share(epsilon, delta):
-    chances = keep_probabilities(epsilon, delta)
+    chances = partition_selection(epsilon, delta).probabilities
     with precision(400):
         ratio, slack = arb(epsilon).exp(), arb(delta)
         for one, other in itertools.pairwise(chances):
@@ -161,5 +166,5 @@ def test_a_share_is_a_part_of_a_unit_that_is_replaced_too():
     mean = {"name": "m", "kind": "mean", "column": "x", "range": [0, 1]}
     unit = {"neighbours": "replace", "size": 50}
     plan = make_plan({"unit": unit, "budget": {"epsilon": 0.7}, "query": [mean]})
-    total = spent(plan, allocate(plan))
+    total = spent(allocate(plan))
     assert total[0] <= charged(0.7)[0]

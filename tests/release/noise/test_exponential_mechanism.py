@@ -7,14 +7,13 @@ import mpmath
 import pytest
 
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.plan.question import Median, Quantiles
-
-GRID = Median(name="m", column="x", range=(0.0, 10.0), step=1.0)
+from rangebound.release.plan.question import Quantiles
+from rangebound.release.prepare import quantile_grid
 
 
 def law(counts, level, sensitivity, epsilon):
     found = exponential.weights(
-        exponential.misses(counts, level), exponential.rate(level, Fraction(sensitivity), epsilon)
+        exponential.scores(counts, level), exponential.rate(level, Fraction(sensitivity), epsilon)
     )
     return [Fraction(each, sum(found)) for each in found]
 
@@ -49,10 +48,10 @@ def test_control_a_larger_unit_exceeds_epsilon():
     assert max(max(a / b, b / a) for a, b in zip(p, q, strict=True)) > Fraction(271829, 100000)
 
 
-def test_misses_count_rows_from_the_quantile():
+def test_scores_count_rows_from_the_quantile():
     counts = [Fraction(each) for each in (2, 0, 3, 5)]
-    assert exponential.misses(counts, 0.5) == [3, 3, 0, 0]
-    assert exponential.misses(counts, 0.25) == [0.5, 0.5, 0, 2.5]
+    assert exponential.scores(counts, 0.5) == [3, 3, 0, 0]
+    assert exponential.scores(counts, 0.25) == [0.5, 0.5, 0, 2.5]
 
 
 def test_the_draw_follows_its_bits():
@@ -69,7 +68,7 @@ def test_only_points_of_the_support_are_candidates():
     gaps = Quantiles(
         name="m", column="x", range=(0.0, 10.0), step=1.0, levels=(0.5,), support=((0.0, 2.0), (8.5, 10.0))
     )
-    assert exponential.candidates(gaps) == (0, 1, 2, 9, 10)
+    assert quantile_grid(gaps).candidates == (0, 1, 2, 9, 10)
 
 
 def test_a_large_table_gives_the_quantile_almost_surely():
@@ -79,9 +78,9 @@ def test_a_large_table_gives_the_quantile_almost_surely():
 
 def test_the_rank_error_holds_as_often_as_it_says():
     counts = [Fraction(40)] * 11
-    speed = exponential.rate(0.5, Fraction(1), 0.1)
-    limit = exponential.rank_error(GRID, speed, 0.95)
+    rate = exponential.rate(0.5, Fraction(1), 0.1)
+    limit = exponential.rank_error(11, rate, 0.95)
     outside = sum(
-        p for p, miss in zip(law(counts, 0.5, 1, 0.1), exponential.misses(counts, 0.5), strict=True) if miss > limit
+        p for p, score in zip(law(counts, 0.5, 1, 0.1), exponential.scores(counts, 0.5), strict=True) if score > limit
     )
     assert outside <= Fraction(1, 20)

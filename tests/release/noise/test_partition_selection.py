@@ -7,7 +7,7 @@ import mpmath
 import pytest
 
 from rangebound.errors import ArgumentError
-from rangebound.release.noise.partition_selection import WHOLE, keep_probabilities, select
+from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
 
 CASES = [(1.0, 1e-6), (0.1, 1e-9), (3.0, 0.01), (0.01, 1e-3), (50.0, 1e-12), (0.5, 0.49)]
 
@@ -28,7 +28,7 @@ def holds(chances, epsilon, delta):
 
 @pytest.mark.parametrize(("epsilon", "delta"), CASES)
 def test_the_chances_are_private_and_reach_one(epsilon, delta):
-    chances = keep_probabilities(epsilon, delta)
+    chances = partition_selection(epsilon, delta).probabilities
     assert chances[0] == 0
     assert chances[-1] == WHOLE
     assert holds(chances, epsilon, delta)
@@ -36,7 +36,7 @@ def test_the_chances_are_private_and_reach_one(epsilon, delta):
 
 @pytest.mark.parametrize(("epsilon", "delta"), CASES)
 def test_control_a_little_more_is_not_private(epsilon, delta):
-    chances = keep_probabilities(epsilon, delta)
+    chances = partition_selection(epsilon, delta).probabilities
     for at in {1, len(chances) // 2, len(chances) - 2}:
         more = list(chances)
         more[at] = min(more[at] + WHOLE // 10**12, WHOLE)
@@ -46,7 +46,7 @@ def test_control_a_little_more_is_not_private(epsilon, delta):
 
 def test_the_closed_form_of_the_rising_part():
     epsilon, delta = 0.3, 1e-5
-    for n, chance in enumerate(keep_probabilities(epsilon, delta)[:20]):
+    for n, chance in enumerate(partition_selection(epsilon, delta).probabilities[:20]):
         assert chance / WHOLE == pytest.approx(delta * math.expm1(n * epsilon) / math.expm1(epsilon), rel=1e-12)
 
 
@@ -54,16 +54,16 @@ def test_the_closed_form_of_the_rising_part():
     ("epsilon", "delta"), [(0.0, 0.1), (1.0, 0.0), (-1.0, 0.1), (1.0, 1.0), (1e-9, 1e-9), (True, 0.1)]
 )
 def test_what_cannot_be_is_refused(epsilon, delta):
-    keep_probabilities(1.0, 0.1)  # what is remembered of it must not answer for True
+    partition_selection(1.0, 0.1)  # what is remembered of it must not answer for True
     with pytest.raises((ArgumentError, TypeError)):
-        keep_probabilities(epsilon, delta)
+        partition_selection(epsilon, delta)
 
 
 def test_a_key_is_named_when_the_draw_is_below_its_chance():
     chances = (0, WHOLE // 4, WHOLE)
     units = {("b",): 1, ("a",): 9, ("c",): 1}
     draws = iter([WHOLE - 1, WHOLE // 4 - 1, WHOLE // 4])
-    assert select(units, chances, lambda count: next(draws)) == [("a",), ("b",)]
+    assert PartitionSelection(probabilities=chances).select(units, lambda count: next(draws)) == (("a",), ("b",))
 
 
 def test_only_the_keys_that_are_selected_are_worked_out(monkeypatch):

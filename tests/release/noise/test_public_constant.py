@@ -11,11 +11,10 @@ import pytest
 
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise.allocation import allocate, spent
-from rangebound.release.noise.draw import answers
+from rangebound.release.noise.allocation import spent
 from rangebound.release.noise.estimate import estimate
-from rangebound.release.noise.public_constant import Known
-from rangebound.release.noise.publishers import noise_for
+from rangebound.release.noise.public_constant import PublicConstant
+from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import aggregate, sensitivity, width
 from tests.release.plans import KINDS, SALT, plan_data
 
@@ -92,10 +91,10 @@ def test_control_without_a_filter_the_size_is_public_and_with_one_it_is_not():
 
 def test_a_count_of_all_rows_is_exact_and_free_and_the_rest_gets_its_part():
     plan = public(KINDS[:4])
-    allocation = allocate(plan)
+    allocation = prepare(plan).allocation
     assert [each.epsilon for each in allocation.questions.values()] == [0.0, 0.5, 0.5]
-    assert spent(plan, allocation)[0] == 1
-    assert isinstance(noise_for(plan, 0, allocation).mechanism, Known)
+    assert spent(allocation)[0] == 1
+    assert prepare(plan).publishers[0] == PublicConstant(value=6.0)
     found = release(plan, table([(5.0, 3)] * SIZE), ledger=None)
     count = found.cells[0]
     assert (count.value, count.lower, count.upper, count.epsilon) == (6.0, 6.0, 6.0, 0.0)
@@ -131,9 +130,8 @@ def test_answers_are_near_the_truth_and_intervals_hold_it(kind):
     plan = public([{**question, "where": []}], size=3000)
     with DuckDB(table([(x, 30) for x in waits]), threads=1) as engine:
         (found,) = aggregate(plan, engine, SALT)
-    allocation = allocate(plan)
-    noise = noise_for(plan, 0, allocation)
-    cells = [answers(plan, found, allocation, {0: noise})[0] for _ in range(1000)]
+    ready = prepare(plan)
+    cells = [answers(ready, found)[0] for _ in range(1000)]
     assert statistics.fmean(cell.value for cell in cells) == pytest.approx(truth, rel=0.01)
     held = sum(cell.lower - 1e-6 <= truth <= cell.upper + 1e-6 for cell in cells)
     assert held >= 910  # of 1,000, each with 0.95 at least: fewer has a chance of 5e-8
@@ -141,8 +139,7 @@ def test_answers_are_near_the_truth_and_intervals_hold_it(kind):
 
 def test_a_mean_of_known_rows_has_the_error_of_its_sum():
     plan = public([KINDS[3]], size=1000)
-    noise = noise_for(plan, 0, allocate(plan))
-    drawn = noise.mechanism.release(np.full(100_000, 500.0)) - 500.0
+    drawn = prepare(plan).publishers[0].mechanism.release(np.full(100_000, 500.0)) - 500.0
     assert math.sqrt(float((drawn**2).mean())) == pytest.approx(math.sqrt(2.0), rel=0.03)  # eight standard errors
 
 

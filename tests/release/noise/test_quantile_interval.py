@@ -16,13 +16,12 @@ from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
-from rangebound.release.noise.allocation import allocate
-from rangebound.release.noise.draw import answers
-from rangebound.release.noise.publishers import noise_for
 from rangebound.release.output.consistency import fit_order, widened
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.question import Median, Quantiles
+from rangebound.release.prepare import answers, prepare
+from rangebound.release.prepare import quantile_grid as grid_of
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
 
@@ -59,26 +58,26 @@ def counted(question, values):
     return [Fraction(places.count(at)) for at in range(question.steps + 1)]
 
 
-def laws(question, counts, asked, speed, shift):
+def laws(question, counts, asked, rate, shift):
     """The law of the lower end and of the upper end: values with their probabilities."""
-    places = exponential.candidates(question)
+    places = grid_of(question).candidates
     mirrored = [question.steps - at for at in reversed(places)]
     folded = quantile_interval.folded(counts, places), quantile_interval.folded(counts[::-1], mirrored)
     found = []
     for side, level, ends in zip(
-        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.ends(question), strict=True
+        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(grid_of(question)), strict=True
     ):
-        weights = exponential.weights(quantile_interval.misses(side, level, shift), speed)
+        weights = exponential.weights(quantile_interval.shifted_scores(side, level, shift), rate)
         found.append([(value, Fraction(weight, sum(weights))) for value, weight in zip(ends, weights, strict=True)])
     return found
 
 
-def beyond(question, values, asked, speed, shift):
+def beyond(question, values, asked, rate, shift):
     """The exact probabilities that the lower end lies above a quantile, and the upper below one, by any definition."""
     hull = question.allowed.hull
     quantiles = [float(np.quantile(values, asked, method=each)) for each in DEFINITIONS]
     lowest, highest = (min(max(each(quantiles), hull.lower), hull.upper) for each in (min, max))
-    lower, upper = laws(question, counted(question, values), asked, speed, shift)
+    lower, upper = laws(question, counted(question, values), asked, rate, shift)
     return sum(p for x, p in lower if x > lowest + 1e-9), sum(p for x, p in upper if x < highest - 1e-9)
 
 
@@ -87,26 +86,26 @@ def beyond(question, values, asked, speed, shift):
 @pytest.mark.parametrize("values", TABLES.values(), ids=TABLES)
 def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, values):
     for epsilon in (1e-9, 0.1, 2.0, 50.0):
-        speed = exponential.rate(asked, Fraction(1), epsilon)
+        rate = exponential.rate(asked, Fraction(1), epsilon)
         for level in (0.5, 0.95):
-            shift = quantile_interval.margin(len(exponential.candidates(question)), speed, level)
-            assert max(beyond(question, values, asked, speed, shift)) <= Fraction(1 - level) / 2
+            shift = quantile_interval.margin(len(grid_of(question).candidates), rate, level)
+            assert max(beyond(question, values, asked, rate, shift)) <= Fraction(1 - level) / 2
 
 
 def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
-    speed = exponential.rate(0.5, Fraction(1), 0.1)
-    shift = quantile_interval.margin(len(exponential.candidates(GRID)), speed, 0.95)
+    rate = exponential.rate(0.5, Fraction(1), 0.1)
+    shift = quantile_interval.margin(len(grid_of(GRID).candidates), rate, 0.95)
     values = TABLES["quantile at a gap"] * 20
-    assert 0.015 < max(beyond(GRID, values, 0.5, speed, shift)) <= 0.025
-    assert max(beyond(GRID, values, 0.5, speed, shift * 9 / 10)) > 0.025
+    assert 0.015 < max(beyond(GRID, values, 0.5, rate, shift)) <= 0.025
+    assert max(beyond(GRID, values, 0.5, rate, shift * 9 / 10)) > 0.025
 
 
 def test_control_ends_that_are_not_widened_by_half_a_step_miss_values_between_points(monkeypatch):
-    speed = exponential.rate(0.5, Fraction(1), 50.0)
-    shift = quantile_interval.margin(101, speed, 0.95)
-    assert max(beyond(GRID, TABLES["all equal"], 0.5, speed, shift)) < 1e-9
-    monkeypatch.setattr(quantile_interval, "ends", lambda question: ((0.0, *exponential.grid(question)),) * 2)
-    assert max(beyond(GRID, [42.25] * 400 + [41.75] * 400, 0.5, speed, shift)) > 0.9
+    rate = exponential.rate(0.5, Fraction(1), 50.0)
+    shift = quantile_interval.margin(101, rate, 0.95)
+    assert max(beyond(GRID, TABLES["all equal"], 0.5, rate, shift)) < 1e-9
+    monkeypatch.setattr(quantile_interval, "interval_ends", lambda grid: ((0.0, *grid.points),) * 2)
+    assert max(beyond(GRID, [42.25] * 400 + [41.75] * 400, 0.5, rate, shift)) > 0.9
 
 
 @pytest.mark.parametrize("question", [GRID, GAPS], ids=["interval", "gaps"])
@@ -114,24 +113,24 @@ def test_control_ends_that_are_not_widened_by_half_a_step_miss_values_between_po
 def test_the_laws_of_the_ends_are_private_for_every_unit_that_comes_or_goes(question, asked):
     chance = random.Random(3)
     epsilon, worst = 0.5, 1.0
-    speed = exponential.rate(asked, Fraction(3), epsilon)
-    for shift in (Fraction(0), Fraction(5), quantile_interval.margin(101, speed, 0.95)):
+    rate = exponential.rate(asked, Fraction(3), epsilon)
+    for shift in (Fraction(0), Fraction(5), quantile_interval.margin(101, rate, 0.95)):
         for _ in range(30):
             counts = [Fraction(chance.choice([0, 0, 1, 50])) for _ in range(101)]
             more = list(counts)
             for _ in range(3):
                 more[chance.choice([0, 100, chance.randrange(101)])] += 1
             for one, other in zip(
-                laws(question, counts, asked, speed, shift), laws(question, more, asked, speed, shift), strict=True
+                laws(question, counts, asked, rate, shift), laws(question, more, asked, rate, shift), strict=True
             ):
                 worst = max(worst, *(float(max(p / q, q / p)) for (_, p), (_, q) in zip(one, other, strict=True)))
     assert 1.1 < worst <= np.exp(epsilon)
 
 
 def test_control_a_larger_unit_shows_in_the_ends():
-    speed = exponential.rate(0.5, Fraction(3), 0.5)
+    rate = exponential.rate(0.5, Fraction(3), 0.5)
     counts, more = [Fraction(50)] * 101, [Fraction(70), *[Fraction(50)] * 100]
-    pairs = zip(laws(GRID, counts, 0.5, speed, Fraction(9)), laws(GRID, more, 0.5, speed, Fraction(9)), strict=True)
+    pairs = zip(laws(GRID, counts, 0.5, rate, Fraction(9)), laws(GRID, more, 0.5, rate, Fraction(9)), strict=True)
     assert max(float(p / q) for one, other in pairs for (_, p), (_, q) in zip(one, other, strict=True)) > np.exp(0.5)
 
 
@@ -142,7 +141,8 @@ def drawn(plan, data, times):
     """The one cell of a plan, drawn many times from the aggregates of a table."""
     with DuckDB(data, threads=1) as engine:
         (found,) = aggregate(plan, engine, SALT)
-    return [answers(plan, found, allocate(plan), {0: None})[0] for _ in range(times)]
+    ready = prepare(plan)
+    return [answers(ready, found)[0] for _ in range(times)]
 
 
 @pytest.mark.parametrize("values", TABLES.values(), ids=TABLES)
@@ -171,7 +171,7 @@ def test_the_interval_costs_its_share_and_none_without_one():
     plan = make_plan(
         {"budget": {"epsilon": 1.0}, "query": [QUERY, {**QUERY, "name": "n", "interval_share": 0, "support": [20, 70]}]}
     )
-    first, second = allocate(plan).questions.values()
+    first, second = prepare(plan).allocation.questions.values()
     assert (first.epsilon, first.end, first.drawn) == (0.5, 0.0625, 0.375)
     assert (second.end, second.drawn) == (0.0, second.epsilon)
     cells = release(plan, pa.table({"x": [50.0] * 1000}), ledger=None).cells
@@ -184,7 +184,7 @@ def test_the_interval_costs_its_share_and_none_without_one():
 def test_a_certificate_holds_the_intervals_to_their_places():
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [QUERY]})
     found = release(plan, pa.table({"x": [50.0] * 1000}), ledger=None)
-    allocation = allocate(plan)
+    ready = prepare(plan)
     (cell,) = found.cells
     for change, reason in (
         ({}, None),
@@ -193,7 +193,7 @@ def test_a_certificate_holds_the_intervals_to_their_places():
         ({"lower": cell.value + 1.0}, "do not follow from the plan"),
     ):
         other = Release(plan=plan, cells=(replace(cell, **change),), mechanisms=found.mechanisms)
-        text = write_certificate(other, allocation, {0: noise_for(plan, 0, allocation)}, None)
+        text = write_certificate(other, ready, None)
         if reason is None:
             check_certificate(text, other.to_bytes())
         else:

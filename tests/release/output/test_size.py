@@ -10,9 +10,10 @@ from rangebound.ledger import book as ledger_module
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise.draw import Cell, parts
+from rangebound.release.noise.draw import Cell
 from rangebound.release.output import size
 from rangebound.release.output.table import Release
+from rangebound.release.prepare import parts, prepare
 from tests.release.plans import SUPPORTED
 
 COUNT = {"kind": "count", "mechanism": "rectify Laplace"}
@@ -45,7 +46,7 @@ def worst(plan, keys):
         draws = (-1.7976931348623157e308,) * 3
         for key in keys if question.by else [()]:
             cells += [Cell(question=index, key=key, part=each, draws=draws, **numbers) for each in parts(question)]
-    return Release(plan=plan, cells=tuple(cells), mechanisms=("",) * len(plan.query))
+    return Release(plan=plan, cells=tuple(cells), mechanisms=prepare(plan).mechanisms)
 
 
 def random_plan(chance, keys):
@@ -63,7 +64,7 @@ def test_the_bound_holds_and_is_near():
         keys = sorted({"".join(chance.choices('ab"\\\n\u00e9\u4e2d\U0001f600', k=9)) for _ in range(4)})
         plan = random_plan(chance, keys)
         made = worst(plan, [(each,) for each in keys])
-        bound = size.PAYLOAD_LIMIT - size.check_size(plan, made.mechanisms)
+        bound = size.PAYLOAD_LIMIT - size.check_size(prepare(plan))
         assert len(made.to_bytes()) <= bound + 60 * len(made.cells)  # here every cell has three draws
         slack = bound - len(made.to_bytes())
         assert slack <= len(made.cells) + 60 * len(made.cells)
@@ -75,7 +76,7 @@ def test_real_tables_stay_below_their_bound(tmp_path):
     for _ in range(6):
         plan = random_plan(chance, ["x", "y"])
         made = release(plan, rows, ledger=None)
-        assert len(made.to_bytes()) <= size.PAYLOAD_LIMIT - size.check_size(plan, made.mechanisms)
+        assert len(made.to_bytes()) <= size.PAYLOAD_LIMIT - size.check_size(prepare(plan))
 
 
 def test_keys_without_room_are_left_out_and_the_table_is_stored(tmp_path, monkeypatch):

@@ -10,11 +10,9 @@ import pytest
 
 from rangebound.errors import CertificateInvalid
 from rangebound.release import Release, check_certificate, make_plan, release
-from rangebound.release.noise.allocation import allocate
-from rangebound.release.noise.draw import cells_of, parts
-from rangebound.release.noise.publishers import noise_for
 from rangebound.release.output.table import sha256
 from rangebound.release.plan.question import Histogram
+from rangebound.release.prepare import cells_of, parts, prepare
 from tests.release.plans import KINDS, SUPPORTED, WAIT, plan_data
 from tests.release.random_plans import random_plan, random_table
 from tests.release.test_range import PEOPLE, table
@@ -89,10 +87,10 @@ def test_no_cell_that_the_plan_cannot_give_verifies(found, change):
 
 
 def test_control_another_draw_that_the_mechanism_can_give_verifies(found):
-    plan, allocation = found.plan, allocate(found.plan)
+    plan = found.plan
     keys = [(key,) for key in CLINICS["clinic"]]
     drawn = [[(5.0,)], [(0.0,)], [(7.0,)]]
-    first = cells_of(plan, 0, keys, drawn, allocation, noise_for(plan, 0, allocation))
+    first = cells_of(prepare(plan), 0, keys, drawn)
     data = Release(plan=plan, cells=(*first, *found.cells[3:]), mechanisms=found.mechanisms).to_bytes()
     assert data != found.to_bytes()
     check_certificate(forged(found, data), data)

@@ -15,11 +15,12 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, explain, make_plan, parse_plan, plan_schema, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.noise.allocation import allocate, spent
+from rangebound.release.noise.allocation import spent
 from rangebound.release.output.table import Release, plan_from_json, plan_json
 from rangebound.release.plan.clipping import is_cut, looked_at
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.question import Clipped
+from rangebound.release.prepare import allocate
 from rangebound.release.sql.aggregate import aggregate, sensitivity
 from tests.release import reference
 from tests.release.plans import SALT
@@ -211,7 +212,7 @@ def test_the_share_of_the_budget_is_what_the_plan_says(share):
     for unit in (UNITS[0], {}):
         plan = plan_for(unit, clipping_share=share)
         allocation = allocate(plan)
-        total = spent(plan, allocation)[0]
+        total = spent(allocation)[0]
         own = sum(
             Fraction(each.epsilon) * each.groups * each.parts
             for index, each in allocation.questions.items()

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
-from rangebound.errors import ArgumentError, PlanError
 from rangebound.ledger.amount import promised
 from rangebound.numeric import rounded_down
-from rangebound.release.noise.partition_selection import keep_probabilities
-from rangebound.release.plan.clipping import is_cut
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import Count, CountUnits, CutQuestion, RankQuestion, Sum
-from rangebound.release.sql.aggregate import Sensitivity, sensitivity
-from rangebound.release.sql.statements import blocks
 
-_SMALLEST = 1e-30  # an epsilon that promises all there is to promise, and keeps every scale within the doubles
+SMALLEST = 1e-30
+"""An epsilon that promises all there is to promise, and keeps every scale within the doubles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What one unit can change: a neighbour is at most `groups` steps away, each of `cell` in L1 within one group.
+
+    `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
+    (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
+    """
+
+    cell: Fraction
+    groups: int
+    twice: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,84 +50,54 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """The shares of all questions, and of the selection of keys of the blocks that need one."""
+    """The shares of all questions, and of the partition selection of the blocks that need one."""
 
     questions: Mapping[int, Share]
     selections: Mapping[tuple[str, ...], Share]
     sensitivities: Mapping[int, Sensitivity]
 
 
-def allocate(plan: Plan) -> Allocation:
-    """Split the plan's budget.
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a question or a selection asks for: a share by `weight`, split evenly over the numbers that a unit moves.
 
-    Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
-    ones that can use it; not where a unit takes two steps in one group. The questions of `report_clipping` have the
-    plan's `clipping_share` of epsilon together. A number that is public anyway gets nothing.
-
-    Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
-    doubles of the plan, and the decimals that they print as, which are charged.
-    Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged.
+    `uses_delta` says whether it can use a delta, `interval_share` which part of its epsilon goes into an interval.
     """
-    private = [block for block in blocks(plan) if block.keys is None]
-    found = {
-        index: sensitivity(each, plan.unit, groups=plan.groups(each.over if isinstance(each, CutQuestion) else each.by))
-        for index, each in enumerate(plan.query)
-    }
-    weights = {
-        index: Fraction(each.weight) if found[index].cell else Fraction(0) for index, each in enumerate(plan.query)
-    }
-    selection = Fraction(plan.selection)
-    _weigh_cuts(plan, weights, selection * len(private))
-    total = sum(weights.values(), Fraction(0)) + selection * len(private) or Fraction(1)
-    users = [
-        index
-        for index, each in enumerate(plan.query)
-        if isinstance(each, Count | CountUnits | Sum) and not found[index].twice
-    ]
-    slack = sum((weights[index] for index in users), Fraction(0)) + selection * len(private)
-    epsilon, delta = promised(plan.budget.epsilon), promised(plan.budget.delta)
 
-    def share(weight: Fraction, groups: int, parts: int, *, slackened: bool) -> Share:
-        times = groups * parts
-        part = delta * weight / slack / times if slackened and slack else Fraction(0)
-        return Share(
-            epsilon=rounded_down(epsilon * weight / total / times), delta=rounded_down(part), groups=groups, parts=parts
-        )
-
-    questions = {}
-    for index, each in enumerate(plan.query):
-        parts = len(each.asked) if isinstance(each, RankQuestion) else 1
-        own = share(weights[index], found[index].groups, parts, slackened=index in users)
-        end = Fraction(each.interval_share) / 2 if isinstance(each, RankQuestion) else Fraction(0)
-        questions[index] = replace(own, end=rounded_down(Fraction(own.epsilon) * end))
-        if found[index].cell and questions[index].drawn < _SMALLEST:
-            raise PlanError(
-                f"query[{index}].weight={each.weight!r}: leaves epsilon {questions[index].drawn:.3g} for a number; "
-                f"it must be at least {_SMALLEST:g}: give it more weight, or a larger budget",
-                field=f"query[{index}].weight",
-            )
-    most = plan.unit.groups * (2 if plan.unit.replaced else 1)
-    selections = {block.by: share(selection, most, 1, slackened=True) for block in private}
-    for each_share in selections.values():
-        try:
-            keep_probabilities(each_share.epsilon, each_share.delta)
-        except ArgumentError as reason:
-            raise PlanError(f"selection={plan.selection!r}: {reason}", field="selection") from None
-    return Allocation(questions=questions, selections=selections, sensitivities=found)
+    weight: Fraction
+    groups: int
+    parts: int = 1
+    uses_delta: bool = False
+    interval_share: float = 0.0
 
 
-def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) -> None:
-    """Give the questions of `report_clipping` the weights with which they have `clipping_share` of epsilon together."""
-    cuts = [index for index, each in enumerate(plan.query) if is_cut(each)]
-    others = sum((weight for index, weight in weights.items() if index not in cuts), selected)
-    share = Fraction(plan.clipping_share) if others else Fraction(1, 2)  # where all else is public they have it all
-    for index in cuts:
-        weights[index] = share / (1 - share) * (others or 1) / len(cuts)
+def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[Share]:
+    """Split a budget: epsilon by weight among all requests, delta by weight among those that can use it.
+
+    Guarantee: the shares, each times its groups and parts, add up to at most the budget, in exact arithmetic: the
+    doubles, and the decimals that they print as, which are charged.
+
+    >>> one, two = split(1.0, 1e-6, [Request(weight=Fraction(1), groups=2), Request(weight=Fraction(3), groups=1)])
+    >>> one.epsilon, two.epsilon, two.delta
+    (0.125, 0.75, 0.0)
+    """
+    total = sum((each.weight for each in requests), Fraction(0)) or Fraction(1)
+    slack = sum((each.weight for each in requests if each.uses_delta), Fraction(0))
+    budget = promised(epsilon), promised(delta)
+
+    def share(each: Request) -> Share:
+        times = each.groups * each.parts
+        part = budget[1] * each.weight / slack / times if each.uses_delta and slack else Fraction(0)
+        whole = rounded_down(budget[0] * each.weight / total / times)
+        found = Share(epsilon=whole, delta=rounded_down(part), groups=each.groups, parts=each.parts)
+        return replace(found, end=rounded_down(Fraction(whole) * Fraction(each.interval_share) / 2))
+
+    return [share(each) for each in requests]
 
 
-def spent(plan: Plan, allocation: Allocation) -> tuple[Fraction, Fraction]:
+def spent(allocation: Allocation) -> tuple[Fraction, Fraction]:
     """What a unit can lose in all, exactly: at most the budget."""
-    shares: list[Any] = [*allocation.questions.values(), *allocation.selections.values()]
+    shares = [*allocation.questions.values(), *allocation.selections.values()]
     times = [each.groups * each.parts for each in shares]
     return (
         sum((Fraction(each.epsilon) * n for each, n in zip(shares, times, strict=True)), Fraction(0)),

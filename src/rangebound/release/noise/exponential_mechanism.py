@@ -3,50 +3,62 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
 
 from flint import arb, fmpq
 
 from rangebound.ball import precision
+from rangebound.release.noise.draw import Bits
 from rangebound.support import Interval, Union
 
-Bits = Callable[[int], int]
-
 _WEIGHT_BITS = 256
-_DEEPEST = 88  # weights below e^-88 of the largest count as that: it keeps all of them exact to 2^-128
-_MARGIN = Fraction(2**20 - 1, 2**20)  # what the rounding of weights and of the draw may cost, and more
+_DEEPEST = 88  # weights below e^-88 of the largest count as that: it keeps all of them exact to 2^-129
+_MARGIN = Fraction(2**20 - 1, 2**20)  # the part of epsilon that goes into the rate; the rest covers all rounding
+ROUNDING = Fraction(1, 2**128)
+"""What rounding adds to the privacy loss of a draw, at most; see `privacy_loss`."""
 
 
-@lru_cache(maxsize=64)
-def grid(question: Any) -> tuple[float, ...]:
-    """The points of a question's grid, those outside its support included."""
-    points: tuple[float, ...] = question.points
-    return points
+@dataclass(frozen=True, kw_only=True)
+class QuantileGrid:
+    """The public grid of a quantile: its points, the borders between them, and where an answer may be published.
 
+    A value counts at the nearest point; what lies outside `bounds`, the range of the column, counts at its end. `whole`
+    says that values are whole numbers, as days are.
+    """
 
-@lru_cache(maxsize=64)
-def candidates(question: Any) -> tuple[int, ...]:
-    """The places on the grid that may be published."""
-    support = question.allowed
-    return tuple(at for at, value in enumerate(grid(question)) if _inside(support, value))
+    points: tuple[float, ...]
+    borders: tuple[float, ...]
+    bounds: Interval
+    support: Interval | Union
+    whole: bool = False
+
+    @cached_property
+    def candidates(self) -> tuple[int, ...]:
+        """The indices of the points that may be published: those in the support."""
+        return tuple(at for at, value in enumerate(self.points) if _inside(self.support, value))
+
+    @cached_property
+    def published(self) -> frozenset[float]:
+        """The points that may be published."""
+        return frozenset(self.points[at] for at in self.candidates)
 
 
 def _inside(support: Interval | Union, value: float) -> bool:
     return any(lower <= value <= upper for lower, upper in support.spans)
 
 
-def misses(counts: Sequence[Fraction], level: float) -> list[Fraction]:
-    """By how many rows each point of the grid misses being the quantile at `level`.
+def scores(counts: Sequence[Fraction], level: float) -> list[Fraction]:
+    """The score of each point of the grid: by how many rows it misses being the quantile at `level`; less is better.
 
     With n rows, b of them below the point and a at it: max(0, b - level n, level n - b - a).
 
-    Guarantee: one row more or less moves each number by at most max(level, 1 - level).
+    Guarantee: one row more or less moves each score by at most max(level, 1 - level).
 
-    >>> misses([Fraction(1), Fraction(0), Fraction(3)], 0.5)
+    >>> scores([Fraction(1), Fraction(0), Fraction(3)], 0.5)
     [Fraction(1, 1), Fraction(1, 1), Fraction(0, 1)]
     """
     sums = list(accumulate(counts, initial=Fraction(0)))
@@ -54,43 +66,60 @@ def misses(counts: Sequence[Fraction], level: float) -> list[Fraction]:
     return [max(Fraction(0), below - middle, middle - upto) for below, upto in pairwise(sums)]
 
 
-def rate(level: float, sensitivity: Fraction, epsilon: float | Fraction) -> Fraction:
-    """How fast the weight of a point falls with its miss: epsilon / (2 max(level, 1 - level) sensitivity), and less."""
+def score_sensitivity(level: float, sensitivity: Fraction) -> Fraction:
+    """How far a unit that moves counts by `sensitivity` in L1 can move a score: max(level, 1 - level) times that."""
     q = Fraction(level)
-    return _MARGIN * Fraction(epsilon) / (2 * max(q, 1 - q) * sensitivity)
+    return max(q, 1 - q) * sensitivity
 
 
-def weights(found: Sequence[Fraction], speed: Fraction) -> list[int]:
-    """The weight 2^256 e^(-speed miss) of every miss, rounded down.
+def rate(level: float, sensitivity: Fraction, epsilon: float | Fraction) -> Fraction:
+    """How fast the weight of a point falls with its score: epsilon / (2 score_sensitivity), and a little less."""
+    return _MARGIN * Fraction(epsilon) / (2 * score_sensitivity(level, sensitivity))
 
-    Guarantee: every weight is exact to 2^-128 relative, since those below e^-88 count as that.
+
+def privacy_loss(level: float, sensitivity: Fraction, rate: Fraction) -> Fraction:
+    """An upper bound on the privacy loss of one draw, exactly: 2 rate score_sensitivity + 2^-128.
+
+    Guarantee: true for the draw as it is made, in whole numbers. Let D = rate score_sensitivity. A weight is
+    W = 2^256 e^-min(rate score, 88), and moves by a factor of at most e^D, since the minimum of two numbers moves by no
+    more than they do. It is rounded down to a whole number w >= 2^129, so W (1 - h) <= w <= W for some h < 2^-129. The
+    ratio of w / sum(w) on neighbouring tables is then at most e^(2 D) / (1 - h)^2. `draw` takes each place with a
+    probability that is right to a factor of 1 +- 2^-256. Together that is 2 D - 2 ln(1 - h) + 2^-254 <= 2 D + 2^-128.
     """
-    rate, floor = fmpq(speed.numerator, speed.denominator), fmpq(_DEEPEST)
+    return 2 * rate * score_sensitivity(level, sensitivity) + ROUNDING
+
+
+def weights(found: Sequence[Fraction], rate: Fraction) -> list[int]:
+    """The weight 2^256 e^(-rate score) of every score, rounded down.
+
+    Guarantee: every weight is exact to 2^-129 relative, since those below e^-88 count as that.
+    """
+    slope, floor = fmpq(rate.numerator, rate.denominator), fmpq(_DEEPEST)
     with precision(_WEIGHT_BITS + 160):
         one, result = arb(2) ** _WEIGHT_BITS, []
         for each in found:
-            depth = min(fmpq(each.numerator, each.denominator) * rate, floor)
+            depth = min(fmpq(each.numerator, each.denominator) * slope, floor)
             whole = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()
             assert whole is not None  # the floor of an exact number
             result.append(int(whole))
     return result
 
 
-def draw(chances: Sequence[int], bits: Bits) -> int:
+def draw(weights: Sequence[int], bits: Bits) -> int:
     """The place drawn in proportion to whole-number weights, with one number of fixed length and no loop over tries."""
-    total = sum(chances)
+    total = sum(weights)
     length = total.bit_length() + 128
     at = bits(length) * total >> length
-    for place, chance in enumerate(chances):
-        at -= chance
+    for place, weight in enumerate(weights):
+        at -= weight
         if at < 0:
             return place
     raise AssertionError("the draw lies below the total")
 
 
-def rank_error(question: Any, speed: Fraction, level: float) -> float:
-    """How many rows lie between the published point and the best one, at most, with probability `level`.
+def rank_error(candidates: int, rate: Fraction, confidence: float) -> float:
+    """How many rows lie between the published point and the best one, at most, with probability `confidence`.
 
-    ln(points / (1 - level)) / speed [mcsherry2007].
+    ln(candidates / (1 - confidence)) / rate [mcsherry2007].
     """
-    return math.log(len(candidates(question)) / (1.0 - level)) / float(speed)
+    return math.log(candidates / (1.0 - confidence)) / float(rate)

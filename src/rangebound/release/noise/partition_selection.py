@@ -1,37 +1,75 @@
-"""Private keys: which groups may be named at all, decided by how many units they have."""
+"""Partition selection: which groups may be named at all, decided by how many units they have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from flint import arb
 
 from rangebound import arguments
 from rangebound.ball import precision
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, CertificateInvalid
+from rangebound.release.noise.draw import Bits, Key
 
-Bits = Callable[[int], int]
-"""n secure random bits as an integer below 2^n."""
-
-_UNIT_BITS, _RATIO_BITS = 128, 96
+_UNIT_BITS, _RATIO_BITS, _CHECK_BITS = 128, 96, 192
 WHOLE = 1 << _UNIT_BITS
 """Probability one, in the whole numbers that probabilities are computed in."""
 _LONGEST = 1_000_000
 
 
-@lru_cache(maxsize=64, typed=True)  # True is no 1.0, and is refused
-def keep_probabilities(epsilon: float, delta: float) -> tuple[int, ...]:
-    """The chance of naming a key that has n = 0, 1, 2, ... units, up to the first n where it is certain.
+@dataclass(frozen=True, kw_only=True)
+class PartitionSelection:
+    """Name a key with n units with probability probabilities[n] / 2^128; beyond the last one, with the last.
 
-    p(0) = 0, p(n+1) = min(e^epsilon p(n) + delta, 1 - e^-epsilon (1 - p(n) - delta), 1), in units of 2^-128, the
-    largest numbers that keep every pair of neighbours within (epsilon, delta) [desfontaines2022, Thm 1].
+    Guarantee: none by itself; `check` proves that a claim holds.
+    """
+
+    probabilities: tuple[int, ...]
+
+    def select(self, units: Mapping[Key, int], bits: Bits) -> tuple[Key, ...]:
+        """The keys that may be named, in order; each is drawn on its own by its number of units."""
+        last = len(self.probabilities) - 1
+        return tuple(key for key in sorted(units) if bits(_UNIT_BITS) < self.probabilities[min(units[key], last)])
+
+    def check(self, epsilon: float, delta: float) -> None:
+        """Refuse a selection that is not (epsilon, delta)-private for a unit in one group.
+
+        With p the probability of naming a key for n units and q for n + 1: p <= e^epsilon q + delta and
+        q <= e^epsilon p + delta, and the same of 1 - p and 1 - q. A key without units is never named, since the list of
+        such keys has no end.
+
+        Guarantee: raises `CertificateInvalid` unless all of that holds for every n, in whole numbers: e^epsilon and
+        delta are rounded down, to 2^-192 and 2^-128.
+        """
+        with precision(4 * _CHECK_BITS):
+            ratio = _floor(arb(min(epsilon, 100.0)).exp() * (1 << _CHECK_BITS))
+            slack = _floor(arb(delta) * WHOLE) << _CHECK_BITS
+        # A probability is at most 2^128, so an e^epsilon beyond e^100 > 2^128 allows what e^100 does.
+        named = bool(self.probabilities) and self.probabilities[0] == 0
+        if not named or not all(0 <= each <= WHOLE for each in self.probabilities):
+            raise CertificateInvalid("has probabilities that no partition selection can have")
+        for p, q in pairwise(self.probabilities):
+            for one, other in ((p, q), (q, p), (WHOLE - p, WHOLE - q), (WHOLE - q, WHOLE - p)):
+                if one << _CHECK_BITS > other * ratio + slack:
+                    raise CertificateInvalid("names keys with probabilities that are less private than it says")
+
+
+@lru_cache(maxsize=64, typed=True)  # True is not 1.0, and is refused
+def partition_selection(epsilon: float, delta: float) -> PartitionSelection:
+    """The partition selection that names a key with n = 0, 1, 2, ... units with the largest possible probability.
+
+    p(0) = 0, p(n+1) = min(e^epsilon p(n) + delta, 1 - e^-epsilon (1 - p(n) - delta), 1), in units of 2^-128, up to the
+    first n where it is 1: the largest numbers that keep every pair of neighbours within (epsilon, delta)
+    [desfontaines2022, Thm 1].
 
     Guarantee: (epsilon, delta)-private for a unit in one group, exactly: e^epsilon is rounded down to a fraction, and
     every step is rounded down in whole numbers.
     Edge cases: an epsilon so small that a million units would not do is refused.
 
-    >>> [round(each / WHOLE, 3) for each in keep_probabilities(1.0, 0.1)]
+    >>> [round(each / WHOLE, 3) for each in partition_selection(1.0, 0.1).probabilities]
     [0.0, 0.1, 0.372, 0.806, 0.965, 1.0]
     """
     epsilon = arguments.positive("epsilon", epsilon)
@@ -39,8 +77,8 @@ def keep_probabilities(epsilon: float, delta: float) -> tuple[int, ...]:
     if delta == 0.0:
         raise ArgumentError("delta=0.0: must be positive; a key that only one unit has could never be named")
     with precision(256):
-        ratio = int(str((arb(min(epsilon, 40.0)).exp() * (1 << _RATIO_BITS)).lower().floor().unique_fmpz()))
-        slack = int(str((arb(delta) * WHOLE).lower().floor().unique_fmpz()))
+        ratio = _floor(arb(min(epsilon, 40.0)).exp() * (1 << _RATIO_BITS))
+        slack = _floor(arb(delta) * WHOLE)
     found = [0]
     while found[-1] < WHOLE:
         p = found[-1]
@@ -49,12 +87,11 @@ def keep_probabilities(epsilon: float, delta: float) -> tuple[int, ...]:
         found.append(min(rising, falling, WHOLE))
         if len(found) > _LONGEST or found[-1] <= p:
             raise ArgumentError(
-                f"epsilon={epsilon}: is too small to select keys with; list them, or give it more weight"
+                f"epsilon={epsilon}: too small for partition selection; list the keys, or give it more weight"
             )
-    return tuple(found)
+    return PartitionSelection(probabilities=tuple(found))
 
 
-def select(units: Mapping[tuple[str, ...], int], probabilities: tuple[int, ...], bits: Bits) -> list[tuple[str, ...]]:
-    """The keys that may be named, in order; each is drawn on its own by its number of units."""
-    last = len(probabilities) - 1
-    return [key for key in sorted(units) if bits(_UNIT_BITS) < probabilities[min(units[key], last)]]
+def _floor(value: arb) -> int:
+    """The whole number below a ball."""
+    return int(str(value.lower().floor().unique_fmpz()))

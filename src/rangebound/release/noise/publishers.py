@@ -1,154 +1,174 @@
-"""The mechanism of every question: made from public facts alone, before any data are read."""
+"""Whatever publishes a number: one protocol, and the makers, which know numbers, supports and shares alone."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Protocol
 
 from rangebound.bounding import Bounding
 from rangebound.calibration import calibrate
 from rangebound.choice import choose
-from rangebound.discrete_laplace import Geometric, geometric
-from rangebound.errors import PlanError
+from rangebound.discrete_laplace import DiscreteLaplace
+from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Laplace
+from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import Allocation, Share
-from rangebound.release.noise.estimate import nearest
-from rangebound.release.noise.public_constant import Known, known_rows
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import Count, CountUnits, RankQuestion, Sum
-from rangebound.release.sql.aggregate import width
-from rangebound.sampling.lattice import default_lattice, lattice_of
+from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.public_constant import PublicConstant
+from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.support import Interval, Union, is_line
 
-Floats = npt.NDArray[np.float64]
-
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
-_MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubles hold it exactly
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """How a question's coordinates are published: true answers in multiples of `grain`, through `mechanism`.
+class Publisher(Protocol):
+    """Whatever publishes the numbers of a question: it is made from public facts alone, before any data are read."""
 
-    `step` is the distance of published numbers; without one the mechanism's own is taken.
+    @property
+    def width(self) -> int:
+        """How many doubles a draw has."""
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """One draw for every part of every group: the only step that sees exact coordinates.
+
+        Guarantee: private at the share that the publisher was made for, for all neighbouring tables.
+        """
+
+    def can_draw(self, draw: Draw) -> bool:
+        """Whether so much can be drawn at some true coordinates, to the last bit."""
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """What draws say about the true coordinates, each with an interval at the publisher's confidence."""
+
+    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
+        """How far a number may be from the exact one, in words, as far as public facts say.
+
+        An error of a coordinate is multiplied by `scale` and put into `form`.
+        """
+
+    def words(self) -> str:
+        """The mechanism in a few words, as a table states it."""
+
+    def to_dict(self) -> dict[str, object] | str:
+        """The mechanism as plain data, as a certificate states it."""
+
+    def check(self, sensitivity: Fraction, share: Share) -> None:
+        """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates by `sensitivity` in L1.
+
+        Guarantee: raises `CertificateInvalid` unless the claim is proved, in exact or rigorous arithmetic.
+        """
+
+
+def public_constant(value: float) -> Publisher:
+    """The publisher of a number that is public."""
+    return PublicConstant(value=value)
+
+
+@lru_cache(maxsize=1024)
+def whole_number(
+    support: Interval | Union,
+    sensitivity: Fraction,
+    share: Share,
+    *,
+    step: float,
+    mechanism: str | None,
+    confidence: float,
+) -> Publisher:
+    """The publisher of a count: the best mechanism in the support, or the named one; answers are multiples of `step`.
+
+    Discrete Laplace noise is among those to choose from, where the step is 1.
+
+    Guarantee: private at the share. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
-
-    mechanism: Mechanism | Geometric | Known
-    grain: float
-    step: float | None
-
-    def truth(self, value: Fraction) -> float:
-        """A coordinate as a double: the multiple of the grain below it, exactly."""
-        steps = math.floor(value / Fraction(self.grain))
-        return float(min(max(steps, -int(_MOST)), int(_MOST))) * self.grain
-
-    def can_draw(self, value: float) -> bool:
-        """Whether a number can be drawn at some true answer: a point of the lattice in the support, to the last bit."""
-        mechanism = self.mechanism
-        if not isinstance(mechanism, Mechanism):
-            return mechanism.can_draw(value)
-        lattice = default_lattice(mechanism.noise, mechanism.shape) if self.step is None else lattice_of(self.step)
-        collected = not mechanism.shape.normalised
-        return any(lattice.can_give(value, span, collected=collected) for span in mechanism.shape.spans)
+    reach = rounded_up(Fraction(math.ceil(sensitivity)))
+    best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
+    if mechanism is None and step == 1.0 and isinstance(support, Interval) and sensitivity.denominator == 1:
+        other = DiscreteLaplace.calibrated(sensitivity=int(sensitivity), epsilon=share.epsilon, support=support)
+        if other.mse <= best.worst_error().mse:
+            return DiscreteLaplacePublisher(mechanism=other, level=confidence)
+    return MechanismPublisher(mechanism=best, grain=1.0, step=step, level=confidence)
 
 
-def noise_for(plan: Plan, index: int, allocation: Allocation) -> Noise | None:
-    """The noise of a question's coordinates; None for quantiles, which are drawn without any.
+@lru_cache(maxsize=1024)
+def real_number(
+    support: Interval | Union,
+    sensitivity: Fraction,
+    share: Share,
+    *,
+    step: float | None,
+    mechanism: str | None,
+    confidence: float,
+) -> Publisher:
+    """The publisher of a sum: the best mechanism in the support, or the named one.
 
-    A count or a sum has one coordinate and gets the best mechanism in range, or the one that the plan names; for counts
-    geometric noise is among those to choose from. Questions
-    of several coordinates get Laplace noise on the scale of their joint L1 sensitivity, clamped to where they can be.
-
-    Guarantee: private at the question's share, for all neighbouring tables. The grain is a power of two, and what
-    rounding to it adds to the sensitivity is in the noise.
+    Guarantee: private at the share. The grain is a power of two, and what rounding to it adds to the sensitivity is in
+    the noise. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
-    question, share = plan.query[index], allocation.questions[index]
-    if isinstance(question, RankQuestion):
-        if not exponential.candidates(question):
-            raise PlanError(
-                f"query[{index}].support: holds no point of the grid; take a finer step",
-                field=f"query[{index}].support",
-            )
-        return None
-    cell = allocation.sensitivities[index].cell
-    if not cell:
-        assert plan.unit.size is not None
-        size = nearest(float(plan.unit.size), question.allowed, question.step or 1.0)
-        return Noise(mechanism=Known(value=size), grain=1.0, step=None)
-    grain = 2.0 ** math.floor(math.log2(float(cell))) * _FINEST
-    if isinstance(question, Count | CountUnits):
-        grain = 1.0
-    if isinstance(question, Count | CountUnits | Sum):
-        reach = _up(Fraction(math.ceil(cell / Fraction(grain))) * Fraction(grain))
-        step = question.step or (None if isinstance(question, Sum) else 1.0)
-        best = _scalar(plan, question, reach, share, index)
-        whole = question.mechanism is None and step == 1.0 and not isinstance(question, Sum)
-        return Noise(mechanism=_whole(best, cell, share) if whole else best, grain=grain, step=step)
-    several, rows = width(question, plan.unit), known_rows(question, plan.unit)
-    reach = _up(cell + several * Fraction(grain))
-    scale = _up(Fraction(reach) / Fraction(share.epsilon))
-    return Noise(
-        mechanism=Mechanism(
-            noise=Laplace(scale=scale),
-            query=Query(range=Interval(0.0, float(rows) if rows and several == 1 else math.inf), sensitivity=reach),
-            bounding=Bounding.RECTIFY,
-        ),
+    grain = _grain(sensitivity)
+    reach = rounded_up(Fraction(math.ceil(sensitivity / Fraction(grain))) * Fraction(grain))
+    best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
+    return MechanismPublisher(mechanism=best, grain=grain, step=step, level=confidence)
+
+
+def joint_coordinates(
+    sensitivity: Fraction, share: Share, *, upper: float, width: int, parts: int, confidence: float
+) -> Publisher:
+    """The publisher of several coordinates from 0 to `upper`: Laplace noise on the scale of their joint L1 sensitivity.
+
+    Each of `parts` numbers is made of `width` coordinates, whose intervals hold together at `confidence`.
+
+    Guarantee: all coordinates together are private at the share. The grain is a power of two, and what rounding to it
+    adds to the sensitivity is in the noise.
+    """
+    grain = _grain(sensitivity)
+    reach = rounded_up(sensitivity + width * parts * Fraction(grain))
+    scale = rounded_up(Fraction(reach) / Fraction(share.epsilon))
+    query = Query(range=Interval(0.0, upper), sensitivity=reach)
+    return MechanismPublisher(
+        mechanism=Mechanism(noise=Laplace(scale=scale), query=query, bounding=Bounding.RECTIFY),
         grain=grain,
         step=None,
+        level=1.0 - (1.0 - confidence) / width if parts == 1 else confidence,
+        width=width,
+        parts=parts,
     )
 
 
-@lru_cache(maxsize=1024)
-def _whole(best: Mechanism, cell: Fraction, share: Share) -> Mechanism | Geometric:
-    """Geometric noise, where it can be had and has the smaller error."""
-    assert best.support is not None
-    if not isinstance(best.support, Interval):
-        return best
-    other = geometric(cell, share.epsilon, best.support)
-    return other if other is not None and other.mse <= best.worst_error().mse else best
+def quantiles(
+    grid: QuantileGrid, levels: Sequence[float], sensitivity: Fraction, share: Share, *, confidence: float
+) -> Publisher:
+    """The publisher of quantiles, each by the exponential mechanism, with two more draws for its interval.
 
-
-def intervals(noise: Noise, published: Floats, level: float) -> tuple[Floats, Floats]:
-    """Intervals for the true answers behind published numbers, each right with probability `level` at least.
-
-    Additive noise that was clamped lies within z of the true answer with probability `level`, and so does the number
-    after clamping: published +- (z + a step), inside the range. Other mechanisms are asked themselves.
+    Guarantee: each quantile with its interval is private at the share.
+    Edge cases: a support without a point of the grid raises `ValueError`.
     """
-    mechanism = noise.mechanism
-    if not isinstance(mechanism, Mechanism):
-        wide, span = mechanism.reach(level), mechanism.support
-        return np.clip(published - wide, span.lower, span.upper), np.clip(published + wide, span.lower, span.upper)
-    family = mechanism.noise
-    if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
-        lower, upper = mechanism.confidence_interval(published, level, step=noise.step)
-        return lower, upper
-    hull = mechanism.query.range.hull
-    reach = (family.radius(level) + (noise.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
-    return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
+    if not grid.candidates:
+        raise ArgumentError("support: holds no point of the grid; take a finer step")
+    return QuantilePublisher(
+        grid=grid,
+        levels=tuple(levels),
+        rates=tuple(exponential.rate(level, sensitivity, share.drawn) for level in levels),
+        interval_rates=tuple(exponential.rate(level, sensitivity, share.end) for level in levels) if share.end else (),
+        confidence=confidence,
+        interval_epsilon=share.end,
+    )
 
 
-def _scalar(plan: Plan, question: Any, reach: float, share: Share, index: int) -> Mechanism:
-    support = question.allowed
-    if plan.unit.size is not None and question.support is None and not isinstance(question, Sum):
-        rows = 1 if isinstance(question, CountUnits) else plan.unit.rows
-        support = Interval(0.0, float(plan.unit.size * rows))
-    try:
-        return _made(support, reach, share.epsilon, share.delta, question.mechanism)
-    except ValueError as reason:
-        raise PlanError(f"query[{index}].mechanism: {reason}", field=f"query[{index}].mechanism") from None
+def _grain(sensitivity: Fraction) -> float:
+    """The distance of true answers: a power of two, about a millionth of the sensitivity."""
+    return 2.0 ** math.floor(math.log2(float(sensitivity))) * _FINEST
 
 
 @lru_cache(maxsize=1024)
-def _made(support: Interval | Union, reach: float, epsilon: float, delta: float, name: str | None) -> Mechanism:
+def _mechanism(support: Interval | Union, reach: float, epsilon: float, delta: float, name: str | None) -> Mechanism:
     query = Query(range=support.hull, sensitivity=reach)
     if name is None:
         return choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse").best
@@ -156,9 +176,3 @@ def _made(support: Interval | Union, reach: float, epsilon: float, delta: float,
     families = {each.__name__: each for each in FAMILIES.values()}
     kind = Bounding.UNBOUNDED if is_line(support) else Bounding(bounding)
     return calibrate(noise=families[family], query=query, support=support, bounding=kind, epsilon=epsilon, delta=delta)
-
-
-def _up(value: Fraction) -> float:
-    """The double next above, or equal."""
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)

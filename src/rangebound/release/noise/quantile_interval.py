@@ -1,4 +1,4 @@
-"""The interval of a quantile: two more draws, at ranks moved outwards so far that the quantile lies between them."""
+"""The interval of a quantile: two more draws, aimed so far outwards that the quantile lies between them."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
 
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.exponential_mechanism import Bits
+from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.support import Interval, Union
 
 _DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
 
 
-def margin(places: int, speed: Fraction, level: float) -> Fraction:
-    """How many rows outwards an end is aimed, so that it passes the quantile with probability (1 - level) / 2 at most.
+def margin(places: int, rate: Fraction, confidence: float) -> Fraction:
+    """How many rows outwards an end is aimed, to pass the quantile with probability (1 - confidence) / 2 at most.
 
-    ln(2 places / (1 - level)) / speed, rounded up, and one row more.
+    ln(2 places / (1 - confidence)) / rate, rounded up, and one row more.
 
-    Guarantee: an end that passes the quantile misses its aim by ln(2 places / (1 - level)) / speed rows or more, while
-    some point misses it by none, so each of the `places` points that pass has at most e^-that of the whole weight.
+    Guarantee: an end that passes the quantile has a score of ln(2 places / (1 - confidence)) / rate or more, while some
+    point has a score of 0, so each of the `places` points that pass has at most e^-that of the whole weight.
     """
-    logarithm = Fraction(math.log(2.0 * places / (1.0 - level))) * Fraction(2**30 + 1, 2**30)
-    return Fraction(math.ceil(logarithm / speed * 1024), 1024) + _DEFINITIONS
+    logarithm = Fraction(math.log(2.0 * places / (1.0 - confidence))) * Fraction(2**30 + 1, 2**30)
+    return Fraction(math.ceil(logarithm / rate * 1024), 1024) + _DEFINITIONS
 
 
-def misses(counts: Sequence[Fraction], level: Fraction, shift: Fraction) -> list[Fraction]:
+def shifted_scores(counts: Sequence[Fraction], level: Fraction, shift: Fraction) -> list[Fraction]:
     """By how many rows each point misses the rank level n - shift; the first stands for all that is below the others.
 
-    Nothing lies below the first point, so an aim below all rows is met there: one point has no miss, for every table,
-    an empty one too. One row more or less moves each number by at most max(level, 1 - level).
+    Nothing lies below the first point, so an aim below all rows is met there: one point has a score of 0, for every
+    table, an empty one too. One row more or less moves each score by at most max(level, 1 - level).
 
-    >>> misses([Fraction(0), Fraction(1), Fraction(3)], Fraction(1, 2), Fraction(5))
+    >>> shifted_scores([Fraction(0), Fraction(1), Fraction(3)], Fraction(1, 2), Fraction(5))
     [Fraction(0, 1), Fraction(3, 1), Fraction(4, 1)]
     """
     sums = list(accumulate(counts, initial=Fraction(0)))
@@ -58,41 +57,40 @@ def folded(counts: Sequence[Fraction], places: Sequence[int]) -> list[Fraction]:
     return found
 
 
-def bracket(
-    question: Any, counts: Sequence[Fraction], asked: float, *, speed: Fraction, level: float, bits: Bits
+def draw_interval(
+    grid: QuantileGrid, counts: Sequence[Fraction], level: float, *, rate: Fraction, confidence: float, bits: Bits
 ) -> tuple[float, float]:
-    """An interval for the quantile at `asked` of the column within its range, with ends in the support.
+    """An interval for the quantile at `level` of the column within its range, with ends in the support.
 
-    Guarantee: it holds the quantile, moved into the hull of the support, with probability `level` or more, whatever the
-    table: under every usual definition of a sample quantile, and for the values themselves, not as rounded to the grid.
-    Each end costs what one draw at `speed` does; the number of rows is not needed, and stays private.
+    Guarantee: it holds the quantile, moved into the hull of the support, with probability `confidence` or more,
+    whatever the table: under every usual definition of a sample quantile, and for the values themselves, not as rounded
+    to the grid. Each end costs what one draw at `rate` does; the number of rows is not needed, and stays private.
     Edge cases: where the aim lies beyond all rows, an end is the end of the support.
     """
-    places, last = exponential.candidates(question), question.steps
-    shift = margin(len(places), speed, level)
+    places, last = grid.candidates, len(grid.points) - 1
+    shift = margin(len(places), rate, confidence)
     mirrored = [last - at for at in reversed(places)]
-    lower = _drawn(folded(counts, places), Fraction(asked), shift, speed, bits)
-    upper = _drawn(folded(counts[::-1], mirrored), 1 - Fraction(asked), shift, speed, bits)
-    lowest, highest = ends(question)
+    lower = _drawn(folded(counts, places), Fraction(level), shift, rate, bits)
+    upper = _drawn(folded(counts[::-1], mirrored), 1 - Fraction(level), shift, rate, bits)
+    lowest, highest = interval_ends(grid)
     return lowest[lower], highest[upper]
 
 
-def _drawn(counts: Sequence[Fraction], level: Fraction, shift: Fraction, speed: Fraction, bits: Bits) -> int:
-    return exponential.draw(exponential.weights(misses(counts, level, shift), speed), bits)
+def _drawn(counts: Sequence[Fraction], level: Fraction, shift: Fraction, rate: Fraction, bits: Bits) -> int:
+    return exponential.draw(exponential.weights(shifted_scores(counts, level, shift), rate), bits)
 
 
-@lru_cache(maxsize=64)
-def ends(question: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def interval_ends(grid: QuantileGrid) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What to publish as the lower end for every place that may be drawn, from the lowest, and mirrored as the upper.
 
     A value counts at the nearest point of the grid, so it lies between the borders around it; days are whole, and the
     end points take all that is beyond them.
     """
-    support, places = question.allowed, exponential.candidates(question)
-    borders = (question.bounds.lower, *question.borders, question.bounds.upper)
+    support, places = grid.support, grid.candidates
+    borders = (grid.bounds.lower, *grid.borders, grid.bounds.upper)
     lowest = [borders[at] for at in places]
     highest = [borders[at + 1] for at in reversed(places)]
-    if question.dated:
+    if grid.whole:
         lowest, highest = [math.ceil(each) for each in lowest], [math.floor(each) for each in highest]
     return (
         (support.hull.lower, *(below(support, each) for each in lowest)),

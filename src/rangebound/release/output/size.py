@@ -8,30 +8,29 @@ from typing import Any
 
 from rangebound.errors import PlanError
 from rangebound.ledger.book import PAYLOAD_LIMIT
-from rangebound.release.noise.draw import Cell, parts
+from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.output.table import Release
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import Histogram, RankQuestion
-from rangebound.release.sql.aggregate import Key, width
+from rangebound.release.prepare import Prepared, parts
 from rangebound.release.sql.statements import Block, blocks
 
 _LONGEST = -1.7976931348623157e308  # no double has more characters
 
 
-def check_size(plan: Plan, mechanisms: Sequence[str]) -> int:
+def check_size(ready: Prepared) -> int:
     """Refuse a plan whose table might not go into the ledger; give the bytes that are left for keys selected privately.
 
     Guarantee: looks at the plan alone. No table of a plan that passes is over the ledger's limit, if `fitting` has
     looked at its privately selected keys.
 
     >>> from rangebound.release import parse_plan
+    >>> from rangebound.release.prepare import prepare
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> PAYLOAD_LIMIT - check_size(plan, ["geometric noise"]) < 2000
+    >>> PAYLOAD_LIMIT - check_size(prepare(plan)) < 2000
     True
     """
-    room = PAYLOAD_LIMIT - len(Release(plan=plan, cells=(), mechanisms=tuple(mechanisms)).to_bytes())
-    for block in blocks(plan):
-        room -= sum(_bytes(plan, block, block.keys or ()))
+    room = PAYLOAD_LIMIT - len(Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms).to_bytes())
+    for block in blocks(ready.plan):
+        room -= sum(_bytes(ready, block, block.keys or ()))
     if room < 0:
         raise PlanError(
             f"query: the table may have {PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most {PAYLOAD_LIMIT}; "
@@ -41,18 +40,18 @@ def check_size(plan: Plan, mechanisms: Sequence[str]) -> int:
     return room
 
 
-def fitting(plan: Plan, cells: Sequence[Cell], room: int) -> list[Cell]:
+def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
     """The cells of as many privately selected keys as there is room for, in order, and all others.
 
     Guarantee: made of published numbers alone, so it costs nothing. Edge cases: a key without room is left out from
     every question of its grouping.
     """
-    left = set()
+    left, plan = set(), ready.plan
     for block in blocks(plan):
         if block.keys is not None:
             continue
         keys = sorted({each.key for each in cells if each.question == block.questions[0]})
-        for key, size in zip(keys, _bytes(plan, block, keys), strict=True):
+        for key, size in zip(keys, _bytes(ready, block, keys), strict=True):
             if size <= room:
                 room -= size
             else:
@@ -60,20 +59,18 @@ def fitting(plan: Plan, cells: Sequence[Cell], room: int) -> list[Cell]:
     return [each for each in cells if (plan.query[each.question].by, each.key) not in left] if left else list(cells)
 
 
-def _bytes(plan: Plan, block: Block, keys: Iterable[Key]) -> Iterator[int]:
+def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:
     """The most bytes that the questions of a block take for each of some keys."""
-    own = [_cells(plan, index) for index in block.questions]
+    own = [_cells(ready, index) for index in block.questions]
     fixed, count = sum(size for size, _ in own), sum(cells for _, cells in own)
     return (fixed + count * sum(_length(text) + 1 for text in key) for key in keys)
 
 
-def _cells(plan: Plan, index: int) -> tuple[int, int]:
+def _cells(ready: Prepared, index: int) -> tuple[int, int]:
     """The most bytes of a question's cells in a group that has no name, with their commas, and their number."""
-    question: Any = plan.query[index]
-    count = 3 if isinstance(question, RankQuestion) else width(question, plan.unit)
-    draws = (_LONGEST,) * (1 if isinstance(question, Histogram) else count)
+    draws, names = (_LONGEST,) * ready.publishers[index].width, parts(ready.plan.query[index])
     facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error"), _LONGEST)
-    cell, names = Cell(question=index, key=(), part="", draws=draws, **facts), parts(question)
+    cell = Cell(question=index, key=(), part="", draws=draws, **facts)
     return len(names) * (_length(vars(cell)) + 1) + sum(map(_length, names)), len(names)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from rangebound import arguments
@@ -14,19 +13,13 @@ from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import Kind
 from rangebound.ledger.rule import Cost
-from rangebound.mechanism import Mechanism
-from rangebound.privacy.claim import Claim
-from rangebound.privacy.proof import prove
-from rangebound.privacy.worst import worst_under
-from rangebound.release.noise.allocation import Allocation, allocate, spent
-from rangebound.release.noise.draw import Cell, cells_of, parts, possible
-from rangebound.release.noise.publishers import Noise, noise_for
+from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.explain import mechanism_name
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.question import Count, CountUnits, RankQuestion, Sum
-from rangebound.release.sql.aggregate import Key
+from rangebound.release.prepare import Prepared, allocate, cells_of, parts, prepare
 from rangebound.release.sql.statements import Block, blocks
 
 FORMAT = "rangebound release certificate 1"
@@ -43,25 +36,21 @@ class Entry:
     head: str
 
 
-def write_certificate(
-    release: Release, allocation: Allocation, noises: Mapping[int, Noise | None], entry: Entry | None
-) -> str:
+def write_certificate(release: Release, ready: Prepared, entry: Entry | None) -> str:
     """The certificate of a release as JSON."""
-    return json.dumps(_stated(release, allocation, noises, entry), indent=1, sort_keys=True)
+    return json.dumps(_stated(release, ready, entry), indent=1, sort_keys=True)
 
 
-def _stated(
-    release: Release, allocation: Allocation, noises: Mapping[int, Noise | None], entry: Entry | None
-) -> dict[str, Any]:
+def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str, Any]:
     """All that a certificate says; but for the entry, it follows from the published bytes."""
-    plan = release.plan
+    plan, allocation = release.plan, ready.allocation
     parts = []
     for index, question in enumerate(plan.query):
-        share, noise, found = allocation.questions[index], noises[index], allocation.sensitivities[index]
+        share, found = allocation.questions[index], allocation.sensitivities[index]
         parts.append(
             {
                 "query": question.name,
-                "mechanism": _law(noise.mechanism.to_dict()) if noise else "exponential",
+                "mechanism": ready.publishers[index].to_dict(),
                 "sensitivity": str(found.cell),
                 "groups": share.groups,
                 "parts": share.parts,
@@ -84,11 +73,6 @@ def _stated(
         "selections": selections,
         "ledger": vars(entry) if entry else None,
     }
-
-
-def _law(mechanism: Mapping[str, object]) -> dict[str, object]:
-    """A mechanism without the claim it carries: that is the share beside it, and earlier versions did not write it."""
-    return {name: value for name, value in mechanism.items() if name != "claim"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,22 +112,21 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         _demand_work(_groups(plan) / _NUMBERS, work)  # before they are listed
         allocation = allocate(plan)
         _demand_work(_steps(release, allocation) + (len(certificate) + len(published)) / _BYTES, work)
-        noises = {index: noise_for(plan, index, allocation) for index in range(len(plan.query))}
+        ready = prepare(plan)
     except CertificateInvalid:
         raise
     except (RangeboundError, ValueError, RecursionError):
         raise CertificateInvalid("published: is no release that could be made; verify the .json form") from None
     _demand(same, "published", "are not the bytes that a release is written in")
     stated = json.loads(certificate)
-    for name, fact in _stated(release, allocation, noises, entry).items():
+    for name, fact in _stated(release, ready, entry).items():
         _demand(stated.get(name) == fact, name, "is not that of this table and its plan; it may be of another table")
-    whole = write_certificate(release, allocation, noises, entry)
+    whole = write_certificate(release, ready, entry)
     _demand(whole == certificate.strip(), "certificate", "is not in the form in which it was written")
-    total, budget = spent(plan, allocation), plan.budget
+    total, budget = spent(allocation), plan.budget
     _demand(total[0] <= Fraction(budget.epsilon) and total[1] <= Fraction(budget.delta), "epsilon", "is overspent")
-    for index, noise in noises.items():
-        _check_noise(index, noise, allocation)
-    _check_table(release, allocation, noises)
+    _check_claims(ready)
+    _check_table(release, ready)
     return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=entry)
 
 
@@ -211,32 +194,22 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     _demand(paid == [cost], "ledger", "has not charged the account with the budget of the plan")
 
 
-def _check_noise(index: int, noise: Noise | None, allocation: Allocation) -> None:
-    """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
-    if noise is None:
-        return
-    share, place, mechanism = allocation.questions[index], f"queries[{index}]", noise.mechanism
-    needed = allocation.sensitivities[index].cell
-    if isinstance(mechanism, Mechanism):
-        hull = mechanism.query.range.hull
-        if hull.bounded:  # true answers are clipped to the range, and no two are farther apart than its ends
-            needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
-        reach, private = Fraction(mechanism.query.sensitivity), _is_private(mechanism, share.epsilon, share.delta)
-    else:
-        reach, private = Fraction(mechanism.sensitivity), mechanism.is_private(share.epsilon)
-    _demand(reach >= needed, place, "has a sensitivity that is too small")
-    _demand(private, place, "has a mechanism that is less private than it says")
+def _check_claims(ready: Prepared) -> None:
+    """Refuse a publisher or a partition selection that is not proved to be as private as its share."""
+    allocation = ready.allocation
+    for index, publisher in enumerate(ready.publishers):
+        try:
+            publisher.check(allocation.sensitivities[index].cell, allocation.questions[index])
+        except CertificateInvalid as reason:
+            raise CertificateInvalid(f"queries[{index}]: {reason}") from None
+    for index, (by, share) in enumerate(allocation.selections.items()):
+        try:
+            ready.selections[by].check(share.epsilon, share.delta)
+        except CertificateInvalid as reason:
+            raise CertificateInvalid(f"selections[{index}]: {reason}") from None
 
 
-@lru_cache(maxsize=1024)
-def _is_private(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
-    """Whether a claim is true of a mechanism, by its worst case or by a proof; neither has slack for rounding."""
-    setting = mechanism.setting  # the upper end of an enclosure holds even where the search ended open
-    claim = Claim(epsilon=epsilon, delta=delta)
-    return worst_under(setting, claim).upper <= claim.limit or prove(setting, claim) is not None
-
-
-def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, Noise | None]) -> None:
+def _check_table(release: Release, ready: Prepared) -> None:
     """Refuse a table that its plan cannot give: all but draws and selected keys is made again from these."""
     plan, cells = release.plan, release.cells
     draws = {(each.question, each.key, each.part): each.draws for each in cells}
@@ -248,9 +221,9 @@ def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, 
             missing = any((index, key, part) not in draws for key in keys for part in names)
             _demand(not missing, "cells", "are not those of the plan")
             drawn = [[draws[index, key, part] for part in names] for key in keys]
-            fits = all(possible(plan, index, each, allocation, noises[index]) for group in drawn for each in group)
+            fits = all(ready.publishers[index].can_draw(each) for group in drawn for each in group)
             _demand(fits, f"queries[{index}]", "has a draw that its mechanism cannot give")
-            made += cells_of(plan, index, keys, drawn, allocation, noises[index])
+            made += cells_of(ready, index, keys, drawn)
     if plan.consistent:
         made = consistent(plan, made)
     _demand(len(made) == len(cells), "cells", "are not those of the plan")
@@ -260,7 +233,7 @@ def _check_table(release: Release, allocation: Allocation, noises: Mapping[int, 
         _demand(
             cell == again, f"queries[{cell.question}]", "has numbers that do not follow from the plan and the draws"
         )
-    said = tuple(mechanism_name(noises[index]) for index in range(len(plan.query)))
+    said = ready.mechanisms
     _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
     whole = Release(plan=plan, cells=tuple(made), mechanisms=said).to_bytes()
     _demand(whole == release.to_bytes(), "published", "has numbers that are written in another way")  # such as -0.0

@@ -191,3 +191,19 @@ def check_plan(plan: object) -> None:
         raise ArgumentTypeError(
             f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it"
         )
+
+
+def known_rows(question: Any, unit: Unit) -> int | None:
+    """How many rows a question is about, if that is public: all rows of a table whose size is.
+
+    How many of them have a value is not public. So a question about a column is about known rows only where the plan
+    says what a missing value counts as.
+
+    >>> from rangebound.release.plan.question import Count
+    >>> known_rows(Count(name="visits"), Unit(neighbours="replace", size=50))
+    50
+    """
+    if is_cut(question):  # it is about rows that count, or values of them
+        return None
+    partial = hasattr(question, "column") and question.missing is None
+    return unit.size if unit.column is None and not question.where and not question.by and not partial else None

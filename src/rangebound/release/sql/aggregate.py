@@ -14,28 +14,13 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound.release.engine import Engine
-from rangebound.release.noise.public_constant import known_rows
+from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.noise.draw import Coordinates, Key
 from rangebound.release.plan.clipping import is_cut, looked_at
-from rangebound.release.plan.model import Plan, Unit
+from rangebound.release.plan.model import Plan, Unit, known_rows
 from rangebound.release.sql.contribution_bound import Salt
 from rangebound.release.sql.expression import ONE
 from rangebound.release.sql.statements import UNITS, Block, Statement, statements
-
-Key = tuple[str, ...]
-Coordinates = tuple[Fraction, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sensitivity:
-    """What one unit can change: a neighbour is at most `groups` steps away, each of `cell` in L1 within one group.
-
-    `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
-    (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
-    """
-
-    cell: Fraction
-    groups: int
-    twice: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,199 @@
+"""Publishers that add noise to exact coordinates: by a mechanism on its lattice, or by discrete Laplace noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.bounding import Bounding
+from rangebound.discrete_laplace import DiscreteLaplace
+from rangebound.errors import CertificateInvalid
+from rangebound.mechanism import Mechanism
+from rangebound.privacy.claim import Claim
+from rangebound.privacy.proof import prove
+from rangebound.privacy.worst import worst_under
+from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.sampling.lattice import default_lattice, lattice_of
+
+Floats = npt.NDArray[np.float64]
+
+_MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubles hold it exactly
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismPublisher:
+    """Coordinates in multiples of `grain`, each published through `mechanism`; `width` of them make one of the `parts`.
+
+    `step` is the distance of published numbers; without one the mechanism's own is taken. `level` is how often the
+    interval of each coordinate holds it, at least.
+    """
+
+    mechanism: Mechanism
+    grain: float
+    step: float | None
+    level: float
+    width: int = 1
+    parts: int = 1
+
+    def exact(self, value: Fraction) -> float:
+        """A coordinate as a double: the multiple of the grain below it, exactly."""
+        return _floored(value, self.grain)
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """Noise for every coordinate, by the mechanism's own exact draw."""
+        if not truths:
+            return []
+        exact = np.array([[self.exact(each) for each in truth] for truth in truths])
+        published = self.mechanism.release(exact, step=self.step).tolist()
+        width = self.width
+        return [[tuple(group[at : at + width]) for at in range(0, self.parts * width, width)] for group in published]
+
+    def can_draw(self, draw: Draw) -> bool:
+        """Whether all of a draw are points of the lattice in the support, to the last bit."""
+        shape = self.mechanism.shape
+        lattice = default_lattice(self.mechanism.noise, shape) if self.step is None else lattice_of(self.step)
+        return len(draw) == self.width and all(
+            any(lattice.can_give(each, span, collected=not shape.normalised) for span in shape.spans) for each in draw
+        )
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """Noisy coordinates with their intervals, which hold together by the union bound."""
+        return _readings(draws, self.intervals)
+
+    def intervals(self, published: Floats) -> tuple[Floats, Floats]:
+        """Intervals for the true answers behind published numbers.
+
+        Additive noise that was clamped lies within z of the true answer with probability `level`, and so does the
+        number after clamping: published +- (z + a step), inside the range. Other mechanisms are asked themselves.
+        """
+        mechanism, family, level = self.mechanism, self.mechanism.noise, self.level
+        if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
+            lower, upper = mechanism.confidence_interval(published, level, step=self.step)
+            return lower, upper
+        hull = mechanism.query.range.hull
+        reach = (family.radius(level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
+        return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
+
+    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
+        """The error of one coordinate far from the ends of its range."""
+        return form.format(f"{math.sqrt(self.mechanism.error(_somewhere(self.mechanism)).mse) * scale:.4g}")
+
+    def words(self) -> str:
+        """Bounding, family and scale."""
+        mechanism = self.mechanism
+        return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
+
+    def to_dict(self) -> dict[str, object]:
+        """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
+        return self.mechanism.with_claim(None).to_dict()
+
+    def check(self, sensitivity: Fraction, share: Share) -> None:
+        """Refuse noise for less than a unit can move the coordinates, or noise that is less private than its share."""
+        mechanism, needed = self.mechanism, sensitivity
+        hull = mechanism.query.range.hull
+        if hull.bounded:  # true answers are clipped to the range, and no two are farther apart than its ends
+            needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
+        _demand(Fraction(mechanism.query.sensitivity) >= needed, "has a sensitivity that is too small")
+        private = _is_private(mechanism, share.epsilon, share.delta)
+        _demand(private, "has a mechanism that is less private than it says")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplacePublisher:
+    """A whole coordinate, published through discrete Laplace noise; its intervals hold at `level`."""
+
+    mechanism: DiscreteLaplace
+    level: float
+
+    @property
+    def width(self) -> int:
+        """One number for each draw."""
+        return 1
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """Noise for the coordinate of every group."""
+        if not truths:
+            return []
+        exact = np.array([[_floored(each, 1.0) for each in truth] for truth in truths])
+        return [[tuple(group)] for group in self.mechanism.release(exact, bits).tolist()]
+
+    def can_draw(self, draw: Draw) -> bool:
+        """Whether a draw is one whole number in the support."""
+        return len(draw) == 1 and self.mechanism.can_draw(draw[0])
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """The noisy coordinate with its interval."""
+        return _readings(draws, self.intervals)
+
+    def intervals(self, published: Floats) -> tuple[Floats, Floats]:
+        """Intervals for the true answers behind published numbers, inside the support."""
+        wide, span = self.mechanism.reach(self.level), self.mechanism.support
+        return np.clip(published - wide, span.lower, span.upper), np.clip(published + wide, span.lower, span.upper)
+
+    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
+        """The error far from the ends of the support."""
+        return form.format(f"{math.sqrt(self.mechanism.mse) * scale:.4g}")
+
+    def words(self) -> str:
+        """Family and scale; published tables have these words."""
+        return f"clamped geometric noise, scale {self.mechanism.scale:.4g}"
+
+    def to_dict(self) -> dict[str, object]:
+        """The mechanism as plain data."""
+        return self.mechanism.to_dict()
+
+    def check(self, sensitivity: Fraction, share: Share) -> None:
+        """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
+        _demand(self.mechanism.sensitivity >= sensitivity, "has a sensitivity that is too small")
+        private = self.mechanism.is_private(share.epsilon)
+        _demand(private, "has a mechanism that is less private than it says")
+
+
+def _floored(value: Fraction, grain: float) -> float:
+    """The multiple of the grain below a coordinate, exactly."""
+    steps = math.floor(value / Fraction(grain))
+    return float(min(max(steps, -int(_MOST)), int(_MOST))) * grain
+
+
+def _readings(
+    draws: Sequence[Sequence[Draw]], intervals: Callable[[Floats], tuple[Floats, Floats]]
+) -> list[list[Reading]]:
+    """Draws with the intervals of their numbers, which are found for all of them at once."""
+    if not draws:
+        return []
+    lower, upper = intervals(np.array(draws))  # by group, part and coordinate
+    return [
+        [
+            Reading(values=draw, intervals=tuple(zip(low, high, strict=True)))
+            for draw, low, high in zip(group, lows, highs, strict=True)
+        ]
+        for group, lows, highs in zip(draws, lower.tolist(), upper.tolist(), strict=True)
+    ]
+
+
+def _somewhere(mechanism: Mechanism) -> float:
+    """A true answer far from the ends of the support, where it has any."""
+    hull, far = mechanism.query.range.hull, 100.0 * mechanism.noise.scale
+    if math.isinf(hull.upper):
+        return 0.0 if math.isinf(hull.lower) else hull.lower + far
+    return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
+
+
+@lru_cache(maxsize=1024)
+def _is_private(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
+    """Whether a claim is true of a mechanism, by its worst case or by a proof; neither has slack for rounding."""
+    setting = mechanism.setting  # the upper end of an enclosure holds even where the search ended open
+    claim = Claim(epsilon=epsilon, delta=delta)
+    return worst_under(setting, claim).upper <= claim.limit or prove(setting, claim) is not None
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise CertificateInvalid(otherwise)

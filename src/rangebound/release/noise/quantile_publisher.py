@@ -1,0 +1,116 @@
+"""The publisher of quantiles: the exponential mechanism for each, and twice more for the interval of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from rangebound import arguments
+from rangebound.errors import CertificateInvalid
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantilePublisher:
+    """The quantiles at `levels`, each drawn on the grid at its rate; without `interval_rates` none has an interval.
+
+    `confidence` is how often an interval holds its quantile, at least, and a rank error its rows; `interval_epsilon` is
+    what each end of an interval costs.
+    """
+
+    grid: QuantileGrid
+    levels: tuple[float, ...]
+    rates: tuple[Fraction, ...]
+    interval_rates: tuple[Fraction, ...]
+    confidence: float
+    interval_epsilon: float
+
+    @property
+    def width(self) -> int:
+        """A quantile, and the two ends of its interval."""
+        return 3 if self.interval_rates else 1
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """Quantiles, each by a draw of its own, and by two more for its interval."""
+        return [[self._draw(truth, at, bits) for at in range(len(self.levels))] for truth in truths]
+
+    def _draw(self, truth: Coordinates, at: int, bits: Bits) -> Draw:
+        grid, level = self.grid, self.levels[at]
+        scores = exponential.scores(truth, level)
+        weights = exponential.weights([scores[place] for place in grid.candidates], self.rates[at])
+        drawn = grid.points[grid.candidates[exponential.draw(weights, bits)]]
+        if not self.interval_rates:
+            return (drawn,)
+        rate = self.interval_rates[at]
+        return (drawn, *draw_interval(grid, truth, level, rate=rate, confidence=self.confidence, bits=bits))
+
+    def can_draw(self, draw: Draw) -> bool:
+        """Whether a draw has points of the grid that may be published, and ends that its interval can have."""
+        return len(draw) == self.width and all(each in some for each, some in zip(draw, self._drawable, strict=False))
+
+    @cached_property
+    def _drawable(self) -> tuple[frozenset[float], ...]:
+        return (self.grid.published, *map(frozenset, interval_ends(self.grid)))
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""
+        hull = self.grid.support.hull
+        errors = self._rank_errors
+
+        def reading(draw: Draw, error: float) -> Reading:
+            lower, upper = draw[1:] or (hull.lower, hull.upper)
+            return Reading(values=draw[:1], intervals=((lower, upper),), rank_error=error)
+
+        return [[reading(draw, error) for draw, error in zip(group, errors, strict=True)] for group in draws]
+
+    @property
+    def _rank_errors(self) -> list[float]:
+        count = len(self.grid.candidates)
+        return [exponential.rank_error(count, rate, self.confidence) for rate in self.rates]
+
+    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
+        """In rows: between the number and the quantile, and to either side of the interval; `scale` does not matter."""
+        most = arguments.counted(f"{max(self._rank_errors):.4g}", "row")
+        return (
+            f"at most {most} between it and the quantile, with probability {self.confidence:g}; "
+            f"{self._expected_interval()}"
+        )
+
+    def _expected_interval(self) -> str:
+        if not self.interval_rates:
+            return "its interval is the whole support"
+        count = len(self.grid.candidates)
+        aim = max(margin(count, rate, self.confidence) for rate in self.interval_rates)
+        return (
+            f"its interval, for epsilon {arguments.upwards(self.interval_epsilon, 4)} an end, aims at "
+            f"{arguments.counted(f'{float(aim):.4g}', 'row')} to either side "
+            "and ends where the support does if there are fewer"
+        )
+
+    def words(self) -> str:
+        """Its name; published tables have these words."""
+        return "exponential mechanism"
+
+    def to_dict(self) -> str:
+        """Its name: levels, grid and rates follow from the plan."""
+        return "exponential"
+
+    def check(self, sensitivity: Fraction, share: Share) -> None:
+        """Refuse a rate that is too large for its part of the share.
+
+        The privacy losses of the quantile and of both ends of its interval, with all that rounding adds to them, must
+        add up to the share's epsilon at most, in exact arithmetic.
+        """
+        ends = self.interval_rates or (None,) * len(self.levels)
+        for level, rate, end in zip(self.levels, self.rates, ends, strict=True):
+            loss = exponential.privacy_loss(level, sensitivity, rate)
+            if end is not None:
+                loss += 2 * exponential.privacy_loss(level, sensitivity, end)
+            if loss > Fraction(share.epsilon):
+                raise CertificateInvalid("has an exponential mechanism that is less private than it says")
