@@ -1,5 +1,6 @@
 """Discrete Laplace noise: its law is the stated one, exactly where bits are few, statistically where they are many."""
 
+import json
 import math
 import random
 from fractions import Fraction
@@ -10,9 +11,8 @@ import pytest
 from scipy import stats
 
 import rangebound as rb
-from rangebound.discrete_laplace import DiscreteLaplace, magnitude
+from rangebound.discrete_laplace import DiscreteLaplace, draw, magnitude
 from rangebound.errors import ArgumentError
-from rangebound.sampling.entropy import secure_bits as bits
 
 LINE = rb.Interval(-math.inf, math.inf)
 
@@ -44,7 +44,7 @@ def test_bits_that_do_not_decide_are_followed_by_more():
 
 def test_the_law_fits():
     scale, count = 2.5, 20_000
-    drawn = DiscreteLaplace(scale=scale, sensitivity=1, support=LINE).release(np.zeros(count), bits)
+    drawn = DiscreteLaplace(scale=scale, sensitivity=1, support=LINE).release(np.zeros(count))
     values = np.arange(-12, 13)
     r = math.exp(-1 / scale)
     chances = (1 - r) / (1 + r) * r ** np.abs(values)
@@ -80,7 +80,7 @@ def test_the_scale_is_on_the_private_side():
 
 def test_draws_stay_in_the_support():
     made = DiscreteLaplace(scale=50.0, sensitivity=1, support=rb.Interval(0, 20))
-    drawn = made.release(np.array([[0.0, 20.0], [10.0, 3.0]]), bits)
+    drawn = made.release(np.array([[0.0, 20.0], [10.0, 3.0]]))
     assert drawn.shape == (2, 2)
     assert ((drawn >= 0) & (drawn <= 20)).all()
 
@@ -89,8 +89,187 @@ def test_beyond_the_doubles_numbers_are_added_whole(monkeypatch):
     from rangebound import discrete_laplace as module
 
     monkeypatch.setattr(module, "magnitude", lambda scale, bits: 2**53 + 1)
-    drawn = DiscreteLaplace(scale=1e15, sensitivity=1, support=rb.Interval(0, math.inf)).release(
-        np.array([[0.0, 1.0, 2.0, 3.0]]), lambda _: 0
-    )
+    wide = DiscreteLaplace(scale=1e15, sensitivity=1, support=rb.Interval(0, math.inf))
+    drawn = draw(wide, np.array([[0.0, 1.0, 2.0, 3.0]]), lambda _: 0)
     assert drawn.tolist() == [[float(2**53 + 1 + truth) for truth in range(4)]]
     assert drawn[0, 1] != 1.0 + float(2**53 + 1)  # control: added as doubles, one is lost
+
+
+SUPPORTS = [LINE, rb.Interval(0, math.inf), rb.Interval(0, 1), rb.Interval(-3, 7), rb.Interval(-math.inf, 4)]
+
+
+def law(mechanism, answer):
+    """The clamped law at a true answer, summed up outcome by outcome in 40 digits."""
+    with mpmath.workdps(40):
+        r = mpmath.exp(-1 / mpmath.mpf(mechanism.scale))
+        found, reach = {}, 45 + int(80 * mechanism.scale)  # beyond that lies less than 1e-34
+        for k in range(-reach, reach + 1):
+            value = min(max(answer + k, mechanism.support.lower), mechanism.support.upper)
+            found[value] = found.get(value, 0) + (1 - r) / (1 + r) * r ** abs(k)
+        return found
+
+
+def worst_stick(mechanism, epsilon):
+    """The largest hockey-stick divergence over pairs of answers around the ends of the support, both ways."""
+    ends = [int(end) for end in (mechanism.support.lower, mechanism.support.upper) if math.isfinite(end)] or [0]
+    laws = {answer: law(mechanism, answer) for end in ends for answer in range(end - 5, end + 6)}
+    with mpmath.workdps(40):
+        ratio = mpmath.exp(mpmath.mpf(epsilon))
+        return max(
+            sum(max(p - ratio * laws[b].get(value, 0), 0) for value, p in laws[a].items())
+            for a in laws
+            for b in laws
+            if 0 < abs(a - b) <= mechanism.sensitivity
+        )
+
+
+@pytest.mark.parametrize("support", SUPPORTS, ids=str)
+@pytest.mark.parametrize(("scale", "sensitivity"), [(0.4, 1), (1.0, 2), (2.5, 1), (3.7, 4)])
+def test_the_privacy_profile_is_that_of_all_pairs_and_not_more(scale, sensitivity, support):
+    made = DiscreteLaplace(scale=scale, sensitivity=sensitivity, support=support)
+    pure = sensitivity / scale
+    for epsilon in (0.0, 0.3 * pure, 0.77 * pure, 0.999 * pure):
+        found, true = made.delta(epsilon), worst_stick(made, epsilon)
+        assert true - mpmath.mpf(10) ** -30 <= found <= true * (1 + mpmath.mpf(10) ** -12) + mpmath.mpf(10) ** -15
+        assert DiscreteLaplace(scale=scale * 1.001, sensitivity=sensitivity, support=support).delta(epsilon) < true
+    assert worst_stick(made, made.epsilon()) == pytest.approx(0.0, abs=1e-15)
+    assert made.delta(made.epsilon()) == 0.0
+    assert worst_stick(made, pure * (1 - 1e-6)) > 1e-9  # control: a little less is not private
+
+
+@pytest.mark.parametrize(("scale", "sensitivity"), [(0.4, 1), (1.0, 2), (3.7, 4), (50.0, 37), (1e6, 10**6), (3.0, 9)])
+def test_epsilon_is_the_inverse_of_the_profile_on_the_safe_side(scale, sensitivity):
+    made = DiscreteLaplace(scale=scale, sensitivity=sensitivity)
+    assert made.epsilon() == made.epsilon(0.0) >= Fraction(sensitivity) / Fraction(scale)
+    for delta in (1e-12, 1e-6, 0.01, 0.2, 0.9):
+        found = made.epsilon(delta)
+        assert made.delta(found) <= delta * (1 + 1e-12)
+        assert found == 0.0 or made.delta(found * (1 - 1e-9)) > delta
+    for k in range(1, min((sensitivity + 1) // 2, 5)):  # where the worst set of outcomes changes
+        edge = (sensitivity - 2 * k) / scale
+        assert made.epsilon(made.delta(edge)) == pytest.approx(edge, rel=1e-9)
+
+
+@pytest.mark.parametrize("support", SUPPORTS, ids=str)
+@pytest.mark.parametrize("answer", [-40, -3, 0, 1, 5, 60])
+def test_probabilities_and_errors_are_those_of_the_law(support, answer):
+    made = DiscreteLaplace(scale=2.2, sensitivity=1, support=support)
+    exact = law(made, answer)
+    for value in range(-6, 9):
+        assert made.pmf(value, answer) == pytest.approx(float(exact.get(value, 0)), rel=1e-12, abs=1e-300)
+    assert made.pmf(0.5, answer) == 0.0
+    error = made.error(answer)
+    assert error.bias == pytest.approx(float(sum(p * (v - answer) for v, p in exact.items())), rel=1e-10, abs=1e-12)
+    assert error.mae == pytest.approx(float(sum(p * abs(v - answer) for v, p in exact.items())), rel=1e-10)
+    assert error.mse == pytest.approx(float(sum(p * (v - answer) ** 2 for v, p in exact.items())), rel=1e-10)
+
+
+def exact_draw(scale, bits_in_all):
+    """The law of a draw from so few random bits, all of which are tried; those that do not decide are left open."""
+
+    class More(Exception):
+        pass
+
+    found, left = {}, 0
+    for known in range(2**bits_in_all):
+
+        def bits(count, known=known):
+            if count == 1:
+                return 0
+            if count == 128:
+                return known << (128 - bits_in_all) | (1 << (127 - bits_in_all))  # the middle of its cell
+            raise More
+
+        try:
+            size = magnitude(scale, bits)
+            found[size] = found.get(size, 0) + Fraction(1, 2**bits_in_all)
+        except More:
+            left += 1
+    return found, left
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0])
+def test_the_draw_has_the_probabilities_of_the_law_for_all_bits(scale):
+    """Every one of 2^12 cells of u goes to one size but those that a threshold cuts, so each is right to two cells."""
+    found, left = exact_draw(scale, 12)
+    assert left == 0
+    r = math.exp(-1 / scale)
+    for size in range(6):
+        true = (1 - r) / (1 + r) * r**size * (2 if size else 1)
+        assert abs(float(found[size]) - true) <= 2 / 2**12
+        wrong = (1 - r) * r**size  # control: one-sided geometric noise with a sign, where zero comes twice
+        assert size > 1 or abs(float(found[size]) - wrong) > 10 / 2**12
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind", "words"),
+    [
+        ({"scale": 0.0}, ArgumentError, "scale=0.0: must be positive"),
+        ({"scale": math.inf}, ArgumentError, "scale=inf"),
+        ({"scale": "1"}, TypeError, "scale='1'"),
+        ({"scale": 1.0, "sensitivity": 0}, ArgumentError, "sensitivity=0: must be a whole number from 1"),
+        ({"scale": 1.0, "sensitivity": 1.5}, TypeError, r"sensitivity=1.5: must be a whole number \(int\)"),
+        ({"scale": 1.0, "sensitivity": True}, TypeError, "sensitivity=True"),
+        ({"scale": 1.0, "support": rb.Interval(0.5, 9)}, ArgumentError, "must end at whole numbers"),
+        ({"scale": 1.0, "support": rb.Union((0, 1), (3, 4))}, TypeError, "must be an Interval"),
+        ({}, TypeError, "scale"),
+    ],
+    ids=str,
+)
+def test_what_is_not_such_a_mechanism_is_refused(facts, kind, words):
+    with pytest.raises(kind, match=words):
+        rb.DiscreteLaplace(**facts)
+
+
+def test_answers_that_are_not_whole_are_refused_and_not_shown():
+    made = rb.DiscreteLaplace(scale=1.0)
+    for answer in (0.123456, [1.0, 2.123456], math.nan, math.inf, "0.123456", None, True):
+        with pytest.raises((ArgumentError, TypeError), match="answer") as caught:
+            made.release(answer)
+        assert "123456" not in str(caught.value)
+    with pytest.raises(ArgumentError, match=r"answer=0\.5: must be a whole number"):
+        made.error(0.5)
+    with pytest.raises(ArgumentError, match="level"):
+        made.confidence_interval(3.0, 1.0)
+
+
+def test_one_answer_gives_a_number_and_an_array_an_array():
+    made = rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 9))
+    assert isinstance(made.release(3), float)
+    assert made.release(np.zeros((2, 3))).shape == (2, 3)
+    lower, upper = made.confidence_interval(np.array([0.0, 5.0]))
+    assert (lower <= upper).all()
+
+
+def test_confidence_intervals_cover_every_answer_of_the_support_by_the_exact_law():
+    made = rb.DiscreteLaplace(scale=2.0, support=rb.Interval(0, 9))
+    for level in (0.5, 0.9, 0.99):
+        for answer in range(10):
+            inside = [value for value in range(10) if _holds(made.confidence_interval(float(value), level), answer)]
+            assert sum(made.pmf(value, answer) for value in inside) >= level
+    narrow = [value for value in range(10) if abs(value - 5) <= made.reach(0.9) - 2]
+    assert sum(made.pmf(value, 5) for value in narrow) < 0.9  # control
+
+
+def _holds(interval, answer):
+    return interval[0] <= answer <= interval[1]
+
+
+def test_plain_data_come_back_and_wrong_data_do_not():
+    for support in SUPPORTS:
+        made = rb.DiscreteLaplace(scale=0.1 + 0.2, sensitivity=7, support=support)
+        assert rb.DiscreteLaplace.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    facts = rb.DiscreteLaplace(scale=1.0).to_dict()  # the form that published certificates have
+    assert facts == {"geometric": {"scale": 1.0, "sensitivity": 1, "support": ["-inf", "inf"]}}
+    for wrong in ({}, {**facts, "x": 1}, {"geometric": {**facts["geometric"], "x": 1}}, {"geometric": {"scale": 1.0}}):
+        with pytest.raises(ArgumentError, match="must be what DiscreteLaplace"):
+            rb.DiscreteLaplace.from_dict(wrong)
+
+
+def test_a_scale_one_step_smaller_is_not_private():
+    for epsilon in (0.1, 0.3, 1.0, 1.7):
+        for sensitivity in (1, 3, 11):
+            made = DiscreteLaplace.calibrated(sensitivity=sensitivity, epsilon=epsilon)
+            assert made.is_private(epsilon)
+            less = DiscreteLaplace(scale=math.nextafter(made.scale, 0.0), sensitivity=sensitivity)
+            assert not less.is_private(epsilon)

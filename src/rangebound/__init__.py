@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test h
     from rangebound.calibration import calibrate
     from rangebound.certificates import Certificate, certify, verify
     from rangebound.choice import choose
+    from rangebound.discrete_laplace import DiscreteLaplace
     from rangebound.errors import (
         ArgumentError,
         ArgumentTypeError,
@@ -45,6 +46,7 @@ __all__ = [
     "CertificateInvalid",
     "Claim",
     "ClaimFalse",
+    "DiscreteLaplace",
     "Gaussian",
     "Grid",
     "Interval",
@@ -71,6 +73,7 @@ _ROOMS = {
     "calibration": ("calibrate",),
     "certificates": ("Certificate", "certify", "verify"),
     "choice": ("choose",),
+    "discrete_laplace": ("DiscreteLaplace",),
     "errors": (
         "ArgumentError",
         "ArgumentTypeError",

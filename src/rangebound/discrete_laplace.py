@@ -1,4 +1,4 @@
-"""Whole-number noise for counts: two-sided geometric, clamped, drawn exactly.
+"""Discrete Laplace noise: whole-number noise for counts, clamped to a support and drawn exactly.
 
 Rounding continuous noise to whole numbers adds a twelfth to its variance; noise that is whole from the start does not.
 """
@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,43 +17,65 @@ import numpy.typing as npt
 from flint import arb, fmpq
 
 from rangebound import arguments
-from rangebound.ball import precision, up
-from rangebound.errors import ArgumentError
+from rangebound.ball import Ball, precision, refine, up
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.numeric import rounded_up
+from rangebound.sampling.entropy import secure_bits
+from rangebound.serial import number, parse_number
 from rangebound.support import Interval
+from rangebound.utility import Error
 
 Bits = Callable[[int], int]
 Floats = npt.NDArray[np.float64]
 
 _FIRST, _MORE, _GUARD = 128, 64, 128  # bits of the first comparison, of every further one, and of precision beyond
+_LINE = Interval(-math.inf, math.inf)
 
 
+@arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace:
     """A whole number plus noise X with P(X = k) proportional to e^(-|k| / scale), clamped to the ends of `support`.
 
-    Guarantee: (sensitivity / scale)-private for whole true answers, in pure form, since neighbours differ by whole
-    numbers and clamping is post-processing [ghosh2012].
+    The noise is also called two-sided geometric. The true answer is a whole number, which a unit moves by at most
+    `sensitivity`; it may lie outside the support.
 
-    >>> DiscreteLaplace(scale=1.0, sensitivity=1, support=Interval(0, math.inf)).epsilon()
-    1.0
+    Guarantee: (sensitivity / scale)-private, in pure form, since neighbouring answers differ by whole numbers and
+    clamping is post-processing [ghosh2012]. Privacy numbers are exact for the clamped law and rounded to the safe side.
+    Assumes: true answers are whole numbers, and the sensitivity is true.
+    Edge cases: a support whose ends are not whole numbers is refused; without one, any whole number can be published.
+
+    >>> import rangebound as rb
+    >>> m = rb.DiscreteLaplace(scale=2.0, sensitivity=1, support=rb.Interval(0, math.inf))
+    >>> m.epsilon(), round(m.epsilon(delta=0.01), 4)
+    (0.5, 0.4838)
+    >>> m.release(42) >= 0.0
+    True
     """
 
     scale: float
-    sensitivity: int
-    support: Interval
+    sensitivity: int = 1
+    support: Interval = _LINE
 
     def __post_init__(self) -> None:
-        arguments.positive("scale", self.scale)
-        arguments.instance("support", self.support, Interval, "an Interval")
+        object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+        arguments.instance("support", self.support, Interval, "an Interval, such as rb.Interval(0, 100)")
+        if isinstance(self.sensitivity, bool) or not isinstance(self.sensitivity, int):
+            raise ArgumentTypeError(f"sensitivity={arguments.shown(self.sensitivity)}: must be a whole number (int)")
         if self.sensitivity < 1:
-            raise ArgumentError(f"sensitivity={arguments.shown(self.sensitivity)}: must be a whole number from 1")
+            raise ArgumentError(
+                f"sensitivity={arguments.shown(self.sensitivity)}: must be a whole number from 1; "
+                "a query that no one can change needs no noise"
+            )
+        if any(math.isfinite(end) and end != math.floor(end) for end in (self.support.lower, self.support.upper)):
+            raise ArgumentError(f"support={self.support}: must end at whole numbers, since answers are whole numbers")
 
     @classmethod
-    def calibrated(cls, *, sensitivity: int, epsilon: float, support: Interval) -> DiscreteLaplace:
+    def calibrated(cls, *, sensitivity: int = 1, epsilon: float, support: Interval = _LINE) -> DiscreteLaplace:
         """The mechanism with the smallest scale that is epsilon-private.
 
-        Guarantee: sensitivity / scale <= epsilon, exactly.
+        Guarantee: sensitivity / scale <= epsilon, exactly; the next smaller double does not have that.
+        Edge cases: an epsilon so small that no double is the scale is refused.
 
         >>> DiscreteLaplace.calibrated(sensitivity=1, epsilon=0.5, support=Interval(0, math.inf)).scale
         2.0
@@ -60,42 +83,241 @@ class DiscreteLaplace:
         scale = rounded_up(Fraction(sensitivity) / Fraction(arguments.positive("epsilon", epsilon)))
         return cls(scale=scale, sensitivity=sensitivity, support=support)
 
-    def epsilon(self) -> float:
-        """What it gives away, rounded up."""
-        return up(arb(self.sensitivity) / arb(self.scale))
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The smallest epsilon that holds with this delta for all neighbouring databases.
+
+        Guarantee: never below the true value, and less than 1e-12 relative above it.
+        Edge cases: sensitivity / scale without a delta; 0 where the delta is at least the total variation distance.
+
+        >>> DiscreteLaplace(scale=2.0).epsilon()
+        0.5
+        """
+        delta = arguments.probability("delta", delta)
+        if delta == 0.0:
+            return up(arb(self.sensitivity) / arb(self.scale))
+        if self.delta(0.0) <= delta:
+            return 0.0
+        # The profile is the largest of _profile(k, epsilon) over k. Its own k grows as epsilon falls past the breaks;
+        # the first k at whose lower break the profile is above `delta` is found by bisection, the equation solved there
+        # and, in case a comparison was too close to tell, at its neighbours.
+        low, high = 0, (self.sensitivity - 1) // 2
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._exceeds(middle, delta) else (middle + 1, high)
+        near = range(max(low - 1, 0), min(low + 1, (self.sensitivity - 1) // 2) + 1)
+        return max(up(refine(partial(self._solved, k, delta))) for k in near)
+
+    def _exceeds(self, k: int, delta: float) -> bool:
+        """Whether the profile is above `delta` where k + 1 begins not to count: at epsilon (d - 2 k - 2) / scale."""
+        last = max(self.sensitivity - 2 * k - 2, 0)
+        return bool(refine(lambda: self._profile(k, arb(last) / arb(self.scale)) - arb(delta)) > 0)
+
+    def delta(self, epsilon: float) -> float:
+        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring databases.
+
+        With r = e^(-1/scale), d the sensitivity and k the largest whole number below (d - epsilon scale) / 2:
+        delta(epsilon) = 1 - (r^(k + 1) + e^epsilon r^(d - k)) / (1 + r).
+
+        Guarantee: never below the true value, which is attained whatever the support, and less than 1e-12 above it.
+        Edge cases: 0 from the pure epsilon on.
+
+        >>> round(DiscreteLaplace(scale=2.0).delta(0.25), 6), DiscreteLaplace(scale=2.0).delta(0.5)
+        (0.137688, 0.0)
+        """
+        epsilon = arguments.nonnegative("epsilon", epsilon)
+        cut = (self.sensitivity - Fraction(epsilon) * Fraction(self.scale)) / 2
+        if cut <= 0:
+            return 0.0
+        k = math.ceil(cut) - 1
+        return min(up(refine(lambda: self._profile(k, arb(epsilon)))), 1.0)
+
+    def _profile(self, k: int, epsilon: Ball) -> Ball:
+        """P(X <= k) - e^epsilon P(X <= k - d), for 0 <= k < d: what outcomes up to k leak."""
+        rate = 1 / arb(self.scale)
+        above, below = (-rate * (k + 1)).exp(), (epsilon - rate * (self.sensitivity - k)).exp()
+        return 1 - (above + below) / (1 + (-rate).exp())
+
+    def _solved(self, k: int, delta: float) -> Ball:
+        """The epsilon at which `_profile` is delta: ln((1 - delta) (1 + r) - r^(k + 1)) + (d - k) / scale, or 0."""
+        rate = 1 / arb(self.scale)
+        inner = (1 - arb(delta)) * (1 + (-rate).exp()) - (-rate * (k + 1)).exp()
+        return inner.log() + rate * (self.sensitivity - k) if inner > 0 else arb(0)
 
     def is_private(self, epsilon: float) -> bool:
-        """Whether it is epsilon-private, exactly."""
-        return self.sensitivity <= Fraction(self.scale) * Fraction(epsilon)
+        """Whether it is epsilon-private, exactly.
+
+        >>> m = DiscreteLaplace(scale=10.0)
+        >>> m.is_private(0.1), m.is_private(0.09)  # the double 0.1 is above a tenth
+        (True, False)
+        """
+        return self.sensitivity <= Fraction(self.scale) * Fraction(arguments.nonnegative("epsilon", epsilon))
+
+    def pmf(self, value: float, answer: int) -> float:
+        """The probability that `value` is published where the true answer is `answer`.
+
+        >>> m = DiscreteLaplace(scale=1.0, support=Interval(0, math.inf))
+        >>> round(m.pmf(0, 0), 6), round(m.pmf(3, 0), 6), m.pmf(-1, 0)
+        (0.731059, 0.023007, 0.0)
+        """
+        published, true = arguments.finite("value", value), _whole("answer", answer)
+        if not self.can_draw(published):
+            return 0.0
+        k = int(published) - true
+        at_lower, at_upper = published == self.support.lower, published == self.support.upper
+
+        def mass() -> Ball:
+            rate = 1 / arb(self.scale)
+            r = (-rate).exp()
+            if at_lower or at_upper:  # all that fell beyond the end, P(X <= k) or P(X >= k)
+                side = -k if at_lower else k
+                tail = (-rate * abs(side)).exp() / (1 + r)
+                return tail if side >= 0 else 1 - r * tail
+            return (1 - r) / (1 + r) * (-rate * abs(k)).exp()
+
+        return float(refine(mass))
 
     @property
     def mse(self) -> float:
-        """The mean squared error far from the ends: 2 r / (1 - r)^2, r = e^(-1/scale); clamping makes it no larger."""
+        """The mean squared error far from the ends: 2 r / (1 - r)^2, r = e^(-1/scale); clamping makes it no larger.
+
+        >>> round(DiscreteLaplace(scale=1.0).mse, 6)
+        1.841347
+        """
         return 0.5 / math.sinh(0.5 / self.scale) ** 2
 
-    def reach(self, level: float) -> float:
-        """The smallest k with |X| <= k at probability `level`, or one more: P(|X| > k) = 2 r^(k+1) / (1 + r)."""
-        r = math.exp(-1.0 / self.scale)
-        return max(0.0, math.ceil(-self.scale * math.log((1.0 - level) * (1.0 + r) / 2.0) - 1.0 + 1e-9))
+    def error(self, answer: int) -> Error:
+        """Bias, mean absolute and mean squared error of the published number at a true answer.
 
-    def release(self, answers: Floats, bits: Bits) -> Floats:
-        """One draw for each whole true answer, with secure `bits`.
+        Edge cases: at an answer outside the support they are the errors of the published number, which lies inside.
 
-        The sum is of whole numbers and becomes a double at the end: rounding, like clamping, is then post-processing.
+        >>> m = DiscreteLaplace(scale=1.0, support=Interval(0, math.inf))
+        >>> m.error(0).bias == m.error(0).mae, round(m.error(10**9).mse, 6)
+        (True, 1.841347)
         """
-        drawn = [int(each) + magnitude(self.scale, bits) * (1 - 2 * bits(1)) for each in answers.flat]
-        doubles = np.array([float(each) for each in drawn], dtype=np.float64).reshape(answers.shape)
-        return np.clip(doubles, self.support.lower, self.support.upper)
+        true, lower, upper = _whole("answer", answer), self.support.lower, self.support.upper
+        missed = int(max(lower - true, true - upper, 0))  # outside the support so much cannot be avoided
+        if missed:
+            one, two = self._moments(missed, upper - lower)
+            off = float(missed)
+            return Error(bias=math.copysign(off + one, lower - true), mae=off + one, mse=off**2 + 2.0 * off * one + two)
+        (down_one, down_two), (up_one, up_two) = self._moments(0, true - lower), self._moments(0, upper - true)
+        return Error(bias=up_one - down_one, mae=up_one + down_one, mse=up_two + down_two)
+
+    def _moments(self, start: int, room: float) -> tuple[float, float]:
+        """E Y and E Y^2 for Y = min(max(X - start, 0), room), by P(X >= k) = r^k / (1 + r) for k >= 0.
+
+        Sums of r^(start + j) and (2 j - 1) r^(start + j) over j from 1 to room, divided by 1 + r.
+        """
+
+        def terms(second: bool) -> Ball:
+            rate = 1 / arb(self.scale)
+            r = (-rate).exp()
+            last = (-rate * int(room)).exp() if math.isfinite(room) else arb(0)
+            first = r * (-rate * start).exp() / (1 + r)
+            if not second:
+                return first * (1 - last) / (1 - r)
+            tail = last * ((2 * int(room) + 1) - (2 * int(room) - 1) * r) if math.isfinite(room) else arb(0)
+            return first * (1 + r - tail) / (1 - r) ** 2
+
+        if room <= 0:
+            return 0.0, 0.0
+        return float(refine(lambda: terms(False))), float(refine(lambda: terms(True)))
+
+    def reach(self, level: float) -> float:
+        """The smallest k with |X| <= k at probability `level`, or one more: P(|X| > k) = 2 r^(k+1) / (1 + r).
+
+        >>> DiscreteLaplace(scale=1.0).reach(0.95)
+        3.0
+        """
+        r = math.exp(-1.0 / self.scale)
+        return float(max(0, math.ceil(-self.scale * math.log((1.0 - level) * (1.0 + r) / 2.0) - 1.0 + 1e-9)))
+
+    def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95) -> Any:
+        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
+
+        Guarantee: covers each true answer inside the support with probability at least `level`; inside the support.
+        Edge cases: a true answer outside the support is covered once moved to its nearest end.
+
+        >>> DiscreteLaplace(scale=1.0, support=Interval(0, 50)).confidence_interval(2.0)
+        (0.0, 5.0)
+        """
+        numbers = arguments.reals("published", published)
+        wide = self.reach(arguments.probability("level", level))
+        lower = np.clip(numbers - wide, self.support.lower, self.support.upper)
+        upper = np.clip(numbers + wide, self.support.lower, self.support.upper)
+        return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+
+    def release(self, answer: npt.ArrayLike) -> Any:
+        """Publish: one draw for each whole true answer, a number for a number and an array for an array.
+
+        Guarantee: distributed exactly as the law. The random bits come from the operating system; no call takes a seed.
+        Assumes: each true answer is published once: a second draw is a second release.
+        Edge cases: what is not a whole number is refused before anything is drawn.
+
+        >>> m = DiscreteLaplace(scale=1.0, support=Interval(0, 20))
+        >>> bool(((m.release([0, 10, 20]) % 1) == 0).all())
+        True
+        """
+        true = arguments.answers(answer, -math.inf, math.inf)
+        if (true != np.floor(true)).any():
+            raise ArgumentError("answer: must be a whole number; round it yourself, and add that to the sensitivity")
+        published = draw(self, true, secure_bits)
+        return published if true.ndim else published.item()
 
     def can_draw(self, value: float) -> bool:
-        """Whether a number can be drawn: a whole one in the support, or one of its ends; no negative zero."""
+        """Whether a number can be drawn: a whole one in the support; not the negative zero.
+
+        >>> DiscreteLaplace(scale=1.0).can_draw(3.0), DiscreteLaplace(scale=1.0).can_draw(3.5)
+        (True, False)
+        """
         inside = math.isfinite(value) and self.support.lower <= value <= self.support.upper
         return inside and value == math.floor(value) and str(value) != "-0.0"
 
     def to_dict(self) -> dict[str, Any]:
-        """The mechanism as plain data."""
-        ends = [each if math.isfinite(each) else str(each) for each in (self.support.lower, self.support.upper)]
+        """The mechanism as plain data, for JSON or TOML.
+
+        >>> m = DiscreteLaplace(scale=2.0, sensitivity=3, support=Interval(0, math.inf))
+        >>> DiscreteLaplace.from_dict(m.to_dict()) == m
+        True
+        """
+        ends = [number(each) for each in (self.support.lower, self.support.upper)]
         return {"geometric": {"scale": self.scale, "sensitivity": self.sensitivity, "support": ends}}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> DiscreteLaplace:
+        """The mechanism that `to_dict` wrote; wrong data gets the errors of the constructor, and so does a field more.
+
+        >>> DiscreteLaplace.from_dict(
+        ...     {"geometric": {"scale": 1.0, "sensitivity": 1, "support": [0.0, "inf"]}}
+        ... ).epsilon()
+        1.0
+        """
+        match data:
+            case {
+                "geometric": {"scale": scale, "sensitivity": sensitivity, "support": [lower, upper], **more},
+                **rest,
+            } if not (more or rest):
+                support = Interval(parse_number(lower), parse_number(upper))
+                return cls(scale=scale, sensitivity=sensitivity, support=support)
+        raise ArgumentError(f"data={arguments.shown(data)}: must be what DiscreteLaplace.to_dict writes")
+
+
+def _whole(name: str, value: object) -> int:
+    """`value` as a whole number."""
+    found = arguments.finite(name, value)
+    if found != math.floor(found):
+        raise ArgumentError(f"{name}={arguments.shown(value)}: must be a whole number")
+    return int(found)
+
+
+def draw(mechanism: DiscreteLaplace, answers: Floats, bits: Bits) -> Floats:
+    """One draw for each whole true answer, with the given random bits.
+
+    The sum is of whole numbers and becomes a double at the end: rounding, like clamping, is then post-processing.
+    """
+    drawn = [int(each) + magnitude(mechanism.scale, bits) * (1 - 2 * bits(1)) for each in answers.flat]
+    doubles = np.array([float(each) for each in drawn], dtype=np.float64).reshape(answers.shape)
+    return np.clip(doubles, mechanism.support.lower, mechanism.support.upper)
 
 
 def magnitude(scale: float, bits: Bits) -> int:
@@ -117,7 +339,7 @@ def magnitude(scale: float, bits: Bits) -> int:
         size, known = size + _MORE, known << _MORE | bits(_MORE)
 
 
-def _floor(numerator: int, size: int, half: Any, rate: Any) -> int | None:
+def _floor(numerator: int, size: int, half: Ball, rate: Ball) -> int | None:
     """The whole number below -(ln u + half) / rate, if the ball around it has just one."""
     if numerator == 0:
         return None

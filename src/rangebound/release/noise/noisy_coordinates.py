@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.bounding import Bounding
-from rangebound.discrete_laplace import DiscreteLaplace
+from rangebound.discrete_laplace import DiscreteLaplace, draw
 from rangebound.errors import CertificateInvalid
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
@@ -122,7 +122,7 @@ class DiscreteLaplacePublisher:
         if not truths:
             return []
         exact = np.array([[_floored(each, 1.0) for each in truth] for truth in truths])
-        return [[tuple(group)] for group in self.mechanism.release(exact, bits).tolist()]
+        return [[tuple(group)] for group in draw(self.mechanism, exact, bits).tolist()]
 
     def can_draw(self, draw: Draw) -> bool:
         """Whether a draw is one whole number in the support."""
@@ -134,8 +134,8 @@ class DiscreteLaplacePublisher:
 
     def intervals(self, published: Floats) -> tuple[Floats, Floats]:
         """Intervals for the true answers behind published numbers, inside the support."""
-        wide, span = self.mechanism.reach(self.level), self.mechanism.support
-        return np.clip(published - wide, span.lower, span.upper), np.clip(published + wide, span.lower, span.upper)
+        lower, upper = self.mechanism.confidence_interval(published, self.level)
+        return lower, upper
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error far from the ends of the support."""
