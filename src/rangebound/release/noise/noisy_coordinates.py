@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from rangebound.bounding import Bounding
 from rangebound.discrete_laplace import DiscreteLaplace, draw
 from rangebound.errors import CertificateInvalid
 from rangebound.mechanism import Mechanism
+from rangebound.noise import Curve, Noise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.proof import prove
 from rangebound.privacy.worst import worst_under
@@ -78,7 +80,7 @@ class MechanismPublisher:
             lower, upper = mechanism.confidence_interval(published, level, step=self.step)
             return lower, upper
         hull = mechanism.query.range.hull
-        reach = (family.radius(level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
+        reach = (_RADII[family.curve](family, level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
         return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
@@ -176,6 +178,15 @@ def _readings(
         ]
         for group, lows, highs in zip(draws, lower.tolist(), upper.tolist(), strict=True)
     ]
+
+
+# How far noise is from zero with probability `level`, or a little more: Laplace tails are above truncated ones.
+# Published intervals are computed again to the last bit by the check of a certificate, so the first two cannot change.
+_RADII: dict[Curve, Callable[[Noise, float], float]] = {
+    Curve.LINEAR: lambda noise, level: -noise.scale * math.log1p(-level),
+    Curve.QUADRATIC: lambda noise, level: noise.scale * statistics.NormalDist().inv_cdf(0.5 + level / 2),
+    Curve.OTHER: lambda noise, level: noise.radius(level),
+}
 
 
 def _somewhere(mechanism: Mechanism) -> float:
