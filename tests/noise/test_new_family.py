@@ -102,12 +102,14 @@ def test_the_unbounded_noise_is_purely_private_at_sensitivity_over_scale() -> No
     assert found.rdp(4.0) == pytest.approx(math.log(float((p**4 * q**-3).sum()) * step) / 3.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["points", "quantize"])
+def test_the_atoms_are_those_of_scipy(case: str) -> None:
+    assert mechanism(case).law(3.0).atoms[1] == pytest.approx(outputs(case, 3.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("points", "quantize")])
 def test_the_law_is_that_of_scipy(case: str) -> None:
     law = mechanism(case).law(3.0)
-    if case in ("points", "quantize"):
-        assert law.atoms[1] == pytest.approx(outputs(case, 3.0), rel=1e-12)
-        return
     noise = stats.logistic(loc=3.0, scale=SCALE)
     spans = {"union": ((0, 4), (6, 10)), "truncate": ((0, 10),)}.get(case, ((-math.inf, math.inf),))
     whole = sum(noise.cdf(b) - noise.cdf(a) for a, b in spans)
