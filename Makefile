@@ -82,9 +82,9 @@ define prepare
 endef
 
 $(DEMO_STAMP): $(NEEDS)
-	$(call prepare,rangebound,.[plot])
+	$(call prepare,rangebound,.[cli$(comma)plot$(comma)tables])
 	@touch $@
 
 $(FULL_STAMP): $(NEEDS)
-	$(call prepare,rangebound and its test tools,.[dev$(comma)docs$(comma)plot$(comma)sklearn$(comma)spark$(comma)torch])
+	$(call prepare,rangebound and its test tools,.[all$(comma)dev$(comma)docs])
 	@touch $(DEMO_STAMP) $@

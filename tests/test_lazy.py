@@ -1,10 +1,12 @@
 """Names that are loaded when they are asked for: none is lost, and nobody can tell, but by the clock."""
 
 import ast
+import importlib
 import pickle
 import pkgutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,6 @@ import pytest
 import rangebound as rb
 
 SOURCE = Path(rb.__file__).read_text(encoding="utf-8")
-CLASHES = ["calibrate", "certify", "choose"]  # a room and its function share these names
 
 
 def run(code: str) -> str:
@@ -21,29 +22,48 @@ def run(code: str) -> str:
     return result.stdout.strip()
 
 
-def typed(source: str) -> dict[str, str]:
-    """Where a type checker finds each name: the imports under `if TYPE_CHECKING`."""
+def typed(source: str) -> tuple[dict[str, tuple[str, str]], list[str], list[str]]:
+    """What a type checker sees under `if TYPE_CHECKING`: where each name is from, the public modules, and `__all__`."""
     (block,) = (
         node
         for node in ast.parse(source).body
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
-    return {alias.asname or alias.name: node.module for node in block.body for alias in node.names}
+    found = [(node.module, each) for node in block.body if isinstance(node, ast.ImportFrom) for each in node.names]
+    modules = [each.asname for module, each in found if module == "rangebound" and each.asname == each.name]
+    homes = {each.asname or each.name: (module, each.name) for module, each in found if module != "rangebound"}
+    (names,) = (ast.literal_eval(node.value) for node in block.body if isinstance(node, ast.Assign))
+    return homes, modules, names
 
 
-def test_the_table_the_types_and_all_agree():
-    assert typed(SOURCE) == rb._HOMES
-    assert set(rb.__all__) == rb._HOMES.keys()
+HOMES = {name: (home, rb._OWN_NAMES.get(name, name)) for name, home in rb._HOMES.items()}
 
 
-def test_control_a_name_that_only_the_types_have_is_noticed():
-    assert typed(SOURCE.replace("import Grid, ", "import Grid, Sphere, ")) != rb._HOMES
+def test_the_tables_the_types_and_all_agree():
+    homes, modules, names = typed(SOURCE)
+    assert homes == HOMES
+    assert tuple(modules) == rb._MODULES
+    assert sorted(names) == rb.__all__ == sorted(HOMES)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("import Grid, ", "import Grid, Sphere, ", 0),
+        ("release as release_table", "explain as release_table", 0),
+        ("import plot as plot", "import cli as cli", 1),
+        ('"Gaussian",\n        "Grid"', '"Gaussian"', 2),
+    ],
+)
+def test_control_a_difference_is_noticed(old, new, part):
+    assert SOURCE.count(old) == 1
+    assert typed(SOURCE.replace(old, new))[part] != typed(SOURCE)[part]
 
 
 @pytest.mark.parametrize("name", rb.__all__)
 def test_a_name_is_the_thing_itself(name):
-    room = __import__(rb._HOMES[name], fromlist=[name])
-    assert getattr(rb, name) is getattr(room, name)
+    home, own = HOMES[name]
+    assert getattr(rb, name) is getattr(importlib.import_module(home), own)
     assert getattr(rb, name) is vars(rb)[name]  # kept, so that the next look is a plain one
 
 
@@ -61,26 +81,18 @@ def test_an_error_of_ours_can_be_named_without_numpy():
     assert run("import sys, rangebound; rangebound.ArgumentError; print('numpy' in sys.modules)") == "False"
 
 
-@pytest.mark.parametrize("name", CLASHES)
-@pytest.mark.parametrize(
-    "before",
-    [
-        "import rangebound.{name}",
-        "from rangebound.{name} import {name}",
-        "import rangebound; rangebound.{name}; import rangebound.{name}",
-        "import rangebound.release",  # which imports the rooms itself
-        "import importlib, rangebound; importlib.reload(rangebound); import rangebound.{name}",
-    ],
-)
-def test_a_function_is_never_hidden_by_its_room(name, before):
-    code = f"{before.format(name=name)}\nimport rangebound as rb\nfrom rangebound import {name}\n"
-    assert run(f"{code}print(callable(rb.{name}), {name} is rb.{name})") == "True True"
+def test_no_module_is_called_as_a_public_name():
+    """Python binds a module to its name in the package when it is imported: it would hide the function."""
+    modules = {each.name for each in pkgutil.iter_modules(rb.__path__)}
+    assert modules & {*rb.__all__, "calibrate", "certify", "choose"} == set()
+    assert type(rb) is types.ModuleType
 
 
-@pytest.mark.parametrize("name", CLASHES)
-def test_control_python_itself_would_hide_it(name):
-    code = "import types, rangebound; rangebound.__class__ = types.ModuleType\n"
-    assert run(f"{code}import rangebound.{name}; print(callable(rangebound.{name}))") == "False"
+@pytest.mark.parametrize(("name", "module"), [(each, rb._HOMES[each]) for each in ("calibrate", "certify", "choose")])
+def test_a_function_is_not_hidden_by_its_module(name, module):
+    code = f"import {module} as m\nimport rangebound as rb, rangebound.release\nfrom rangebound import {name}\n"
+    code += f"print(type(m).__name__, callable(rb.{name}), m.{name} is {name} is rb.{name})"
+    assert run(code) == "module True True"
 
 
 def test_another_value_can_be_put_in_a_name_s_place(monkeypatch):
@@ -88,29 +100,18 @@ def test_another_value_can_be_put_in_a_name_s_place(monkeypatch):
     assert rb.calibrate is len
 
 
-def test_every_room_is_reached_from_the_package_alone():
-    rooms = [each.name for each in pkgutil.iter_modules(rb.__path__) if each.name != "__main__"]
-    assert {"accounting", "audit", "learn", "plot", "release"} <= set(rooms)
+def test_every_public_module_is_reached_from_the_package_alone():
     code = "import types, rangebound as rb\n"
-    code += (
-        f"print([each for each in {sorted({*rooms} - {*CLASHES})} if type(getattr(rb, each)) is not types.ModuleType])"
-    )
-    assert run(code) == "[]"
+    code += f"print([each for each in {rb._MODULES} if type(getattr(rb, each)) is not types.ModuleType])\n"
+    code += "print(rb.learn.sklearn.GaussianNB.__name__)"
+    assert run(code) == "[]\nGaussianNB"
 
 
-def test_dir_shows_names_and_rooms_and_nothing_private():
-    shown = dir(rb)
-    assert {*rb.__all__, "plot", "errors", "__doc__", "__version__"} <= set(shown)
-    assert [name for name in shown if name.startswith("_") and not name.startswith("__")] == []
-    assert not {"sys", "import_module", "__main__"} & set(shown)
-
-
-def test_help_needs_no_extra():
-    code = "import sys, pydoc\nfor each in ('torch', 'sklearn', 'pyspark', 'matplotlib'): sys.modules[each] = None\n"
-    code += "import rangebound\nprint(pydoc.plain(pydoc.render_doc(rangebound)))"
-    text = run(code)
-    assert "class Interval" in text
-    assert "calibrate(*," in text
+def test_dir_shows_the_public_names_and_modules_and_nothing_else():
+    shown = {name for name in dir(rb) if not name.startswith("__")}
+    assert shown == {*rb.__all__, *rb._MODULES}
+    assert {"__all__", "__doc__", "__version__"} <= set(dir(rb))
+    assert not hasattr(rb.learn, "no_such_module")
 
 
 def test_a_misspelt_name_is_put_right():
@@ -127,12 +128,6 @@ def test_a_misspelt_name_is_put_right():
 def test_what_is_not_there_is_not_there(name):
     assert not hasattr(rb, name)
     assert getattr(rb, name, 3) == 3
-
-
-def test_a_room_that_fails_says_why():
-    code = "import sys; sys.modules['sqlglot'] = None\nimport rangebound\n"
-    code += "try: rangebound.release\nexcept ModuleNotFoundError as error: print(error.name)"
-    assert run(code) == "sqlglot"
 
 
 def test_threads_that_ask_at_once_get_the_same():

@@ -1,15 +1,25 @@
 """Differential privacy whose answers stay in range.
 
-The names below are loaded when they are first asked for, so that an import and the command line's help come at once.
+The names are loaded when they are first asked for, so that an import and the command line's help come at once. What is
+public, and what may change without notice, is said in `docs/stability.md`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test holds the two together
+if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a test holds them together
+    from rangebound import accounting as accounting
+    from rangebound import audit as audit
+    from rangebound import errors as errors
+    from rangebound import learn as learn
+    from rangebound import ledger as ledger
+    from rangebound import plot as plot
+    from rangebound import release as release
+    from rangebound.accounting import compose
     from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
     from rangebound.calibration import calibrate
     from rangebound.certificates import Certificate, certify, verify
@@ -18,57 +28,86 @@ if TYPE_CHECKING:  # what `_HOMES` says, for type checkers and editors; a test h
     from rangebound.errors import (
         ArgumentError,
         ArgumentTypeError,
+        BudgetExceeded,
         CertificateInvalid,
         ClaimFalse,
+        EngineError,
+        EntropyUnavailable,
+        LedgerTampered,
+        LedgerUnavailable,
+        MissingExtra,
+        PlanError,
         RangeboundError,
+        RequestConflict,
+        RequestFailed,
         Undecided,
         Unsatisfiable,
     )
     from rangebound.law import Law
+    from rangebound.ledger.book import Ledger
+    from rangebound.ledger.rule import Cost
     from rangebound.mechanism import Mechanism
     from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
     from rangebound.privacy import hockey_stick, renyi
     from rangebound.privacy.claim import Claim
     from rangebound.published.variable_scale import VariableScaleLaplace
     from rangebound.query import Query
+    from rangebound.release import Plan, read_plan
+    from rangebound.release import release as release_table
     from rangebound.support import Grid, Interval, Union
+
+    __all__ = [
+        "QUANTIZE",
+        "RECTIFY",
+        "TRUNCATE",
+        "UNBOUNDED",
+        "ArgumentError",
+        "ArgumentTypeError",
+        "BudgetExceeded",
+        "Certificate",
+        "CertificateInvalid",
+        "Claim",
+        "ClaimFalse",
+        "Cost",
+        "DiscreteLaplace",
+        "EngineError",
+        "EntropyUnavailable",
+        "Gaussian",
+        "Grid",
+        "Interval",
+        "Laplace",
+        "Law",
+        "Ledger",
+        "LedgerTampered",
+        "LedgerUnavailable",
+        "Mechanism",
+        "MissingExtra",
+        "Plan",
+        "PlanError",
+        "Query",
+        "RangeboundError",
+        "RequestConflict",
+        "RequestFailed",
+        "TruncatedLaplacian",
+        "Undecided",
+        "Union",
+        "Unsatisfiable",
+        "VariableScaleLaplace",
+        "calibrate",
+        "certify",
+        "choose",
+        "compose",
+        "hockey_stick",
+        "read_plan",
+        "release_table",
+        "renyi",
+        "verify",
+    ]
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "QUANTIZE",
-    "RECTIFY",
-    "TRUNCATE",
-    "UNBOUNDED",
-    "ArgumentError",
-    "ArgumentTypeError",
-    "Certificate",
-    "CertificateInvalid",
-    "Claim",
-    "ClaimFalse",
-    "DiscreteLaplace",
-    "Gaussian",
-    "Grid",
-    "Interval",
-    "Laplace",
-    "Law",
-    "Mechanism",
-    "Query",
-    "RangeboundError",
-    "TruncatedLaplacian",
-    "Undecided",
-    "Union",
-    "Unsatisfiable",
-    "VariableScaleLaplace",
-    "calibrate",
-    "certify",
-    "choose",
-    "hockey_stick",
-    "renyi",
-    "verify",
-]
-
-_ROOMS = {
+_NAMES = {
+    "accounting": ("compose",),
     "bounding": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
     "calibration": ("calibrate",),
     "certificates": ("Certificate", "certify", "verify"),
@@ -77,41 +116,59 @@ _ROOMS = {
     "errors": (
         "ArgumentError",
         "ArgumentTypeError",
+        "BudgetExceeded",
         "CertificateInvalid",
         "ClaimFalse",
+        "EngineError",
+        "EntropyUnavailable",
+        "LedgerTampered",
+        "LedgerUnavailable",
+        "MissingExtra",
+        "PlanError",
         "RangeboundError",
+        "RequestConflict",
+        "RequestFailed",
         "Undecided",
         "Unsatisfiable",
     ),
     "law": ("Law",),
+    "ledger.book": ("Ledger",),
+    "ledger.rule": ("Cost",),
     "mechanism": ("Mechanism",),
     "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
     "privacy": ("hockey_stick", "renyi"),
     "privacy.claim": ("Claim",),
     "published.variable_scale": ("VariableScaleLaplace",),
     "query": ("Query",),
+    "release": ("Plan", "read_plan", "release_table"),
     "support": ("Grid", "Interval", "Union"),
 }
-_HOMES = {name: f"{__name__}.{room}" for room, names in _ROOMS.items() for name in names}
+_OWN_NAMES = {"release_table": "release"}  # how a module calls it, where that differs
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+_MODULES = ("accounting", "audit", "errors", "learn", "ledger", "plot", "release")  # the public ones
+_EXTRAS = {"release": ("duckdb", "pydantic", "sqlglot")}  # what a module cannot be imported without
+
+
+def _here(names: Iterable[str]) -> list[str]:
+    """Those of the names whose module has what it needs: a star or `help` must not fail for want of an extra."""
+    from rangebound.extras import missing
+
+    absent = {module for module, packages in _EXTRAS.items() if missing(*packages)}
+    hidden = absent.union(*(_NAMES.get(module, ()) for module in absent))
+    return sorted(set(names) - hidden)
 
 
 if not TYPE_CHECKING:  # else a checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
         if name in _HOMES:
-            return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
-        room = f"{__name__}.{name}"
-        try:
-            if not name.startswith("_"):
-                return import_module(room)
-        except ModuleNotFoundError as missing:
-            if missing.name != room:
-                raise
+            return globals().setdefault(name, getattr(import_module(_HOMES[name]), _OWN_NAMES.get(name, name)))
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name == "__all__":
+            return _here(_HOMES)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
-    from pkgutil import iter_modules
-
-    rooms = {each.name for each in iter_modules(__path__)} - {"__main__"}
-    return sorted({*__all__, *rooms, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*_here((*_HOMES, *_MODULES)), "__all__", *(name for name in globals() if name.startswith("__"))})

@@ -1,6 +1,6 @@
 """What the pictures show: the numbers of the library, on labelled axes, in lines that differ in more than colour."""
 
-import builtins
+import importlib.util
 import itertools
 import subprocess
 import sys
@@ -218,14 +218,8 @@ def test_bad_input_is_refused_in_one_clear_error(call, words):
 
 
 def test_a_missing_extra_is_named(monkeypatch):
-    original = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    plain = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else plain(name))
     with pytest.raises(MissingExtra, match=r"pip install 'rangebound\[plot\]'"):
         plot.law(TRUNCATED.law(3.0))
 

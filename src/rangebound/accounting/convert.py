@@ -15,7 +15,8 @@ from typing import Any
 from rangebound import arguments
 from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent
 from rangebound.bounding import UNBOUNDED
-from rangebound.errors import ArgumentError, MissingExtra
+from rangebound.errors import ArgumentError
+from rangebound.extras import need
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Curve, Gaussian, Laplace
 from rangebound.numeric import rounded_down
@@ -94,8 +95,7 @@ def _on_the_line(family: type[Gaussian] | type[Laplace], multiplier: float) -> M
 
 
 def _peer() -> Any:
-    try:
-        import dp_accounting
-    except ImportError:
-        raise MissingExtra("dp_accounting: is not installed; pip install 'rangebound[dp-accounting]'") from None
+    need("dp_accounting")
+    import dp_accounting
+
     return dp_accounting

@@ -1,1 +1,7 @@
-"""The command line: parse, call, show; it contains no formula."""
+"""The command line: parse, call, show; it contains no formula. Needs the extra `cli`."""
+
+from __future__ import annotations
+
+from rangebound.extras import need
+
+need("rich", "typer")

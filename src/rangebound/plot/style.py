@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError, MissingExtra
+from rangebound.errors import ArgumentError
+from rangebound.extras import need
 from rangebound.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -28,11 +29,10 @@ def axes(ax: Axes | None, *, title: str, x: str, y: str) -> Axes:
 
     Edge cases: without matplotlib the error names the extra to install.
     """
-    try:
-        from matplotlib import axes as known
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise MissingExtra("matplotlib: is not installed; pip install 'rangebound[plot]'") from None
+    need("matplotlib")
+    from matplotlib import axes as known
+    from matplotlib import pyplot as plt
+
     if ax is None:
         _, ax = plt.subplots(figsize=SIZE, dpi=RESOLUTION, layout="constrained")
     arguments.instance("ax", ax, known.Axes, "axes of matplotlib, as plt.subplots() returns them beside the figure")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from rangebound.extras import need
+
+need("duckdb", "pydantic", "sqlglot")
+
 from rangebound.release.output.explain import explain
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.extras import missing, need
 from rangebound.query import Query
 from rangebound.sampling.entropy import SECURE
 from rangebound.sampling.sampler import Sampler
@@ -104,7 +105,9 @@ def _target(out: object, shape: tuple[int, ...]) -> Floats:
 def _shown(progress: object, long: bool) -> bool:
     if progress is not None and not isinstance(progress, (bool, np.bool_)):
         raise ArgumentTypeError(f"progress={arguments.shown(progress)}: must be True, False or None")
-    return bool(progress) if progress is not None else long and sys.stderr.isatty()
+    if progress:
+        need("rich", what="progress=True")
+    return bool(progress) if progress is not None else long and sys.stderr.isatty() and not missing("rich")
 
 
 def _bar(shown: bool, size: int) -> Any:

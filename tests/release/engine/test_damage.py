@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import importlib.util
 
 import duckdb
 import pandas
@@ -14,7 +15,6 @@ from rangebound.errors import ArgumentError, EngineError, MissingExtra
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
 from rangebound.release.engine import duckdb as module
-from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.model import Source
@@ -266,7 +266,7 @@ def test_from_outside_a_table_with_a_damaged_row_looks_like_one_without(tmp_path
 
 def test_what_needs_pyarrow_says_so_before_anything_is_read(tmp_path, monkeypatch):
     file = written(PLAIN, tmp_path / "t.parquet")
-    monkeypatch.setattr(frames.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for data in (file, pandas.DataFrame({"x": [1]})):
         with pytest.raises(
             MissingExtra, match=r"needs pyarrow, which is not installed; pip install 'rangebound\[parquet\]'"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from rangebound.errors import MissingExtra
+from rangebound.extras import need
 
-try:
-    import sklearn as _sklearn  # noqa: F401
-except ImportError:
-    raise MissingExtra("sklearn: is not installed; pip install 'rangebound[sklearn]'") from None
+need("sklearn")
 
 from rangebound.learn.sklearn.budget import LedgerBudget
 from rangebound.learn.sklearn.naive_bayes import GaussianNB

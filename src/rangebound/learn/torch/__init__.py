@@ -11,12 +11,9 @@ engine.epsilon(delta=1e-6)
 
 from __future__ import annotations
 
-from rangebound.errors import MissingExtra
+from rangebound.extras import need
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError:
-    raise MissingExtra("torch: is not installed; pip install 'rangebound[torch]'") from None
+need("torch")
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher

@@ -15,7 +15,8 @@ import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.frame import as_arrow, need_arrow
+from rangebound.extras import need
+from rangebound.release.engine.frame import as_arrow
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.schema import Family, Schema
@@ -162,7 +163,7 @@ class DuckDB:
         if path.suffix.lower() in (".csv", ".tsv"):
             self._csv(path)
         elif _is_parquet(data.path):
-            need_arrow(f"source.path={data.path!r}")  # else one row could stop the release
+            need("pyarrow", what=f"source.path={data.path!r}")  # else one row could stop the release
             # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
             scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
             self._connection.execute(f"CREATE VIEW {_RAW} AS FROM {scan}")

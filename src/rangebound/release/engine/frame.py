@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from typing import Any
 
-from rangebound.errors import MissingExtra
+from rangebound.extras import need
 
 _WIDEST = {32: 9, 64: 18, 128: 38}  # digits of a decimal, by the bits of its type
-
-
-def need_arrow(what: str) -> None:
-    """Refuse what cannot be read without pyarrow, whatever is in it."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra(f"{what}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'")
 
 
 def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
@@ -27,13 +20,15 @@ def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
     DuckDB would leave what another row had in its place.
     Raises: TypeError for what is no table.
     """
-    need_arrow(f"data=<{type(data).__name__}>")
+    need("pyarrow", what=f"data=<{type(data).__name__}>")
     import pyarrow
 
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
         columns = [_of_pandas(data.iloc[:, at]) for at in range(data.shape[1])]
         names = [str(name) for name in data.columns]
+    elif isinstance(data, pyarrow.Table):  # as it is: older versions crash when they import their own string views
+        columns, names = data.columns, data.column_names
     elif hasattr(data, "__arrow_c_stream__"):
         try:
             table = pyarrow.table(data)

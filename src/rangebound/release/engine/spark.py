@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from sqlglot import exp
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, MissingExtra
+from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError
+from rangebound.extras import need
 from rangebound.release.engine.java import java_home
 from rangebound.release.plan.schema import Family, Schema
 
@@ -58,7 +59,7 @@ class Spark:
     dialect = "spark"
 
     def __init__(self, frame: Any) -> None:
-        _require("pyspark")
+        need("pyspark")
         if not hasattr(frame, "createOrReplaceTempView"):
             raise ArgumentTypeError(f"frame=<{type(frame).__name__}>: must be a Spark data frame")
         self._frame = frame
@@ -74,7 +75,7 @@ class Spark:
 
         The session is our own: its time zone is UTC, and it ends with `close`.
         """
-        _require("pyspark", "grpc", "grpc_status")
+        need("pyspark", "grpc", "grpc_status")  # without grpc, pyspark ends the whole process
         plain = _answering(address)
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -138,7 +139,7 @@ def local_session(threads: int | None = None, **settings: str) -> Any:
     Guarantee: it listens on the loopback address only, has no web page, and its time zone is UTC.
     Edge cases: a session that runs already is returned as it is; `session.stop()` ends it.
     """
-    _require("pyspark")
+    need("pyspark")
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
@@ -190,13 +191,6 @@ def _silent() -> Iterator[None]:
     finally:
         for each, was in zip(loggers, before, strict=True):
             each.disabled = was
-
-
-def _require(*modules: str) -> None:
-    """Look before an import: without grpc, pyspark ends the whole process."""
-    for name in modules:
-        if importlib.util.find_spec(name) is None:
-            raise MissingExtra(f"{name}: is not installed; pip install 'rangebound[spark]'")
 
 
 def _answering(address: Any) -> str:

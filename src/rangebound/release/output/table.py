@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError, MissingExtra, PlanError
+from rangebound.errors import ArgumentError, PlanError
+from rangebound.extras import need
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.scope import scopes
@@ -186,10 +186,8 @@ def writable(path: str | Path) -> Path:
         raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
     if not file.parent.is_dir():
         raise ArgumentError(f"path={str(path)!r}: must be in an existing folder")
-    if file.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
-        raise MissingExtra(
-            f"path={str(path)!r}: needs pyarrow, which is not installed; pip install 'rangebound[parquet]'"
-        )
+    if file.suffix.lower() == ".parquet":
+        need("pyarrow", what=f"path={str(path)!r}")
     return file
 
 
@@ -228,11 +226,8 @@ def _harmless(value: Any) -> Any:
 def _optional(name: str) -> Any:
     import importlib
 
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise MissingExtra(f"{package}: is not installed; pip install {package}") from None
+    need(name.partition(".")[0])
+    return importlib.import_module(name)
 
 
 def plan_json(plan: Plan) -> str:

@@ -32,6 +32,13 @@ def read_plan(path: str | Path) -> Plan:
     """The plan in a TOML file.
 
     Guarantee: wrong plans get one `PlanError` with the file, the line and the field of the first fault.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "plan.toml")
+    ...     _ = file.write_text('budget = {epsilon = 0.5}\\nquery = [{name = "visits", kind = "count"}]')
+    ...     print(read_plan(file).budget.epsilon)
+    0.5
     """
     file = Path(path)
     try:

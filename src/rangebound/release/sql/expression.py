@@ -11,7 +11,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -31,7 +31,10 @@ _TRUE, _FALSE = r"^ *[Tt][Rr][Uu][Ee] *\z", r"^ *[Ff][Aa][Ll][Ss][Ee] *\z"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
-Tree = exp.Expr
+if TYPE_CHECKING:
+    Tree = exp.Expr
+else:  # before sqlglot 30, `Expression` was the base of all
+    Tree = getattr(exp, "Expr", exp.Expression)
 
 
 def column(name: str) -> exp.Column:
