@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rangebound import arguments
 from rangebound.ball import ball, down, up
@@ -129,16 +129,15 @@ class Certificate:
         Edge cases: white space and the order of the fields are free.
         """
         try:
-            data: Any = read_json(text, longest=LONGEST)
+            data: object = read_json(text, longest=LONGEST)
             if not isinstance(data, dict) or data.get("format") not in (FORMAT, METRIC_FORMAT):
                 raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
             _check_spans(data["mechanism"])
-            cells = tuple((_whole(task), parse_number(start), parse_number(end)) for task, start, end in data["cells"])
             notion = data["notion"] if data["format"] == METRIC_FORMAT else Notion.DP
             found = cls(
                 mechanism=Mechanism.from_dict(data["mechanism"]),
                 claim=Claim(epsilon=data["epsilon"], delta=data["delta"], notion=notion),
-                proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), cells),
+                proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), tuple(map(_cell, data["cells"]))),
             )
         except CertificateInvalid:
             raise
@@ -266,13 +265,21 @@ def verify(text: str) -> Certificate:
     return certificate
 
 
-def _check_spans(mechanism: Any) -> None:
+def _check_spans(mechanism: Mapping[str, Mapping[str, Mapping[str, Sequence[object]]]]) -> None:
     """Refuse more spans than a proof may have, before anything is made of them."""
-    unions = (mechanism["query"]["range"].get("union", ()), mechanism["support"].get("union", ()))
-    if steps_of_spans(*map(len, unions)) > WORK:
+    answers, support = mechanism["query"]["range"].get("union", ()), mechanism["support"].get("union", ())
+    if steps_of_spans(len(answers), len(support)) > WORK:
         raise CertificateInvalid(
             f"mechanism: has too many spans; a check may take {WORK} steps, and a quarter of their square counts"
         )
+
+
+def _cell(value: object) -> tuple[int, float, float]:
+    """A cell of a proof: the number of its task, and its ends."""
+    match value:
+        case [task, start, end]:
+            return _whole(task), parse_number(start), parse_number(end)
+    raise CertificateInvalid(f"cell={arguments.shown(value)}: must be a task and two ends")
 
 
 def _whole(value: object) -> int:

@@ -40,7 +40,7 @@ class Choice:
     """One mechanism of a ranking, with its errors and whether it puts a spike on the ends of the range."""
 
     mechanism: Mechanism
-    error: Error
+    error: Error[float]
     score: float
 
     @property
@@ -200,7 +200,7 @@ def _boundings(support: Support) -> tuple[Bounding, ...]:
     return (TRUNCATE, RECTIFY) if len(support.spans) == 1 else (TRUNCATE,)
 
 
-def _error(mechanism: Mechanism, place: At | float) -> Error:
+def _error(mechanism: Mechanism, place: At | float) -> Error[float]:
     if isinstance(place, At):
         return mechanism.worst_error() if place is At.WORST else mechanism.average_error()
     return mechanism.error(place)

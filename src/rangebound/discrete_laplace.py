@@ -185,7 +185,7 @@ class DiscreteLaplace:
         """
         return 0.5 / math.sinh(0.5 / self.scale) ** 2
 
-    def error(self, answer: int) -> Error:
+    def error(self, answer: int) -> Error[float]:
         """Bias, mean absolute and mean squared error of the published number at a true answer.
 
         Edge cases: at an answer outside the support they are the errors of the published number, which lies inside.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from rangebound.query import Query
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval, Support, Union, nearest
 from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
+
+Floats = npt.NDArray[np.float64]
 
 
 @arguments.guided
@@ -131,7 +133,13 @@ class Mechanism:
         epsilon = arguments.nonnegative("epsilon", epsilon)
         return min(_closed(privacy.worst_delta(self.setting, epsilon), f"epsilon={epsilon}: the smallest delta"), 1.0)
 
-    def rdp(self, alpha: float | Sequence[float] | npt.NDArray[np.float64]) -> Any:
+    @overload
+    def rdp(self, alpha: float) -> float: ...
+
+    @overload
+    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
+
+    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
         """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring databases.
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
@@ -150,7 +158,16 @@ class Mechanism:
         order = arguments.order("alpha", alpha.item() if isinstance(alpha, np.ndarray) else alpha)
         return _closed(privacy.worst_renyi(self.setting, order), f"alpha={order}: the largest Renyi divergence")
 
-    def fisher(self, answer: npt.ArrayLike) -> Any:
+    @overload
+    def fisher(self, answer: float) -> float: ...
+
+    @overload
+    def fisher(self, answer: Floats) -> Floats: ...
+
+    @overload
+    def fisher(self, answer: npt.ArrayLike) -> float | Floats: ...
+
+    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
         """Fisher information of the published number about the true answer, at `answer` (one or an array).
 
         It is the variance of the slope of the log-density in the true answer.
@@ -164,9 +181,19 @@ class Mechanism:
         >>> round(m.fisher(50.0), 4)
         0.25
         """
-        return privacy.fisher(self.law(answer))
+        found: float | Floats = privacy.fisher(self.law(answer))
+        return found
 
-    def error(self, answer: npt.ArrayLike) -> Error:
+    @overload
+    def error(self, answer: float) -> Error[float]: ...
+
+    @overload
+    def error(self, answer: Floats) -> Error[Floats]: ...
+
+    @overload
+    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]: ...
+
+    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
         """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
 
         Edge cases: an answer outside the query's range is clipped to it, and the errors are those of the clipped one.
@@ -178,7 +205,7 @@ class Mechanism:
         """
         return error_at(self.noise, self.shape, self.query.clip(answer))
 
-    def worst_error(self) -> Error:
+    def worst_error(self) -> Error[float]:
         """The largest bias, mean absolute and mean squared error over the query's range, each on its own.
 
         Guarantee: attained at some answer, to 1e-9 of the scale.
@@ -191,7 +218,7 @@ class Mechanism:
         """
         return worst_error(self.noise, self.shape, self.query.range)
 
-    def average_error(self) -> Error:
+    def average_error(self) -> Error[float]:
         """The errors averaged over a true answer that is uniform on the query's range.
 
         Edge cases: a range that is not bounded has no such average and is refused.
@@ -203,15 +230,40 @@ class Mechanism:
         """
         return average_error(self.noise, self.shape, self.query.range)
 
+    @overload
+    def release(self, answer: float, *, step: float | None = None) -> float: ...
+
+    @overload
+    def release(
+        self,
+        answer: Floats,
+        *,
+        step: float | None = None,
+        out: Floats | None = None,
+        threads: int = 1,
+        progress: bool | None = None,
+    ) -> Floats: ...
+
+    @overload
     def release(
         self,
         answer: npt.ArrayLike,
         *,
         step: float | None = None,
-        out: npt.NDArray[np.float64] | None = None,
+        out: Floats | None = None,
         threads: int = 1,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> float | Floats: ...
+
+    def release(
+        self,
+        answer: npt.ArrayLike,
+        *,
+        step: float | None = None,
+        out: Floats | None = None,
+        threads: int = 1,
+        progress: bool | None = None,
+    ) -> float | Floats:
         """Publish: a number drawn exactly from the law at the true answer, one for each of an array.
 
         The law is rounded to a public lattice: the multiples of `step` inside the support, and its ends. By default the
@@ -233,9 +285,28 @@ class Mechanism:
         >>> bool((m.release([1.0, 2.0, 99.0], step=1) % 1 == 0).all())
         True
         """
-        return sampling.release(self._sampler(step), answer, out=out, threads=threads, progress=progress)
+        sampler = self._sampler(step)
+        found: float | Floats = sampling.release(sampler, answer, out=out, threads=threads, progress=progress)
+        return found
 
-    def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None) -> Any:
+    @overload
+    def confidence_interval(
+        self, published: float, level: float = 0.95, *, step: float | None = None
+    ) -> tuple[float, float]: ...
+
+    @overload
+    def confidence_interval(
+        self, published: Floats, level: float = 0.95, *, step: float | None = None
+    ) -> tuple[Floats, Floats]: ...
+
+    @overload
+    def confidence_interval(
+        self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None
+    ) -> tuple[float, float] | tuple[Floats, Floats]: ...
+
+    def confidence_interval(
+        self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None
+    ) -> tuple[float, float] | tuple[Floats, Floats]:
         """An interval for the true answer, given the published number (or a pair of arrays, given an array).
 
         It holds every true answer q that makes neither P_q(Y >= published) nor P_q(Y <= published) less than
@@ -338,8 +409,8 @@ class Mechanism:
                 and bound in (each.value for each in Bounding)
             ):
                 values = {str(key): value for key, value in parameters.items()}
-                family: Any = FAMILIES[name]
-                if {each.name for each in fields(family)} == set(values):
+                family: Callable[..., Noise] = FAMILIES[name]
+                if {each.name for each in fields(FAMILIES[name])} == set(values):  # type: ignore[arg-type]
                     found = cls(
                         noise=family(**values),
                         query=Query(range=support_from_dict(answers), sensitivity=sensitivity),  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def support_from_dict(data: object) -> Support:
         case {"interval": [lower, upper], **rest} if not rest:
             return Interval(parse_number(lower), parse_number(upper))
         case {"union": [*spans], **rest} if not rest and all(isinstance(each, list) for each in spans):
-            return Union(*(tuple(map(parse_number, span)) for span in spans))
+            return Union(*([*map(parse_number, span)] for span in spans))
         case {"grid": {"step": step, "within": [lower, upper], **more}, **rest} if not (more or rest):
             return Grid(step=parse_number(step), within=Interval(parse_number(lower), parse_number(upper)))
     raise ArgumentError(

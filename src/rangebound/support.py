@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,10 @@ class Interval:
         return math.isfinite(self.lower) and math.isfinite(self.upper)
 
 
+Pair = Interval | tuple[float, float] | list[float]
+"""One span or gap: its lower and its upper end."""
+
+
 @arguments.guided
 @dataclass(frozen=True, init=False)
 class Union:
@@ -75,13 +79,13 @@ class Union:
 
     spans: tuple[tuple[float, float], ...]
 
-    def __init__(self, *spans: Any) -> None:
+    def __init__(self, *spans: Pair) -> None:
         if not spans:
             raise ArgumentError("spans=(): a union needs at least one span (lower, upper)")
         object.__setattr__(self, "spans", _pairs("span", spans))
 
     @classmethod
-    def excluding(cls, *gaps: Any, within: Interval | None = None) -> Union | Interval:
+    def excluding(cls, *gaps: Pair, within: Interval | None = None) -> Union | Interval:
         """The same, said by its gaps: `within` (by default the whole line) without the open `gaps`.
 
         A gap that reaches an end of `within` cuts that end off. The result is an `Interval` when one span is left.
@@ -207,7 +211,7 @@ def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDA
     return np.where(inside, numbers, last), np.where(inside, numbers, np.concatenate((starts, [np.inf]))[after])
 
 
-def _pair(name: str, value: Any) -> tuple[float, float]:
+def _pair(name: str, value: object) -> tuple[float, float]:
     if isinstance(value, Interval):
         return value.lower, value.upper
     if not isinstance(value, (tuple, list)) or len(value) != 2 or isinstance(value[0], (tuple, list)):
@@ -218,7 +222,7 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
     return both.lower, both.upper
 
 
-def _pairs(name: str, values: tuple[Any, ...]) -> tuple[tuple[float, float], ...]:
+def _pairs(name: str, values: Sequence[object]) -> tuple[tuple[float, float], ...]:
     """Spans or gaps, apart from each other and from left to right."""
     pairs = tuple(_pair(name, each) for each in values)
     for before, after in itertools.pairwise(pairs):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -175,9 +175,8 @@ class Law:
             values = self.noise.log_pdf(x - self.location) - self.log_norm
         return np.where(inside & np.isfinite(x), values, -np.inf)
 
-    def _at(self, x: npt.ArrayLike, function: Any) -> Floats:
-        result: Floats = function(_places("x", x))
-        return result
+    def _at(self, x: npt.ArrayLike, function: Callable[[Floats], Floats]) -> Floats:
+        return function(_places("x", x))
 
 
 def _places(name: str, value: npt.ArrayLike) -> Floats:

@@ -11,7 +11,6 @@ import enum
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import cast
 
 from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
@@ -20,6 +19,7 @@ from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, mapped
 from rangebound.privacy.search.branch_and_bound import HIGH, LOW, Objective, Task, bound, enclose
+from rangebound.privacy.search.positions import Line
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
 from rangebound.privacy.worst import excess, loss_is_pinned, loss_values, tasks
@@ -152,10 +152,7 @@ def _holds(setting: Setting, claim: Claim, proof: Proof) -> bool:
             )
         shown = _shown_by(proof.theorem, claim)
         steps, each = _Steps(_fixed_steps(setting, proof.bits)), _steps_of_one(setting)
-        lines = [
-            Task(cast("Objective", _Counted(objective, steps, each)), line)
-            for objective, line in _tasks(setting, shown)
-        ]
+        lines = [Task(_Counted(objective, steps, each), line) for objective, line in _tasks(setting, shown)]
         return _covers(lines, proof) and all(
             _below(lines[task], start, end, shown.limit, _HALVINGS) for task, start, end in proof.cells
         )
@@ -218,28 +215,41 @@ class _Steps:
             raise _TooMuchWork
 
 
-class _Counted:
+class _Counted(Objective):
     """An objective whose evaluations are counted; a wide cell has many branches, each of which looks at all spans."""
 
     def __init__(self, objective: Objective, steps: _Steps, each: int) -> None:
         self._objective, self._steps, self._each = objective, steps, each
-
-    def __getattr__(self, name: str) -> object:
-        found: object = getattr(self._objective, name)
-        return found
+        self.smooth, self.attained = objective.smooth, objective.attained
+        self.monotone, self.peaked = objective.monotone, objective.peaked
 
     def value(self, p: Ball, d: Ball) -> Ball:
         self._steps.count(2 * self._each)
         return self._objective.value(p, d)
 
-    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        self._steps.count(2 * self._each)
-        return self._objective.ceiling(start, end, d)
-
     def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         found = self._objective.branches(p, d, only)
         self._steps.count(self._each * len(found))
         return found
+
+    def kinks(self, line: Line) -> list[float]:
+        return self._objective.kinks(line)
+
+    def cuts(self, line: Line) -> list[float]:
+        return self._objective.cuts(line)
+
+    def seeds(self, line: Line) -> list[float]:
+        return self._objective.seeds(line)
+
+    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
+        self._steps.count(2 * self._each)
+        return self._objective.ceiling(start, end, d)
+
+    def step(self) -> float:
+        return self._objective.step()
+
+    def size(self) -> int:
+        return self._objective.size()
 
 
 def _covers(lines: list[Task], proof: Proof) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +23,19 @@ _RIPPLES = 1000  # more ends than this are not scanned one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
+T = TypeVar("T", float, Floats, float | Floats)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Error:
-    """How far the published number is from the true answer: `bias` (signed), `mae` and `mse`."""
+class Error(Generic[T]):
+    """How far the published number is from the true answer: `bias` (signed), `mae` and `mse`; floats or arrays."""
 
-    bias: Any
-    mae: Any
-    mse: Any
+    bias: T
+    mae: T
+    mse: T
 
 
-def error_at(noise: Noise, shape: Shape, answer: Floats) -> Error:
+def error_at(noise: Noise, shape: Shape, answer: Floats) -> Error[float] | Error[Floats]:
     """The errors at the true answer(s): floats for one, arrays for many."""
     found = moments(noise, shape, answer)
     if answer.ndim == 0:
@@ -40,7 +43,7 @@ def error_at(noise: Noise, shape: Shape, answer: Floats) -> Error:
     return Error(bias=found.bias, mae=found.mae, mse=found.mse)
 
 
-def worst_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error:
+def worst_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error[float]:
     """The largest of each error over the range of true answers: a scan, refined around its best points.
 
     Guarantee: attained, so never above the true worst case; the refinement stops at 1e-9 of the scale.
@@ -74,7 +77,7 @@ def worst_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error:
     )
 
 
-def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error:
+def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error[float]:
     """The errors averaged over a true answer uniform on the range: Gauss-Legendre panels that follow the scale.
 
     Edge cases: an unbounded range has no uniform average and is refused; the bias is the average of its absolute value.
