@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -98,6 +99,35 @@ def test_sampled_steps_are_bounded_in_both_directions(m):
         assert max(map(max, seen)) <= bound * (1.0 + 1e-9) + 1e-13
         tight.append(max(map(max, seen)) / bound)
     assert max(tight) > (0.999 if m.bounding is rb.UNBOUNDED else 0.4)
+
+
+def binomial_sum(m: rb.Mechanism, rate: float, order: int) -> mp.mpf:
+    """B, the moment of the dataset with the person against the one without, from the worst-case curve of the step."""
+    p = mp.mpf(rate)
+    growth = [1, 1, *(mp.exp((j - 1) * mp.mpf(m.rdp(float(j)))) for j in range(2, order + 1))]
+    return mp.fsum(mp.binomial(order, j) * (1 - p) ** (order - j) * p**j * each for j, each in enumerate(growth))
+
+
+@pytest.mark.parametrize("m", CELLS[:4], ids=lambda m: f"{m.bounding!r} {m.noise!r}")
+@pytest.mark.parametrize(("rate", "order"), [(0.01, 2), (0.1, 3), (0.5, 4), (0.9, 2), (0.2, 10)])
+def test_the_bound_of_a_sampled_step_by_its_formula(m, rate, order):
+    """ln B for a pair that is its own mirror image, ln(2 B - 1) for any other: that is what is proved for a person who
+    is removed. Both are at most the curve of the step without sampling."""
+    with mp.workdps(40):
+        moment = binomial_sum(m, rate, order)
+        proved = mp.log(moment if m.bounding is rb.UNBOUNDED else 2 * moment - 1) / (order - 1)
+        expected = min(float(proved), m.rdp(float(order)))
+    (found,) = renyi.curve(SampledEvent(mechanism=m, rate=rate), [order])
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_control_the_formula_for_removing_a_person_is_no_other():
+    """Of truncated noise ln B is well below ln(2 B - 1), so that the test above tells them apart."""
+    with mp.workdps(40):
+        moment = binomial_sum(CELLS[2], 0.1, 3)
+        assert mp.log(moment) < 0.9 * mp.log(2 * moment - 1)
+    (found,) = renyi.curve(SampledEvent(mechanism=CELLS[2], rate=0.1), [3])
+    assert found > 1.1 * float(mp.log(moment)) / 2
 
 
 def test_the_inequality_behind_the_other_direction():

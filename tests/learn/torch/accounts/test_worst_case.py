@@ -1,0 +1,98 @@
+"""The account of training against quadrature: every factor of the bound, and both directions of a Poisson sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import rangebound as rb
+
+pytest.importorskip("torch")
+
+from rangebound.learn.torch.accounts import worst_case
+
+CLIP = 1.0
+LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=CLIP)
+SHORT = rb.Query(range=rb.Interval(-2.0, 2.0), sensitivity=CLIP)
+
+
+def step(query: rb.Query, bounding: Any, *, scale: float = 2.0, **changes: Any) -> worst_case.Step:
+    mechanism = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, bounding=bounding)
+    return worst_case.Step(**{"mechanism": mechanism, "coordinates": 3, "rate": 1.0, "together": False, **changes})
+
+
+def largest_loss(mechanism: rb.Mechanism) -> float:
+    """The largest privacy loss of one coordinate, over a grid of pairs and outcomes, in both directions."""
+    x = np.linspace(-2.0, 2.0, 801)
+    places = np.linspace(-2.0, 2.0 - CLIP, 301)
+    return max(
+        float(np.abs(mechanism.law(a).log_pdf(x) - mechanism.law(a + CLIP).log_pdf(x)).max()) for a in places.tolist()
+    )
+
+
+@pytest.mark.parametrize(("together", "coordinates", "times"), [(False, 3, 4), (False, 1, 7), (True, 3, 4)])
+def test_the_pure_epsilon_adds_up_over_coordinates_and_steps(together: bool, coordinates: int, times: int) -> None:
+    one = step(SHORT, rb.TRUNCATE, coordinates=coordinates, together=together)
+    exact = times * (1 if together else coordinates) * largest_loss(one.mechanism)
+    assert worst_case.epsilon({one: times}, 0.0) == pytest.approx(exact, rel=1e-4)
+
+
+def both_directions(rate: float, coordinates: int, epsilon: float) -> tuple[float, float]:
+    """Delta of one unbounded step on a Poisson sample, for adding and for removing a person, by quadrature.
+
+    The noise is isotropic, so the shift by the clip in every coordinate is a shift by clip * sqrt(coordinates) in one.
+    """
+    shift = CLIP * math.sqrt(coordinates) / 2.0
+    z = np.linspace(-12.0, 14.0, 2_000_001)
+    without = norm.pdf(z)
+    mixed = (1.0 - rate) * without + rate * norm.pdf(z - shift)
+    width, x = z[1] - z[0], math.exp(epsilon)
+    return (
+        float(np.maximum(mixed - x * without, 0.0).sum() * width),
+        float(np.maximum(without - x * mixed, 0.0).sum() * width),
+    )
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("coordinates", [1, 2, 9])
+def test_a_sampled_step_is_exact_in_the_worse_direction(rate: float, coordinates: int) -> None:
+    delta = 1e-3
+    found = worst_case.epsilon({step(LINE, rb.UNBOUNDED, coordinates=coordinates, rate=rate): 1}, delta)
+    added, removed = both_directions(rate, coordinates, found)
+    assert max(added, removed) <= delta * (1.0 + 1e-6)
+    assert max(both_directions(rate, coordinates, 0.99 * found)) > delta
+
+
+def test_control_one_direction_alone_would_promise_too_much() -> None:
+    """At a large rate the epsilon that is enough for removing a person is not enough for adding one."""
+    delta, rate, coordinates = 1e-3, 0.5, 9
+    found = worst_case.epsilon({step(LINE, rb.UNBOUNDED, coordinates=coordinates, rate=rate): 1}, delta)
+    added, removed = both_directions(rate, coordinates, 0.8 * found)
+    assert removed < delta < added
+
+
+def products(mechanism: rb.Mechanism, rate: float, at: float, epsilon: float) -> tuple[float, float]:
+    """The same of two truncated coordinates that move together from `at`, by quadrature in the plane."""
+    x, weight = np.polynomial.legendre.leggauss(400)
+    x, weight = 2.0 * x, 2.0 * weight
+    one, other = (np.exp(mechanism.law(place).log_pdf(x)) for place in (at, at + CLIP))
+    without, there = np.outer(one, one), np.outer(other, other)
+    mixed, plane = (1.0 - rate) * without + rate * there, np.outer(weight, weight)
+    return (
+        float((plane * np.maximum(mixed - math.exp(epsilon) * without, 0.0)).sum()),
+        float((plane * np.maximum(without - math.exp(epsilon) * mixed, 0.0)).sum()),
+    )
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.9])
+def test_a_sampled_truncated_step_keeps_its_epsilon_in_both_directions(rate: float) -> None:
+    delta = 1e-3
+    one = step(SHORT, rb.TRUNCATE, scale=0.7, coordinates=2, rate=rate)
+    found = worst_case.epsilon({one: 1}, delta)
+    seen = [products(one.mechanism, rate, at, found) for at in (-2.0, -1.3, -0.5, 0.2, 1.0)]
+    assert max(map(max, seen)) <= delta * (1.0 + 1e-4)
+    assert max(max(products(one.mechanism, rate, at, 0.5 * found)) for at in (-2.0, -0.5, 1.0)) > delta
