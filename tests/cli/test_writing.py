@@ -9,7 +9,7 @@ import pytest
 
 from rangebound.cli import writing
 from rangebound.cli.app import run
-from rangebound.ledger.book import Ledger, ledger_files
+from rangebound.ledger import Ledger, ledger_files
 
 PLAN = """
 [source]

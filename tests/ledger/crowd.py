@@ -61,7 +61,7 @@ def once(path: Path) -> tuple[int, int]:
     assert not failed
     with Ledger.open(path) as ledger:
         ledger.verify()
-        assert str(ledger._head.read()) == ledger.head  # whoever came last has moved it last
+        assert str(ledger._chain.head.read()) == ledger.head  # whoever came last has moved it last
         return granted, ledger.account("people").spends
 
 

@@ -520,7 +520,7 @@ def test_no_clock_blocks_an_account(ledger, path, monkeypatch, now):
             raise OverflowError("timestamp out of range for platform time_t")
         return now * 1000
 
-    monkeypatch.setattr("rangebound.ledger.book.time.time_ns", clock)
+    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", clock)
     ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: b"x")
     ledger.open_account("others", epsilon=1)
     monkeypatch.undo()
@@ -537,10 +537,26 @@ def test_the_key_shows_itself_to_nobody(ledger, path):
     """Not in the text of any object of the room, not in its pickle, not in an error, not as a local of a traceback."""
     secret = path.with_name(path.name + ".key").read_text().strip()
     reservation = ledger.reserve(account="people", request="1", cost=TENTH)
-    key = ledger._state.key
+    key = ledger._chain.state.key
     assert key.hex() == secret  # the control: it is the key
-    things = [key, [key], ledger, ledger._state, ledger._store, ledger._head, reservation, ledger.account("people")]
-    things += [vars(ledger), vars(ledger._state), vars(ledger._head), ledger.history(), ledger.verify()]
+    things = [
+        key,
+        [key],
+        ledger,
+        ledger._chain.state,
+        ledger._chain.store,
+        ledger._chain.head,
+        reservation,
+        ledger.account("people"),
+    ]
+    things += [
+        vars(ledger),
+        vars(ledger._chain),
+        vars(ledger._chain.state),
+        vars(ledger._chain.head),
+        ledger.history(),
+        ledger.verify(),
+    ]
     shown = [text for thing in things for text in (repr(thing), str(thing), f"{thing}", ascii(thing))]
     for thing in things:
         try:
@@ -552,7 +568,7 @@ def test_the_key_shows_itself_to_nobody(ledger, path):
         assert repr(bytes(key))[2:-1] not in text
     for change in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="key of a ledger"):
-            change(ledger._state)
+            change(ledger._chain.state)
     assert repr(bytes(key))[2:-1] in repr({"key": bytes(key)})  # the control: plain bytes would have been found
 
 
@@ -570,7 +586,7 @@ def test_a_clock_set_back_a_year_changes_no_order_and_is_noted(ledger, monkeypat
 
     now = clock.time_ns()
     ledger.reserve(account="people", request="1", cost=TENTH)
-    monkeypatch.setattr("rangebound.ledger.book.time.time_ns", lambda: now - 365 * 86400 * 10**9)
+    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: now - 365 * 86400 * 10**9)
     ledger.reserve(account="people", request="2", cost=TENTH)
     monkeypatch.undo()
     ledger.reserve(account="people", request="3", cost=TENTH)

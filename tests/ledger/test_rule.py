@@ -2,7 +2,7 @@
 
 import mpmath
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rangebound.accounting.per_instance import PerInstance
@@ -24,9 +24,19 @@ def exact_total(order, epsilon, delta):
 @given(st.integers(2, 10**6), st.integers(1, 10**4), st.integers(1, 12))
 def test_the_renyi_total_is_the_conversion_rounded_down(order, epsilon, digits):
     truth = exact_total(order, epsilon, f"1e-{digits}")
-    if truth <= mpmath.mpf("1e-11"):
-        return
+    assume(truth > mpmath.mpf("1e-11"))
     found = total(order, epsilon, f"1e-{digits}")
+    with mpmath.workdps(60):
+        assert 0 <= truth * SCALE - found.units < 1
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**4))
+def test_the_total_of_an_order_close_to_one_is_rounded_down(above, epsilon):
+    """Close to 1 the parts of a total are large and cancel; a delta near 1 leaves a positive one."""
+    order = f"1.{above:012d}"
+    truth = exact_total(order, epsilon, "0.999999999999")
+    assume(mpmath.mpf("1e-11") < truth < 10**6)
+    found = total(order, epsilon, "0.999999999999")
     with mpmath.workdps(60):
         assert 0 <= truth * SCALE - found.units < 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerTampered, LedgerUnavailable, RangeboundError
-from rangebound.ledger.book import Ledger, ledger_files
+from rangebound.ledger import Ledger, ledger_files
 from rangebound.ledger.key import VARIABLE
 from rangebound.ledger.rule import Cost
 from tests.ledger.processes import PREAMBLE, script
@@ -43,8 +43,8 @@ def test_every_file_of_a_ledger_is_named(ledger, path, memory, monkeypatch):
     ledger.reserve(account="people", request="1", cost=TENTH)
     files = ledger_files(path)
     assert files[0] == path
-    with ledger._store.writing() as transaction:
-        transaction.append(ledger._state.last._replace(seq=99, request=None))
+    with ledger._chain.store.writing() as transaction:
+        transaction.append(ledger._chain.state.last._replace(seq=99, request=None))
         assert set(memory.iterdir()) - {link} <= set(files)
     assert ledger_files(link) == files
     assert memory / "k" in ledger_files(path, key=memory / "k")
@@ -53,7 +53,7 @@ def test_every_file_of_a_ledger_is_named(ledger, path, memory, monkeypatch):
 
 
 def test_every_commit_is_synced(ledger, path):
-    with ledger._store.reading() as transaction:
+    with ledger._chain.store.reading() as transaction:
         connection = transaction._connection
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 3  # EXTRA
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
@@ -399,7 +399,7 @@ def test_a_spend_interrupted_by_the_user_leaves_the_ledger_usable(ledger, monkey
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ledger._state, "add", interrupt, raising=False)
+    monkeypatch.setattr(ledger._chain.state, "add", interrupt, raising=False)
     with pytest.raises(KeyboardInterrupt):
         ledger.reserve(account="people", request="1", cost=TENTH)
     monkeypatch.undo()
@@ -434,7 +434,7 @@ def test_a_backup_is_a_ledger(ledger, path, memory):
 
 def statements(ledger, call):
     """The statements that a call sends to SQLite."""
-    connection, found = ledger._store._connection, []
+    connection, found = ledger._chain.store._connection, []
     connection.set_trace_callback(lambda text: found.append(text.partition(" (")[0]))
     call()
     connection.set_trace_callback(None)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
+from rangebound.ledger import Ledger, verify
 from rangebound.ledger import head as heads
-from rangebound.ledger.book import Ledger, verify
 from rangebound.ledger.rule import Cost
 from tests.ledger.processes import play, script
 from tests.ledger.touched import ORDERS, TOTAL, TOUCHES
@@ -254,7 +254,7 @@ def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypat
 
 def test_a_head_never_goes_back(ledger, path):
     spend(ledger, "1")
-    file, last = ledger._head, ledger._state.last
+    file, last = ledger._chain.head, ledger._chain.state.last
     with file.held() as held:
         held.advance(heads.Head(1, bytes(32)))
     assert file.read() == heads.head_of(last)
@@ -264,7 +264,7 @@ def test_a_head_never_goes_back(ledger, path):
 @pytest.mark.parametrize("stage", ["charge", "bytes"])
 def test_an_interrupt_between_the_commit_and_the_head_loses_nothing(ledger, path, monkeypatch, where, stage):
     """The ledger is then ahead of its head, which is as it should be: nothing was revealed."""
-    owner = ledger._store if where == "reread" else heads.HeldHead
+    owner = ledger._chain.store if where == "reread" else heads.HeldHead
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -278,7 +278,7 @@ def test_an_interrupt_between_the_commit_and_the_head_loses_nothing(ledger, path
         assert spend(ledger, "0") == b"drawn"
     with Ledger.open(path) as other:
         assert spend(other, "1") == spend(ledger, "1") == b"x"
-        assert other.head == ledger.head == str(ledger._head.read())
+        assert other.head == ledger.head == str(ledger._chain.head.read())
         other.verify()
 
 

@@ -450,9 +450,9 @@ def test_every_flipped_bit_is_found_or_changes_nothing(used):
 def test_bytes_published_outside_the_chain_are_found_before_others_are_stored(ledger, path):
     reservation = ledger.reserve(account="people", request="1", cost=TENTH)
     ledger.reserve(account="people", request="2", cost=TENTH)
-    with ledger._store.writing() as transaction:  # as one could who writes past SQLite's own notice
-        ledger._advance(transaction)
-        transaction.append(ledger._state.last._replace(seq=99, kind="publish", request="1"))
+    with ledger._chain.store.writing() as transaction:  # as one could who writes past SQLite's own notice
+        ledger._chain._advance(transaction)
+        transaction.append(ledger._chain.state.last._replace(seq=99, kind="publish", request="1"))
         transaction.commit()
     with pytest.raises(LedgerTampered, match="not in the chain"):
         ledger.publish(reservation, b"x")

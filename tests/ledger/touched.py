@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rangebound.errors import RangeboundError
-from rangebound.ledger.book import Ledger, verify
+from rangebound.ledger import Ledger, verify
 from rangebound.ledger.rule import Cost
 
 TOTAL = 10

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rangebound.ledger.book import Ledger, Reservation
+from rangebound.ledger import Ledger, Reservation
 from rangebound.ledger.chain import Kind
 from rangebound.ledger.rule import Cost
 from rangebound.release import explain, make_plan, release

@@ -93,7 +93,7 @@ def verify(
     """
     from rangebound.cli import show
     from rangebound.errors import LedgerTampered
-    from rangebound.ledger.book import verify as check
+    from rangebound.ledger import verify as check
 
     try:
         report = check(ledger, key=key, head=head)

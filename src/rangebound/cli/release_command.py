@@ -71,7 +71,7 @@ def release(
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
     from rangebound.cli import show
-    from rangebound.ledger.book import ledger_files
+    from rangebound.ledger import ledger_files
     from rangebound.release import explain, read_plan
     from rangebound.release.engine.opened import opened as open_source
     from rangebound.release.output.table import writable

@@ -1,1 +1,30 @@
-"""The ledger: amounts, rules, records, the sealed chain of entries, and the stores that keep it."""
+"""The ledger: a privacy budget that outlives the process, and the amounts, rules and records that it is made of."""
+
+from __future__ import annotations
+
+from rangebound.ledger.amount import Amount, covering
+from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
+from rangebound.ledger.export import to_csv, to_json
+from rangebound.ledger.location import ledger_files, verify
+from rangebound.ledger.record import Account, Record, Reservation
+from rangebound.ledger.rule import Cost, PlainSum, RenyiCost, RenyiFilter
+from rangebound.ledger.verification import Report
+
+__all__ = [
+    "PAYLOAD_LIMIT",
+    "Account",
+    "Amount",
+    "Cost",
+    "Ledger",
+    "PlainSum",
+    "Record",
+    "RenyiCost",
+    "RenyiFilter",
+    "Report",
+    "Reservation",
+    "covering",
+    "ledger_files",
+    "to_csv",
+    "to_json",
+    "verify",
+]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rangebound.ledger.chain import Entry
-
-if TYPE_CHECKING:
-    from rangebound.ledger.sqlite import SQLiteStore
 
 _COLUMNS = ", ".join(Entry._fields)
 INSERT = (
@@ -21,10 +19,26 @@ ONE = f"SELECT {_COLUMNS} FROM entries WHERE seq = ?"
 _FIND = f"SELECT {_COLUMNS} FROM entries WHERE request = ? AND kind = ?"
 
 
+class Connections(Protocol):
+    """What a transaction asks of the store that owns the connection."""
+
+    def begin(self, words: str) -> tuple[sqlite3.Connection, tuple[int, int]]:
+        """The connection with a transaction begun, and the version of the file that it finds."""
+        ...
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make the transaction durable."""
+        ...
+
+    def end(self, error: BaseException | None) -> None:
+        """Undo what was not committed, and give the connection back."""
+        ...
+
+
 class SQLiteTransaction:
     """One transaction on the store's connection: begun by `with`, and undone at its end unless it was committed."""
 
-    def __init__(self, store: SQLiteStore, words: str) -> None:
+    def __init__(self, store: Connections, words: str) -> None:
         self._store = store
         self._words = words
 

@@ -1,0 +1,159 @@
+"""The sealed chain of a ledger in its store, guarded by its head: read, checked, and extended entry by entry."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rangebound.errors import LedgerTampered
+from rangebound.ledger.chain import Entry, Kind, holds, sealed
+from rangebound.ledger.head import HeadFile, HeldHead, head_of
+from rangebound.ledger.key import Key
+from rangebound.ledger.record import Record, record_of
+from rangebound.ledger.replay import Replay
+from rangebound.ledger.store import Store, Transaction
+from rangebound.ledger.verification import missing, strays
+
+T = TypeVar("T")
+
+_LATEST = 2**63 // 1000  # microseconds since 1970: the last moment that a count of nanoseconds can hold
+_UNKNOWN = object()
+
+
+class GuardedChain:
+    """The chain in `store`, with the state that its entries add up to.
+
+    Guarantee: every entry was checked once before it counts, and an entry that is looked up is checked again. An entry
+    that was added is on the disk, in the file that others find, and in the head, before `append` returns.
+    Raises: `LedgerTampered` where the chain, the file or the head is not as it was written.
+    """
+
+    def __init__(self, store: Store, key: bytes) -> None:
+        self.store = store
+        self.state = Replay(key=Key(key))
+        self.head: HeadFile | None = None
+        self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
+        damage = store.damage()
+        if damage:  # a file put together from two states may hold a chain that is whole as far as it goes
+            raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
+        with store.reading() as transaction:
+            self._begin(transaction)
+
+    def guard(self, head: HeadFile) -> None:
+        """Compare the chain with its head, and keep doing so."""
+        self.head = head
+        last = head.read()
+        self.read(lambda transaction: refuse(missing(transaction, last)))
+
+    def read(self, take: Callable[[Transaction], T]) -> T:
+        """What `take` finds in a transaction that begins with the state brought up to date."""
+        with self.store.reading() as transaction:
+            self._advance(transaction)
+            return take(transaction)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction that no other writer overlaps, with the state brought up to date."""
+        with self.store.writing() as transaction:
+            self._advance(transaction)
+            yield transaction
+
+    def append(self, transaction: Transaction, draft: Entry, payload: bytes | None = None) -> Entry | None:
+        """Add an entry durably, with number, time and seal; or nothing, if there is one of its kind for its request.
+
+        The state follows only when the commit has succeeded and the entry is in the file that others find; if that is
+        unclear, the next transaction finds out.
+        """
+        state = self.state
+        entry = sealed(state.key, state.last_seal, draft._replace(seq=state.next_seq, time=now()))
+        with self._holding(transaction) as held:
+            if not transaction.append(entry, payload):
+                return None
+            self._version = _UNKNOWN
+            transaction.commit()
+            if self.store.reread(entry.seq) != entry:
+                raise LedgerTampered(f"entry {entry.seq}: was written, but is not in the file; nothing was released")
+            if held is not None:
+                held.advance(head_of(entry))
+        state.add(entry)
+        self._version = transaction.version
+        return entry
+
+    def find(self, transaction: Transaction, kind: Kind, request: str) -> Entry | None:
+        """The entry for a request, checked again: it may have changed since the chain was read. The last entry needs no
+        second check, because every transaction begins with it."""
+        last = self.state.last
+        if last is not None and (last.kind, last.request) == (kind, request):
+            return last
+        entry = transaction.find(kind, request)
+        if entry is None:
+            return None
+        before = transaction.entry(entry.seq - 1)
+        genuine = before is not None and holds(self.state.key, before.seal, entry)
+        if not genuine or (entry.kind, entry.request) != (kind, request):
+            raise LedgerTampered(f"entry {entry.seq}: is not as it was written")
+        return entry
+
+    def payload(self, transaction: Transaction, spend: Entry) -> bytes:
+        """The bytes that were published for a spend, checked against their digest."""
+        entry = self.find(transaction, Kind.PUBLISH, spend.request or "")
+        payload = None if entry is None else transaction.payload(entry.seq)
+        if entry is None or entry.ref != spend.seq or payload is None:
+            raise LedgerTampered(f"entry {spend.seq}: its published bytes are missing")
+        if hashlib.sha256(payload).digest() != entry.digest:
+            raise LedgerTampered(f"entry {entry.seq}: its published bytes are not as they were stored")
+        return payload
+
+    def records(self, transaction: Transaction, account: str | None) -> list[Record]:
+        """The history of an account, or of all."""
+        rules = {name: each.rule for name, each in self.state.accounts.items()}
+        return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
+
+    def _begin(self, transaction: Transaction) -> None:
+        """Check all entries, and that there is nothing else."""
+        published = set()
+
+        def noted(entries: Iterator[Entry]) -> Iterator[Entry]:
+            for entry in entries:
+                if entry.kind == Kind.PUBLISH:
+                    published.add(entry.seq)
+                yield entry
+
+        self.state.advance(noted(transaction.entries(-(2**63))))  # an entry below number 1 is someone else's
+        self._version = transaction.version
+        refuse(strays(transaction, published))
+
+    def _advance(self, transaction: Transaction) -> None:
+        if transaction.version != self._version:
+            self._version = _UNKNOWN
+            self.state.advance(transaction.entries(max(1, self.state.next_seq - 1)))
+            self._version = transaction.version
+
+    @contextmanager
+    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | None]:
+        """The head, locked and known to be an entry of this ledger."""
+        if self.head is None:
+            yield None
+            return
+        with self.head.held() as held:
+            if self.state.last is None or held.head != head_of(self.state.last):
+                refuse(missing(transaction, held.head))
+            yield held
+
+
+def now() -> int:
+    """Microseconds since 1970 by the clock of this machine."""
+    try:
+        return time.time_ns() // 1000
+    except OverflowError:  # a clock beyond the year 2262; times are for people, the order is by number
+        return _LATEST
+
+
+def refuse(findings: Iterator[str]) -> None:
+    """Raise `LedgerTampered` if there are findings."""
+    found = tuple(findings)
+    if found:
+        raise LedgerTampered(found[0], findings=found)
