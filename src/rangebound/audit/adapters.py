@@ -6,7 +6,7 @@ Each adapter only calls what it is given, so that it works with any version that
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from rangebound.errors import ArgumentTypeError
 Floats = npt.NDArray[np.float64]
 
 
-def one_by_one(call: Callable[[float], Any]) -> Draw:
+def one_by_one(call: Callable[[float], SupportsFloat]) -> Draw:
     """A function of one answer, called once for each output.
 
     >>> one_by_one(lambda answer: answer + 0.5)(1.0, 3).tolist()
@@ -39,7 +39,7 @@ def one_by_one(call: Callable[[float], Any]) -> Draw:
     return draw
 
 
-def numpy(sample: Callable[..., Any], **parameters: Any) -> Draw:
+def numpy(sample: Callable[..., Floats], **parameters: float) -> Draw:
     """The answer plus noise from a method of a NumPy generator, such as `np.random.default_rng().laplace`.
 
     >>> draw = numpy(np.random.default_rng().laplace, scale=2.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +39,7 @@ class EmpiricalBound:
         """Whether the claim is refuted at this confidence."""
         return self.claimed is not None and self.epsilon > self.claimed
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The finding as plain data, for JSON."""
         return {**vars(self), "pair": list(self.pair), "hits": list(self.hits), "refutes": self.refutes}
 

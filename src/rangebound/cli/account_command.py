@@ -168,7 +168,7 @@ def _show(rows: list[dict[str, Any]], count: int) -> None:
     Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, markup=False, emoji=False).print(table)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The same without infinities, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}

@@ -98,7 +98,7 @@ def _imported(path: str) -> Any:
         raise ArgumentError(f"function={path!r}: must be a function, not {type(found).__name__}")
 
     @functools.wraps(found)
-    def call(*given: Any) -> Any:
+    def call(*given: object) -> object:
         try:
             return found(*given)
         except (Exception, SystemExit) as reason:

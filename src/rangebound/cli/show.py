@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -68,7 +69,7 @@ def cautions(plan: Plan, schema: Schema) -> None:
         sys.stderr.write(f"warning: {plain(each)}\n")
 
 
-def fact(data: dict[str, Any], words: str, *, as_json: bool) -> None:
+def fact(data: Mapping[str, object], words: str, *, as_json: bool) -> None:
     """A few facts, in words or as JSON."""
     if as_json:
         return _print_json(data)
@@ -83,7 +84,7 @@ class Charge:
     before: bool
     account: Account
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The charge as plain data."""
         left = self.account.remaining.to_dict()
         return {"account": self.account.name, "request": self.request, "before": self.before, "remaining": left}
@@ -135,5 +136,5 @@ def _print(*parts: Table | str) -> None:
         console.print(part, soft_wrap=isinstance(part, str))
 
 
-def _print_json(data: Any) -> None:
+def _print_json(data: object) -> None:
     print(json.dumps(data, indent=1, ensure_ascii=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,10 +38,10 @@ class LedgerBudget:
     def __post_init__(self) -> None:
         arguments.instance("ledger", self.ledger, Ledger, "a Ledger")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
 
 
@@ -56,7 +56,7 @@ def spend(
         return draw()
     arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account")
 
-    def compute(cost: Any) -> bytes:
+    def compute(cost: object) -> bytes:
         numbers = {name: each.tolist() for name, each in draw().items()}
         return json.dumps({"settings": settings, "numbers": numbers}).encode()
 

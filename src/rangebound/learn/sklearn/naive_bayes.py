@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +50,8 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        bounds: Any = None,
-        classes: Any = None,
+        bounds: object = None,
+        classes: object = None,
         smallest_count: int = 30,
         smallest_variance: float = 1e-6,
         noise: type[Noise] = Laplace,
@@ -68,7 +68,7 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         self.bounding = bounding
         self.budget = budget
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Release the counts, means and variances."""
         x = self._rows(X, y)
         self.classes_, codes = _classes(y, self.classes)
@@ -100,7 +100,7 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         self.var_: Floats = found["variance"] * width**2
         return self
 
-    def _joint(self, X: Any) -> Floats:
+    def _joint(self, X: object) -> Floats:
         """The log of each class's prior times its density, for each row."""
         check_is_fitted(self)
         x = self._asked(X)
@@ -108,25 +108,26 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         result: Floats = np.log(self.class_prior_) - 0.5 * np.nansum(densities, axis=2)
         return result
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> npt.NDArray[np.generic]:
         """The most likely class of each row."""
         joint = self._joint(X)
-        return self.classes_[np.argmax(joint, axis=1)]
+        found: npt.NDArray[np.generic] = self.classes_[np.argmax(joint, axis=1)]
+        return found
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: object) -> Floats:
         """The log of each class's probability, for each row."""
         joint = self._joint(X)
         top = joint.max(axis=1, keepdims=True)
         result: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
         return result
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Each class's probability, for each row."""
         result: Floats = np.exp(self.predict_log_proba(X))
         return result
 
 
-def _classes(y: Any, classes: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _classes(y: object, classes: object) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:
     """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
     if classes is None:
         try:
@@ -143,7 +144,7 @@ def _classes(y: Any, classes: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int
     return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
 
 
-def _code(label: Any, numbers: dict[Any, int]) -> int:
+def _code(label: object, numbers: dict[object, int]) -> int:
     try:
         return numbers.get(label, -1)
     except TypeError:  # a list, say, which cannot be a class

@@ -48,7 +48,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         kinds = self.noise.__name__, Bounding(self.bounding).value
         return repr((type(self).__name__, lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *more))
 
-    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Floats:
+    def _rows(self, X: object, y: object = "no_validation", *, reset: bool = True) -> Floats:
         """The rows as doubles, NaN where a cell is missing or not a number.
 
         The value of one cell never causes an error, and no error message shows a cell.
@@ -67,7 +67,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         found: Floats = rows
         return found
 
-    def _asked(self, X: Any) -> Floats:
+    def _asked(self, X: object) -> Floats:
         """Rows to predict; here infinities are an error, since no range clips them."""
         rows = self._rows(X, reset=False)
         if not len(rows):
@@ -77,7 +77,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return rows
 
 
-def cells(X: Any) -> Any:
+def cells(X: object) -> object:
     """A table as an array of numbers, NaN where a cell is missing or not a number; other objects are unchanged."""
     if issparse(X):
         return X
@@ -96,10 +96,10 @@ def cells(X: Any) -> Any:
     return np.array([_number(each) for each in table.reshape(-1)], dtype=np.float64).reshape(table.shape)
 
 
-def _number(cell: Any) -> float:
+def _number(cell: object) -> float:
     try:
-        return float(cell)
+        return float(cell)  # type: ignore[arg-type]  # anything else is refused, and so missing
     except OverflowError:
-        return math.inf if cell > 0 else -math.inf
+        return math.inf if cell > 0 else -math.inf  # type: ignore[operator]
     except Exception:  # a cell whose conversion raises anything has no number
         return math.nan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class MeanEstimator(Private):
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        bounds: Any = None,
+        bounds: object = None,
         smallest_count: int = 30,
         noise: type[Noise] = Laplace,
         bounding: Bounding | str = TRUNCATE.value,
@@ -57,7 +57,7 @@ class MeanEstimator(Private):
         self.bounding = bounding
         self.budget = budget
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Release the means."""
         x = self._rows(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
@@ -95,7 +95,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        bounds: Any = None,
+        bounds: object = None,
         smallest_count: int = 30,
         smallest_variance: float = 1e-6,
         noise: type[Noise] = Laplace,
@@ -111,7 +111,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
         self.bounding = bounding
         self.budget = budget
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Release the means and the variances, half of the budget each."""
         x = self._rows(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
@@ -135,14 +135,14 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
         self.scale_: Floats = np.sqrt(self.var_)
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """(X - mean_)/scale_."""
         check_is_fitted(self)
         x = self._asked(X)
         result: Floats = (x - self.mean_) / self.scale_
         return result
 
-    def inverse_transform(self, X: Any) -> Floats:
+    def inverse_transform(self, X: object) -> Floats:
         """X * scale_ + mean_."""
         check_is_fitted(self)
         x = np.asarray(X, dtype=np.float64)

@@ -21,7 +21,6 @@ import math
 from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger.amount import promised
 from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Laplace
+from rangebound.noise import FAMILIES, Laplace, Noise
 from rangebound.numeric import rounded_down, rounded_up
 from rangebound.query import Query
 from rangebound.support import Interval
@@ -119,14 +118,16 @@ def _present(x: Floats) -> list[Floats]:
     return [column[~np.isnan(column)] for column in x.T]
 
 
-def mean_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta: float) -> Mechanism:
+def mean_mechanism(least: int, noise: object, bounding: object, epsilon: float, delta: float) -> Mechanism:
     """The calibrated mechanism for one mean of scaled values."""
     return _mechanism(
         noise, bounding, Interval(0.0, 1.0), Interval(0.0, 1.0), _up(Fraction(1, least + 1)), epsilon, delta
     )
 
 
-def variance_mechanism(least: int, noise: Any, bounding: Any, epsilon: float, delta: float, floor: float) -> Mechanism:
+def variance_mechanism(
+    least: int, noise: object, bounding: object, epsilon: float, delta: float, floor: float
+) -> Mechanism:
     """The calibrated mechanism for one variance of scaled values; never below the floor, which is public."""
     number = arguments.positive("smallest_variance", floor, why="a variance of zero must not occur")
     if not _LEAST < number < 0.25:
@@ -143,19 +144,26 @@ def count_mechanism(epsilon: float) -> Mechanism:
 
 
 def _mechanism(
-    noise: Any, bounding: Any, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
+    noise: object, bounding: object, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
 ) -> Mechanism:
-    if noise not in FAMILIES.values() or [each.name for each in fields(noise)] != ["scale"]:
+    family = next((each for each in FAMILIES.values() if each is noise), None)
+    if family is None or [each.name for each in fields(family)] != ["scale"]:  # type: ignore[arg-type]
         raise ArgumentTypeError(f"noise={arguments.shown(noise)}: must be the class rb.Laplace or rb.Gaussian")
     known = {each: each for each in (TRUNCATE, RECTIFY)} | {each.value: each for each in (TRUNCATE, RECTIFY)}
     if not isinstance(bounding, (str, Bounding)) or bounding not in known:
         raise ArgumentError(f"bounding={arguments.shown(bounding)}: must be rb.TRUNCATE or rb.RECTIFY, or its name")
-    return _calibrated(noise, known[bounding], answers, support, change, epsilon, 0.0 if noise.pure else delta)
+    return _calibrated(family, known[bounding], answers, support, change, epsilon, 0.0 if family.pure else delta)
 
 
 @lru_cache(maxsize=256)
 def _calibrated(
-    noise: Any, bounding: Bounding, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
+    noise: type[Noise],
+    bounding: Bounding,
+    answers: Interval,
+    support: Interval,
+    change: float,
+    epsilon: float,
+    delta: float,
 ) -> Mechanism:
     query = Query(range=answers, sensitivity=change)
     return calibrate(noise=noise, query=query, support=support, bounding=bounding, epsilon=epsilon, delta=delta)

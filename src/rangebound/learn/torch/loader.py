@@ -35,7 +35,7 @@ class PrivateLoader:
 
     def __init__(
         self,
-        source: Any,
+        source: object,
         *,
         rate: float | None = None,
         expected: float | None = None,
@@ -43,7 +43,7 @@ class PrivateLoader:
         processes: int = 1,
     ) -> None:
         given: Any = arguments.instance("data_loader", source, DataLoader, "a torch DataLoader")
-        self.dataset: Any = given.dataset
+        self.dataset = given.dataset
         try:
             self.examples: int = len(self.dataset)
         except TypeError:

@@ -179,7 +179,7 @@ class PrivateOptimizer:
         """Restore the state of the wrapped optimizer."""
         self._inner.load_state_dict(state)
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise ArgumentError(
             "PrivateOptimizer: cannot be copied, since no account would cover a copy's steps; save state_dict()"
         )

@@ -16,6 +16,8 @@ from rangebound.accounting.event import repetitions
 from rangebound.bounding import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.accounts import worst_case
+from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module
 from rangebound.learn.torch.loader import PrivateLoader
@@ -110,7 +112,7 @@ class PrivacyEngine:
     1 step
     """
 
-    def __init__(self, *watchers: Any) -> None:
+    def __init__(self, *watchers: RenyiWatcher | FisherWatcher) -> None:
         for each in watchers:
             if not hasattr(each, "needs_batches"):
                 raise ArgumentError(f"watchers={arguments.shown(each)}: must be RenyiWatcher() or FisherWatcher()")

@@ -9,6 +9,7 @@ batch, and the norm of a sum is at most the sum of the norms.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from rangebound.learn.torch.gradients.per_example import Criterion, learned
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
 from rangebound.privacy.pairs.divergences import fisher_formula
+
+Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 Floats = npt.NDArray[np.float64]
 
@@ -92,8 +95,9 @@ def frobenius_losses(
         basis[k] = 1.0
         direction = basis.reshape(x.shape[1:])
 
-        def column(one: torch.Tensor, target: torch.Tensor, way: torch.Tensor = direction) -> Any:
-            return jvp(lambda z: gradient(z, target), (one,), (way,))[1]
+        def column(one: torch.Tensor, target: torch.Tensor, way: torch.Tensor = direction) -> torch.Tensor:
+            pushed: torch.Tensor = jvp(lambda z: gradient(z, target), (one,), (way,))[1]
+            return pushed
 
         total += (vmap(column)(x, y).double().square() * information.double()).sum(1)
     return total.sqrt()
@@ -188,7 +192,7 @@ class FisherWatcher:
         self._information = saved
 
 
-def _clipped_gradient(module: torch.nn.Module, criterion: Criterion, clip: Elementwise) -> Any:
+def _clipped_gradient(module: torch.nn.Module, criterion: Criterion, clip: Elementwise) -> Gradient:
     """The clipped gradient of one example as a vector, a function of the example."""
     values = {name: each.detach() for name, each in learned(module).items()}
     rest = {name: each.detach() for name, each in module.named_parameters() if name not in values}
@@ -217,10 +221,11 @@ def _gram(
     gradient = _clipped_gradient(module, criterion, clip)
     weights = information.to(x.dtype)
 
-    def one(each: torch.Tensor, target: torch.Tensor, way: torch.Tensor) -> Any:
+    def one(each: torch.Tensor, target: torch.Tensor, way: torch.Tensor) -> torch.Tensor:
         pushed = jvp(lambda z: gradient(z, target), (each,), (way,))[1]
         pull = vjp(lambda z: gradient(z, target), each)[1]
-        return pull(weights * pushed)[0]
+        pulled: torch.Tensor = pull(weights * pushed)[0]
+        return pulled
 
     result: torch.Tensor = vmap(one)(x, y, v)
     return result

@@ -152,19 +152,19 @@ class LossTable:
         self._known = np.concatenate([self._known, np.concatenate([edges, tops])], axis=2)[:, :, order]
         self._on.clear()
 
-    def _evaluated(self, at: npt.NDArray[Any], shift: float) -> Floats:
+    def _evaluated(self, at: Floats, shift: float) -> Floats:
         """(a-1) D forward and backward at each location, the worse of both shifts, rounded up."""
         both = [self._pairs(at, at + shift), self._pairs(at, at - shift)]
         worse: Floats = np.maximum(*both)
         return worse
 
-    def _spread(self, lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Floats:
+    def _spread(self, lower: Floats, upper: Floats) -> Floats:
         """The same for the wider pairs around bins."""
         c = self._shift
         worse: Floats = np.maximum(self._pairs(lower, upper + c), self._pairs(upper, lower - c))
         return worse
 
-    def _pairs(self, p: npt.NDArray[Any], q: npt.NDArray[Any]) -> Floats:
+    def _pairs(self, p: Floats, q: Floats) -> Floats:
         """(a-1) D(p || q) and (a-1) D(q || p) for pairs of locations, with a margin for rounding."""
         noise, shape = self.mechanism.noise, self.mechanism.shape
         found = np.empty((2, len(self.orders), len(p)))

@@ -14,9 +14,10 @@ the call itself is wrong, and the error is that of the zeros.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -29,6 +30,7 @@ from rangebound.learn.torch.gradients.clamped import clamped_products, clamped_r
 _CACHED = 1 << 17  # doubles
 
 Chain = list[tuple[str, nn.Module]]
+Layer = nn.Linear | nn.Conv2d
 Criterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 _FREE = (
@@ -75,12 +77,13 @@ def sums(
 
     The loss of an example whose gradient is not finite, and so counts as zero, is NaN.
     """
-    seen: list[tuple[str, nn.Module, torch.Tensor]] = []
+    seen: list[tuple[str, Layer, torch.Tensor]] = []
     outputs: list[torch.Tensor] = []
     value = x
     for name, part in layers:
         trained = any(each.requires_grad for each in part.parameters())
         if trained:
+            assert isinstance(part, Layer)  # the layers of a chain that have parameters
             seen.append((name, part, value.detach()))
         if isinstance(part, nn.Conv2d) and value.dim() != 4:  # otherwise the examples would be mistaken for channels
             raise ArgumentError(f"x={tuple(value.shape)}: images need four axes: examples, channels, rows, columns")
@@ -105,7 +108,8 @@ def sums(
                 good &= whole
         else:
             rows = [_factors(part, inner, slope) for (_, part, inner), slope in zip(parts, slopes, strict=True)]
-            squares = torch.as_tensor(sum(_square(each, part) for each, (_, part, _) in zip(rows, parts, strict=True)))
+            squared = [_square(each, part) for each, (_, part, _) in zip(rows, parts, strict=True)]
+            squares = functools.reduce(torch.add, squared)
             weights, whole = shrink(squares, clip), torch.isfinite(squares)
             if not bool(whole.all()):
                 rows = [(kept(a, whole), None if g is None else kept(g, whole), kept(b, whole)) for a, g, b in rows]
@@ -215,7 +219,7 @@ def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
 
 
 def _clamped(
-    name: str, part: Any, inner: torch.Tensor, slope: torch.Tensor, clip: Elementwise
+    name: str, part: Layer, inner: torch.Tensor, slope: torch.Tensor, clip: Elementwise
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """The clamped sums of one layer, and for each example whether its gradient there is finite and counts."""
     a, g = _rows(part, inner, slope)
@@ -232,7 +236,7 @@ def _clamped(
     return found, good
 
 
-def _rows(part: Any, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _rows(part: Layer, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Two factors of each example's gradient, or (with None) the gradients themselves as rows."""
     wide = torch.float64 if torch.float64 in (inner.dtype, slope.dtype) else torch.float32
     inner, slope = inner.to(wide), slope.to(wide)
@@ -246,14 +250,15 @@ def _rows(part: Any, inner: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Te
 
 def _patches(part: nn.Conv2d, inner: torch.Tensor) -> torch.Tensor:
     """The input patch of each position of a convolution's output, one row each: a view of the input, copied once."""
-    padding: Any = part.padding
-    windows = nn.functional.pad(inner, (padding[1], padding[1], padding[0], padding[0]))
+    assert not isinstance(part.padding, str)  # or it is not in a chain
+    rows, columns = part.padding
+    windows = nn.functional.pad(inner, (columns, columns, rows, rows))
     for axis, size, stride, step in zip((2, 3), part.kernel_size, part.stride, part.dilation, strict=True):
         windows = windows.unfold(axis, step * (size - 1) + 1, stride)[..., ::step]
     return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
 
-def _bias(part: Any, slope: torch.Tensor) -> torch.Tensor:
+def _bias(part: Layer, slope: torch.Tensor) -> torch.Tensor:
     if isinstance(part, nn.Conv2d):
         return slope.float().flatten(2).sum(-1) if slope.dtype != torch.float64 else slope.flatten(2).sum(-1)
     wide = slope if slope.dtype == torch.float64 else slope.float()
@@ -261,20 +266,20 @@ def _bias(part: Any, slope: torch.Tensor) -> torch.Tensor:
 
 
 def _factors(
-    part: Any, inner: torch.Tensor, slope: torch.Tensor
+    part: Layer, inner: torch.Tensor, slope: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
     a, g = _rows(part, inner, slope)
     return a, g, _bias(part, slope)
 
 
-def _square(rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], part: Any) -> torch.Tensor:
+def _square(rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], part: Layer) -> torch.Tensor:
     a, g, bias = rows
     total = _squares(a) * (1.0 if g is None else _squares(g)) * float(part.weight.requires_grad)
     return total + (_squares(bias) if part.bias is not None and part.bias.requires_grad else 0.0)
 
 
 def _weighted(
-    name: str, part: Any, rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], weights: torch.Tensor
+    name: str, part: Layer, rows: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor], weights: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     a, g, bias = rows
     found = {}
