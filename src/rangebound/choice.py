@@ -12,7 +12,7 @@ from rangebound import arguments
 from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED, Bounding
 from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.mechanism import Mechanism
+from rangebound.mechanism import Mechanism, describe_kind
 from rangebound.noise import FAMILIES
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
@@ -51,7 +51,7 @@ class Choice:
     @property
     def name(self) -> str:
         """Noise and bounding in words."""
-        return f"{self.mechanism.bounding.value} {type(self.mechanism.noise).__name__}"
+        return describe_kind(self.mechanism.bounding, type(self.mechanism.noise))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ def choose(
     choices, refused = [], []
     for family in FAMILIES.values():
         for bounding in _boundings(support if support is not None else query.range):
-            name = f"{bounding.value} {family.__name__}"
+            name = describe_kind(bounding, family)
             try:
                 mechanism = calibrate(
                     noise=family,

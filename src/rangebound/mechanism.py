@@ -421,6 +421,36 @@ class Mechanism:
         raise ArgumentError(f"data={arguments.shown(data)}: must be what Mechanism.to_dict writes")
 
 
+def describe(mechanism: Mechanism) -> str:
+    """A mechanism in a few words, as tables, pictures and the command line show it.
+
+    >>> import rangebound as rb
+    >>> describe(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0)))
+    'truncate Laplace, scale 2'
+    """
+    return f"{mechanism.bounding.value} {describe_noise(mechanism.noise)}"
+
+
+def describe_noise(noise: Noise) -> str:
+    """Noise in a few words.
+
+    >>> import rangebound as rb
+    >>> describe_noise(rb.Laplace(scale=2.0))
+    'Laplace, scale 2'
+    """
+    return f"{type(noise).__name__}, scale {noise.scale:.4g}"
+
+
+def describe_kind(bounding: Bounding, family: type[Noise]) -> str:
+    """The kind of a mechanism in words, without its scale, as plans and rankings name it.
+
+    >>> import rangebound as rb
+    >>> describe_kind(rb.TRUNCATE, rb.Laplace)
+    'truncate Laplace'
+    """
+    return f"{bounding.value} {family.__name__}"
+
+
 def _closed(worst: privacy.Worst, what: str) -> float:
     """The upper end of an enclosure that is as narrow as promised; an open one is never published as if it were."""
     if worst.closed:

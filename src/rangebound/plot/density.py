@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.law import Law
+from rangebound.mechanism import describe_noise
 from rangebound.plot import style
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _singles(many: Law) -> list[Law]:
 
 
 def _describe(each: Law) -> str:
-    return f"{type(each.noise).__name__}, scale {each.noise.scale:.4g}, true answer {float(each.location):g}"
+    return f"{describe_noise(each.noise)}, true answer {float(each.location):g}"
 
 
 def _window(laws: list[Law]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.extras import need
-from rangebound.mechanism import Mechanism
+from rangebound.mechanism import Mechanism, describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,16 +80,6 @@ def labelled(mechanisms: Sequence[Mechanism], labels: Sequence[str] | None) -> l
     for each in mechanisms:
         arguments.instance("mechanism", each, Mechanism, "a Mechanism")
     return list(zip(mechanisms, named(labels, [describe(each) for each in mechanisms]), strict=True))
-
-
-def describe(mechanism: Mechanism) -> str:
-    """A mechanism in a few words.
-
-    >>> import rangebound as rb
-    >>> describe(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0)))
-    'truncate Laplace, scale 2'
-    """
-    return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
 
 
 def named(labels: Sequence[str] | None, default: list[str]) -> list[str]:

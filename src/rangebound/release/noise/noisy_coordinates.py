@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.bounding import Bounding
+from rangebound.certificates import certify
 from rangebound.discrete_laplace import DiscreteLaplace, draw
-from rangebound.errors import CertificateInvalid
-from rangebound.mechanism import Mechanism
+from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
+from rangebound.mechanism import Mechanism, describe
 from rangebound.noise import Curve, Noise
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.proof import prove
 from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import Share
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
@@ -89,21 +89,30 @@ class MechanismPublisher:
 
     def words(self) -> str:
         """Bounding, family and scale."""
-        mechanism = self.mechanism
-        return f"{mechanism.bounding.value} {type(mechanism.noise).__name__}, scale {mechanism.noise.scale:.4g}"
+        return describe(self.mechanism)
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
         return self.mechanism.with_claim(None).to_dict()
 
     def check(self, sensitivity: Fraction, share: Share) -> None:
-        """Refuse noise for less than a unit can move the coordinates, or noise that is less private than its share."""
-        mechanism, needed = self.mechanism, sensitivity
-        hull = mechanism.query.range.hull
-        if hull.bounded:  # true answers are clipped to the range, and no two are farther apart than its ends
+        """Refuse noise for less than a unit can move the coordinates, or a claim that `rangebound.certify` refuses.
+
+        Rounding to the grain moves one coordinate by whole grains, and each of several by less than one grain more than
+        the unit does. Several coordinates are private together where their noise is Laplace, clamped if at all: the
+        privacy loss is then at most their joint L1 sensitivity divided by the scale.
+        """
+        mechanism, noise, several = self.mechanism, self.mechanism.noise, self.width * self.parts
+        grain, hull, reach = Fraction(self.grain), mechanism.query.range.hull, Fraction(mechanism.query.sensitivity)
+        needed = sensitivity + several * grain if several > 1 else math.ceil(sensitivity / grain) * grain
+        if several == 1 and hull.bounded:  # true answers are clipped to the range: none are farther apart than its ends
             needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
-        _demand(Fraction(mechanism.query.sensitivity) >= needed, "has a sensitivity that is too small")
-        private = _is_private(mechanism, share.epsilon, share.delta)
+        _demand(reach >= needed, "has a sensitivity that is too small")
+        if several > 1:
+            additive = not mechanism.shape.normalised and noise.curve is Curve.LINEAR and math.isinf(noise.extent)
+            together = additive and reach <= Fraction(noise.scale) * Fraction(share.epsilon)
+            _demand(together, "has a mechanism that is less private than it says, for its coordinates together")
+        private = _is_certified(mechanism, share.epsilon, share.delta)
         _demand(private, "has a mechanism that is less private than it says")
 
 
@@ -198,11 +207,16 @@ def _somewhere(mechanism: Mechanism) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _is_private(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
-    """Whether a claim is true of a mechanism, by its worst case or by a proof; neither has slack for rounding."""
-    setting = mechanism.setting  # the upper end of an enclosure holds even where the search ended open
-    claim = Claim(epsilon=epsilon, delta=delta)
-    return worst_under(setting, claim).upper <= claim.limit or prove(setting, claim) is not None
+def _is_certified(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
+    """Whether `rangebound.certify` proves a claim or, where it cannot decide, the enclosure of the worst case does."""
+    try:
+        certify(mechanism, epsilon, delta)
+    except ClaimFalse:
+        return False
+    except Undecided:
+        claim = Claim(epsilon=epsilon, delta=delta)
+        return worst_under(mechanism.setting, claim).upper <= claim.limit  # it holds even where the search ended open
+    return True
 
 
 def _demand(holds: bool, otherwise: str) -> None:

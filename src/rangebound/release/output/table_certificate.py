@@ -15,6 +15,7 @@ from rangebound.ledger.chain import Kind
 from rangebound.ledger.rule import Cost
 from rangebound.release.noise.allocation import Allocation, spent
 from rangebound.release.noise.draw import Cell, Key
+from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.model import Plan
@@ -89,19 +90,21 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     """Check a certificate against the bytes that were published, the .json form of a table.
 
     The published bytes must be those of a release, to the last one. The certificate must be the one that is written
-    for them: the budget, split again from the plan, gives its shares, sensitivities and mechanisms. Each mechanism must
-    be as private as its share says, by its own worst case. Every draw must be a number that its mechanism can give. All
-    else in the table is made again from the plan, the draws and privately selected keys, and must be the same to the
-    last bit: rows and their order, names, numbers, intervals, rank errors, costs, and what consistency made of them.
+    for them: the budget, split again from the plan, gives its shares, sensitivities and mechanisms. Each must be proved
+    to be as private as its share says: a mechanism by `rangebound.certify`, an exponential mechanism by its rates in
+    exact arithmetic, a partition selection for every number of units in whole numbers. Every draw must be a number that
+    its mechanism can give. All else in the table is made again from the plan, the draws and privately selected keys,
+    and must be the same to the last bit: rows and their order, names, numbers, intervals, rank errors, costs, and what
+    consistency made of them.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
     Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
     check without the data can see. `check_entry` checks the charge.
     Edge cases: a table that would take more than `work` steps is refused before they are taken, `work=math.inf` takes
-    them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 50 numbers, and for
-    1,000 points of a quantile's grid. Numbers are made again by this version of the library, so a table made by another
-    one, or on a machine whose logarithm rounds otherwise, may be refused though it is genuine; none is accepted that is
-    not.
+    them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 50 numbers, for 1,000
+    points of a quantile's grid, and for 4,000 numbers of units of a partition selection. Numbers are made again by this
+    version of the library, so a table made by another one, or on a machine whose logarithm rounds otherwise, may be
+    refused though it is genuine; none is accepted that is not.
     """
     _demand_work((len(certificate) + len(published)) / _BYTES, work)
     entry = _entry(certificate)
@@ -135,7 +138,7 @@ def _groups(plan: Plan) -> float:
     return sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
 
 
-_BYTES, _NUMBERS, _POINTS, _MECHANISM = 100_000, 50, 1000, 50
+_BYTES, _NUMBERS, _POINTS, _COUNTS, _MECHANISM = 100_000, 50, 1000, 4000, 50
 
 
 def _steps(release: Release, allocation: Allocation) -> float:
@@ -148,7 +151,9 @@ def _steps(release: Release, allocation: Allocation) -> float:
         elif isinstance(question, Count | CountUnits | Sum):
             spans = question.allowed.spans
             made[spans, cell, share.epsilon, share.delta, question.mechanism] = _MECHANISM + len(spans) ** 2
-    return sum(made.values()) + points / _POINTS + len(release.cells) / _NUMBERS
+    selected = {(share.epsilon, share.delta) for share in allocation.selections.values()}
+    counts = sum(len(partition_selection(*share).probabilities) for share in selected)
+    return sum(made.values()) + points / _POINTS + counts / _COUNTS + len(release.cells) / _NUMBERS
 
 
 def _demand_work(steps: float, work: float) -> None:
@@ -202,9 +207,13 @@ def _check_claims(ready: Prepared) -> None:
             publisher.check(allocation.sensitivities[index].cell, allocation.questions[index])
         except CertificateInvalid as reason:
             raise CertificateInvalid(f"queries[{index}]: {reason}") from None
+    known = set()  # selections of equal shares are one object, and may be long
     for index, (by, share) in enumerate(allocation.selections.items()):
+        selection, facts = ready.selections[by], (id(ready.selections[by]), share.epsilon, share.delta)
         try:
-            ready.selections[by].check(share.epsilon, share.delta)
+            if facts not in known:
+                selection.check(share.epsilon, share.delta)
+            known.add(facts)
         except CertificateInvalid as reason:
             raise CertificateInvalid(f"selections[{index}]: {reason}") from None
 

@@ -1,0 +1,210 @@
+"""Every publisher proves its claim, and what is a little less private than it says is refused."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import rangebound as rb
+from rangebound.errors import CertificateInvalid
+from rangebound.release import check_certificate, make_plan, release
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.noisy_coordinates import MechanismPublisher
+from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
+from rangebound.release.noise.public_constant import PublicConstant
+from rangebound.release.output import table_certificate
+from rangebound.release.output.table_certificate import write_certificate
+from rangebound.release.prepare import prepare
+from tests.release.plans import SUPPORTED, plan_data
+from tests.release.test_range import PEOPLE, table
+
+X = {"column": "wait", "range": [0, 100]}
+QUESTIONS = {
+    "count": {"kind": "count"},
+    "sum": {"kind": "sum", **X},
+    "clamped sum": {"kind": "sum", **X, "mechanism": "rectify Laplace"},
+    "mean": {"kind": "mean", **X},
+    "histogram": {"kind": "histogram", **X, "bins": 3},
+    "variance": {"kind": "variance", **X},
+    "quantiles": {"kind": "quantiles", **X, "levels": [0.1, 0.5]},
+    "median without an interval": {"kind": "median", **X, "interval_share": 0.0},
+}
+
+
+def made(question, **more):
+    """A publisher with the sensitivity and the share that it was made for."""
+    plan = {"unit": {"column": "person", "rows": 3}, "budget": {"epsilon": 0.7, "delta": 1e-6}}
+    ready = prepare(make_plan({**plan, "query": [{"name": "q", **question}], **more}))
+    return ready.publishers[0], ready.allocation.sensitivities[0].cell, ready.allocation.questions[0]
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_publisher_is_private_at_its_share_and_at_no_smaller_one(question):
+    publisher, sensitivity, share = made(question)
+    publisher.check(sensitivity, share)
+    less = replace(share, epsilon=share.epsilon * (1 - 1e-5), delta=share.delta * (1 - 1e-5))
+    with pytest.raises(CertificateInvalid, match="less private than it says"):
+        publisher.check(sensitivity, less)
+    with pytest.raises(CertificateInvalid, match=r"too small|less private"):
+        publisher.check(sensitivity * Fraction(100_001, 100_000), share)
+
+
+def smaller(x):
+    return math.nextafter(x, 0.0)
+
+
+@pytest.mark.parametrize("name", ["clamped sum", "mean", "histogram", "variance"])
+def test_control_a_scale_or_a_sensitivity_that_is_one_step_too_small_is_refused(name):
+    publisher, sensitivity, share = made(QUESTIONS[name], budget={"epsilon": 0.7})
+    old = publisher.mechanism
+    narrow = replace(old, noise=rb.Laplace(scale=smaller(old.noise.scale)))
+    with pytest.raises(CertificateInvalid, match="less private than it says"):
+        replace(publisher, mechanism=narrow).check(sensitivity, share)
+    short = replace(old, query=rb.Query(range=old.query.range, sensitivity=smaller(old.query.sensitivity)))
+    needed = Fraction(old.query.sensitivity) - publisher.width * publisher.parts * Fraction(publisher.grain)
+    with pytest.raises(CertificateInvalid, match="sensitivity that is too small"):
+        replace(publisher, mechanism=short).check(max(needed, sensitivity), share)
+
+
+def test_control_discrete_laplace_noise_that_is_one_step_too_narrow_is_refused():
+    publisher, sensitivity, share = made(QUESTIONS["count"], budget={"epsilon": 0.7})
+    narrow = replace(publisher.mechanism, scale=smaller(publisher.mechanism.scale))
+    with pytest.raises(CertificateInvalid, match="less private"):
+        replace(publisher, mechanism=narrow).check(sensitivity, share)
+    with pytest.raises(CertificateInvalid, match="too small"):
+        publisher.check(sensitivity + Fraction(1, 10**9), share)
+
+
+def test_rounding_to_the_grain_counts_for_the_sensitivity():
+    mechanism = rb.Mechanism(
+        noise=rb.Laplace(scale=1.0),
+        query=rb.Query(range=rb.Interval(0, math.inf), sensitivity=1.0),
+        bounding=rb.RECTIFY,
+    )
+    share = Share(epsilon=1.0, delta=0.0, groups=1, parts=1)
+    fine = MechanismPublisher(mechanism=mechanism, grain=0.25, step=None, level=0.95)
+    fine.check(Fraction(1), share)
+    with pytest.raises(CertificateInvalid, match="too small"):
+        replace(fine, grain=0.3).check(Fraction(1), share)  # four grains of it are 1.2
+    with pytest.raises(CertificateInvalid, match="too small"):
+        replace(fine, width=2).check(Fraction(1), share)
+    replace(fine, width=2).check(Fraction(1, 2), share)
+
+
+@pytest.mark.parametrize(
+    ("noise", "bounding"),
+    [(rb.Gaussian(scale=50.0), rb.RECTIFY), (rb.Laplace(scale=50.0), rb.TRUNCATE)],
+    ids=["Gaussian", "truncated"],
+)
+def test_only_additive_laplace_noise_protects_several_coordinates_at_their_joint_sensitivity(noise, bounding):
+    query = rb.Query(range=rb.Interval(0, 100), sensitivity=2.0)
+    mechanism = rb.Mechanism(noise=noise, query=query, bounding=bounding)
+    share = Share(epsilon=1.0, delta=0.0, groups=1, parts=1)
+    one = MechanismPublisher(mechanism=mechanism, grain=0.25, step=None, level=0.95)
+    one.check(Fraction(1), share)
+    with pytest.raises(CertificateInvalid, match="for its coordinates together"):
+        replace(one, width=2).check(Fraction(1), share)
+
+
+def test_a_public_constant_is_free_only_where_nobody_can_change_it():
+    share = Share(epsilon=0.0, delta=0.0, groups=1, parts=1)
+    PublicConstant(value=5.0).check(Fraction(0), share)
+    with pytest.raises(CertificateInvalid, match="too small"):
+        PublicConstant(value=5.0).check(Fraction(1, 10**9), share)
+
+
+@pytest.mark.parametrize("part", ["rates", "interval_rates"])
+def test_control_a_rate_that_is_a_little_too_large_is_refused(part):
+    publisher, sensitivity, share = made(QUESTIONS["quantiles"])
+    rates = getattr(publisher, part)
+    for at in range(2):
+        more = tuple(each * (1 + Fraction(1, 2**17)) if index == at else each for index, each in enumerate(rates))
+        with pytest.raises(CertificateInvalid, match="exponential mechanism that is less private"):
+            replace(publisher, **{part: more}).check(sensitivity, share)
+
+
+def test_control_a_rate_that_leaves_nothing_for_rounding_is_refused():
+    publisher, sensitivity, share = made(QUESTIONS["median without an interval"])
+    exact = Fraction(share.epsilon) / (2 * exponential.score_sensitivity(0.5, sensitivity))
+    with pytest.raises(CertificateInvalid, match="exponential mechanism"):
+        replace(publisher, rates=(exact,)).check(sensitivity, share)
+
+
+def test_the_stated_loss_of_a_draw_bounds_its_exact_law_and_rounding_is_part_of_it():
+    """At a rate so small that rounding the weights leaks more than the scores do."""
+    rate, many = Fraction(1, 10**42), Fraction(87 * 2 * 10**42)
+    tables = [[Fraction(rows), Fraction(0), many] for rows in range(4000)]
+    deep = exponential.weights([exponential.scores(each, 0.5)[0] for each in tables], rate)
+    jumps = [at for at in range(len(deep) - 1) if deep[at] != deep[at + 1]]
+    laws = []
+    for counts in (tables[jumps[0]], tables[jumps[0] + 1]):
+        weights = exponential.weights(exponential.scores(counts, 0.5), rate)
+        laws.append([Fraction(each, sum(weights)) for each in weights])
+    worst = max(max(p / q, q / p) for p, q in zip(*laws, strict=True)) - 1  # e^loss - 1, which is just above the loss
+    stated = exponential.privacy_loss(0.5, Fraction(1), rate)
+    assert stated - exponential.ROUNDING < worst / (1 + worst) < worst <= stated
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.05, 1e-9), (3.0, 0.01), (50.0, 1e-12)])
+def test_a_partition_selection_is_proved_for_every_number_of_units(epsilon, delta):
+    selection = partition_selection(epsilon, delta)
+    selection.check(epsilon, delta)
+    for other in ((epsilon * (1 - 1e-12), delta), (epsilon, smaller(delta))):
+        if epsilon < 40.0 or other[1] < delta:  # beyond that the selection uses less than its epsilon
+            with pytest.raises(CertificateInvalid, match="less private"):
+                selection.check(*other)
+    found = selection.probabilities
+    for at in {1, 2, len(found) // 2, len(found) - 2} if epsilon < 40.0 else {1}:
+        more = list(found)
+        more[at] += WHOLE >> 80
+        with pytest.raises(CertificateInvalid, match="less private"):
+            PartitionSelection(probabilities=tuple(more)).check(epsilon, delta)
+
+
+@pytest.mark.parametrize("wrong", [(), (1, WHOLE), (0, -1), (0, WHOLE + 1)], ids=str)
+def test_what_no_partition_selection_can_have_is_refused(wrong):
+    with pytest.raises(CertificateInvalid, match="no partition selection"):
+        PartitionSelection(probabilities=wrong).check(1.0, 0.5)
+
+
+def test_a_certificate_refuses_a_table_whose_claims_are_not_proved(monkeypatch):
+    plan = make_plan(plan_data(["clinic"], [{"kind": "median", **X}], unit=PEOPLE))
+    found = release(plan, table(50), ledger=None)
+    check_certificate(found.certificate, found.to_bytes())
+    ready = prepare(plan)
+    faster = replace(ready.publishers[0], rates=tuple(each * 2 for each in ready.publishers[0].rates))
+    ((by, selection),) = ready.selections.items()
+    likelier = PartitionSelection(probabilities=(0, *(each + 1 for each in selection.probabilities[1:-1]), WHOLE))
+    for wrong, words in (
+        (replace(ready, publishers=(faster,)), r"queries\[0\]: has an exponential mechanism that is less private"),
+        (replace(ready, selections={by: likelier}), r"selections\[0\]: names keys .* less private"),
+    ):
+        monkeypatch.setattr(table_certificate, "prepare", lambda _, wrong=wrong: wrong)
+        with pytest.raises(CertificateInvalid, match=words):
+            check_certificate(write_certificate(found, wrong, None), found.to_bytes())
+
+
+def test_the_work_of_a_partition_selection_is_counted():
+    plan = make_plan(
+        {**plan_data(["clinic"], [{"kind": "count"}], unit=PEOPLE), "budget": {"epsilon": 0.02, "delta": 1e-6}}
+    )
+    found = release(plan, table(50), ledger=None)
+    steps = len(next(iter(prepare(plan).selections.values())).probabilities) / 4000
+    with pytest.raises(CertificateInvalid, match="steps"):
+        check_certificate(found.certificate, found.to_bytes(), work=50.0 + 0.5 * steps)
+    check_certificate(found.certificate, found.to_bytes(), work=60.0 + steps)
+
+
+def test_all_kinds_have_a_publisher_that_draws_what_it_can_draw_and_reads_it():
+    plan = make_plan(plan_data([], SUPPORTED, unit=PEOPLE))
+    ready = prepare(plan)
+    found = release(plan, table(50), ledger=None)
+    for cell in found.cells:
+        publisher = ready.publishers[cell.question]
+        assert publisher.can_draw(cell.draws)
+        assert len(cell.draws) == publisher.width
+        assert not publisher.can_draw((*cell.draws, cell.draws[0]))
+        assert not publisher.can_draw((math.nan, *cell.draws[1:]))
+        assert not publisher.can_draw((math.nextafter(cell.draws[0], math.inf) + 1e-9, *cell.draws[1:]))
