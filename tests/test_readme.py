@@ -77,8 +77,25 @@ def make_targets_defined(makefile: str) -> set[str]:
     return set(TARGET.findall(makefile))
 
 
+LONG = {"plots.md": ("[:500]", "[:50]")}
+"""Pages whose training takes long, with the rows of it and fewer; as printed they run with the long tests."""
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = path.read_text(encoding="utf-8")
+    if path.name in LONG:
+        rows, fewer = LONG[path.name]
+        assert rows in text
+        text = text.replace(rows, fewer)
+    run(text, path.name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", [path for path in PAGES if path.name in LONG], ids=lambda path: path.name)
+def test_long_python_blocks_run_as_printed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     run(path.read_text(encoding="utf-8"), path.name)

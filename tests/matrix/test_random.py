@@ -12,6 +12,7 @@ import rangebound as rb
 from tests.matrix.routes import FLOOR, renyi_floor, renyi_routes, same_route, stick_routes
 
 BATCHES, BATCH = 12, 140  # each case compares a hockey stick and a Renyi divergence
+BY_DEFAULT = 4
 INF = math.inf
 
 
@@ -81,7 +82,9 @@ def compare(case: Case) -> int:
     return (sticks[0] >= FLOOR) + (floor <= renyis[0] < INF)
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize(
+    "batch", [*range(BY_DEFAULT), *(pytest.param(each, marks=pytest.mark.long) for each in range(BY_DEFAULT, BATCHES))]
+)
 def test_closed_form_and_quadrature_agree_on_random_cases(batch: int) -> None:
     generator = np.random.default_rng([20240611, batch])
     compared = sum(compare(draw(generator)) for _ in range(BATCH))

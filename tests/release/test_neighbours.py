@@ -114,7 +114,7 @@ def check(worlds, unit, seed):
     return attained, len(plan.query)
 
 
-@pytest.mark.parametrize("worlds", [300, pytest.param(3334, marks=pytest.mark.long)])
+@pytest.mark.parametrize("worlds", [120, pytest.param(3334, marks=pytest.mark.long)])
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_no_unit_moves_an_aggregate_by_more_than_its_sensitivity(unit, worlds):
     attained, questions = check(worlds, unit, seed=11)
@@ -123,31 +123,33 @@ def test_no_unit_moves_an_aggregate_by_more_than_its_sensitivity(unit, worlds):
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_the_same_holds_where_groups_are_chosen_by_bits(unit):
-    for seed in range(2):
-        check(42, unit, seed)
+    check(42, unit, seed=0)
 
 
-@pytest.mark.parametrize("worlds", [150, pytest.param(3334, marks=pytest.mark.long)])
+@pytest.mark.parametrize("worlds", [60, pytest.param(3334, marks=pytest.mark.long)])
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_the_same_holds_for_units_that_are_replaced(unit, worlds):
     check(worlds, {**unit, "neighbours": "replace"}, seed=5)
 
 
-def one_owner(rows):
-    """A table of one owner, from the clinic, wait and age of each row."""
-    return table([(1, 0, *each) for each in rows])
+def farthest(plan, pairs):
+    """For every question: the largest L1 distance of its coordinates in any pair, in all groups together.
 
-
-def moved(plan, before, after):
-    """For every question: the L1 distance of its coordinates, in all groups together."""
+    Each pair is a world of one owner, from the clinic, wait and age of each row.
+    """
     sides = []
-    for rows in (before, after):
-        with DuckDB(one_owner(rows), threads=1) as engine:
+    for side in (0, 1):
+        rows = [(world, world, *each) for world, pair in enumerate(pairs) for each in pair[side]]
+        with DuckDB(table(rows), threads=1) as engine:
             sides.append(aggregate(plan, engine, SALT)[0].answers)
-    return {
-        index: sum(abs(x - y) for key in each for x, y in zip(each[key], sides[1][index][key], strict=True))
-        for index, each in sides[0].items()
-    }
+    found = {}
+    for index, before in sides[0].items():
+        moved = {}
+        for key, values in before.items():
+            far = sum(abs(x - y) for x, y in zip(values, sides[1][index][key], strict=True))
+            moved[key[0]] = moved.get(key[0], 0) + far
+        found[index] = max(moved.values())
+    return found
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -156,7 +158,6 @@ def test_a_replaced_unit_moves_all_coordinates_by_twice_its_rows_and_groups_and_
     unit = {"column": "person", "rows": rows, "groups": groups, "neighbours": "replace", "size": 10}
     asked = [each for each in KINDS if each["kind"] not in ("median", "minimum", "maximum")]
     asked += [{**each, "range": [-100, 100]} for each in KINDS if each["kind"] == "sum"]
-    plan = make_plan(plan_data(["clinic"], asked, unit=unit, keys={"clinic": clinics}))
     low, high = -500.0, 500.0
     some = [(clinic, low, 30) for clinic in clinics[:groups] for _ in range(rows + 1)]
     pairs = [
@@ -165,10 +166,9 @@ def test_a_replaced_unit_moves_all_coordinates_by_twice_its_rows_and_groups_and_
         for wait in (high, low, None, float("nan"))
     ]
     pairs += [([(clinic, high, 30) for clinic, _, _ in before], after) for before, after in pairs]
-    largest = {}
-    for before, after in pairs:
-        for index, each in moved(plan, before, after).items():
-            largest[index] = max(largest.get(index, 0), each)
+    keys = {"world": list(range(len(pairs))), "clinic": clinics}
+    plan = make_plan(plan_data(["world", "clinic"], asked, unit=unit, keys=keys))
+    largest = farthest(plan, pairs)
     for index, question in enumerate(plan.query):
         declared = sensitivity(question, plan.unit, groups=len(clinics))
         assert largest[index] == declared.cell * declared.groups, question.kind
@@ -204,11 +204,11 @@ def test_control_half_the_noise_of_a_replaced_unit_is_too_little(monkeypatch):
 def test_control_without_bounds_the_sensitivity_is_exceeded(monkeypatch):
     monkeypatch.setattr("rangebound.release.sql.statements._Scan._at_most", lambda self, amount, n: amount.copy())
     with pytest.raises(AssertionError):
-        check(200, UNITS[0], seed=11)
+        check(80, UNITS[0], seed=11)
 
 
 def test_control_a_choice_that_looks_at_others_is_exceeded(monkeypatch):
     plain = "rangebound.release.sql.statements._Scan._kept"
     monkeypatch.setattr(plain, lambda self, measures: self._indexed(measures))
     with pytest.raises(AssertionError):
-        check(200, UNITS[1], seed=11)
+        check(80, UNITS[1], seed=11)

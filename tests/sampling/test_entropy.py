@@ -49,10 +49,11 @@ def in_children(source, count: int) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_hundred_forks_share_no_block():
+@pytest.mark.parametrize("forks", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_forks_share_no_block(forks):
     SECURE.word()  # the parent has words ready
-    found = blocks(in_children(SECURE, 100) + some(SECURE))
-    assert len(found) == 101 * WORDS
+    found = blocks(in_children(SECURE, forks) + some(SECURE))
+    assert len(found) == (forks + 1) * WORDS
     assert len(set(found)) == len(found)
 
 

@@ -16,7 +16,7 @@ def too_few(found):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_intervals_hold_the_true_answer_on_a_real_table(case):
-    found = coverage(case, 10.0, 60)
+    found = coverage(case, 10.0, 25)
     assert found.keys() >= set(COVERED) - {"count of units"}
     assert not too_few(found)
 
