@@ -39,16 +39,21 @@ def unresolved(text: str, keys: set[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
+def written() -> dict[str, str]:
+    """The docstrings and comments of every module."""
+    return {
+        str(path.relative_to(ROOT)): "\n".join(prose(path.read_text(encoding="utf-8")))
+        for path in sorted((ROOT / "src").rglob("*.py"))
+    }
+
+
+@pytest.fixture(scope="module")
 def keys() -> set[str]:
     return set(ENTRY.findall((ROOT / "references.bib").read_text(encoding="utf-8")))
 
 
-def test_every_citation_in_the_code_resolves(keys: set[str]) -> None:
-    missing = {
-        str(path.relative_to(ROOT)): sorted(found)
-        for path in sorted((ROOT / "src").rglob("*.py"))
-        if (found := unresolved("\n".join(prose(path.read_text(encoding="utf-8"))), keys))
-    }
+def test_every_citation_in_the_code_resolves(keys: set[str], written: dict[str, str]) -> None:
+    missing = {path: sorted(found) for path, text in written.items() if (found := unresolved(text, keys))}
     assert missing == {}
 
 
@@ -62,12 +67,9 @@ def test_every_citation_in_the_documentation_resolves(keys: set[str]) -> None:
     assert missing == {}
 
 
-def test_the_code_cites_its_sources() -> None:
+def test_the_code_cites_its_sources(written: dict[str, str]) -> None:
     """Guard against a pattern or a path that finds nothing."""
-    text = "\n".join(
-        piece for path in (ROOT / "src").rglob("*.py") for piece in prose(path.read_text(encoding="utf-8"))
-    )
-    assert "holohan2018" in cited(text)
+    assert "holohan2018" in cited("\n".join(written.values()))
 
 
 def test_entries_are_unique_and_complete() -> None:

@@ -13,6 +13,7 @@ from rangebound.privacy.worst import worst_delta, worst_loss
 from tests.crosscheck.compare import TIGHT
 from tests.crosscheck.oracle import oracle
 from tests.matrix.deadline import deadline
+from tests.thinning import some_pairs
 
 INF = math.inf
 LOWER, WIDTH = 0.3, 10.0
@@ -108,8 +109,7 @@ def exact_pairs(mechanism: rb.Mechanism, *named: tuple[float, float]) -> list[tu
     return pairs
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("case", PURE, ids=name)
+@pytest.mark.parametrize(("case", "epsilon"), some_pairs(PURE, EPSILONS, of=4), ids=name)
 def test_pure(case: Any, epsilon: float) -> None:
     for ratio in RATIOS:
         mechanism = calibrated(case, epsilon, 0.0, ratio)
@@ -126,8 +126,7 @@ def test_pure(case: Any, epsilon: float) -> None:
             assert max(less.renyi(p, q, mp.inf) for p, q in pairs) > mp.mpf(epsilon), (ratio, mechanism)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-@pytest.mark.parametrize("case", APPROXIMATE, ids=name)
+@pytest.mark.parametrize(("case", "target"), some_pairs(APPROXIMATE, TARGETS, of=3), ids=name)
 def test_approximate(case: Any, target: tuple[float, float]) -> None:
     """Two of the four ratios each, in turn; the others are in the long test."""
     turn = (APPROXIMATE.index(case) + TARGETS.index(target)) % 2

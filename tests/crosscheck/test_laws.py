@@ -13,6 +13,7 @@ import rangebound as rb
 from tests.crosscheck.compare import TIGHT, agree
 from tests.crosscheck.extremes import Pair, draw
 from tests.crosscheck.oracle import Oracle, oracle
+from tests.thinning import some
 
 INF = math.inf
 BATCHES, BATCH = 6, 25
@@ -37,7 +38,7 @@ def cases(batch: int) -> list[tuple[Pair, Oracle]]:
     return [(pair, oracle(pair.mechanism, pair.digits)) for pair in pairs]
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", some(range(BATCHES), of=3))
 def test_densities_and_masses(batch: int) -> None:
     for pair, true in cases(batch):
         at, law = pair.p, pair.mechanism.law(pair.p)
@@ -52,7 +53,7 @@ def test_densities_and_masses(batch: int) -> None:
             agree(law.mass(a, b), true.mass(at, a, b), floor=SMALLEST, what=("mass", a, b, pair))
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", some(range(BATCHES), of=3))
 def test_moments_and_errors(batch: int) -> None:
     for pair, true in cases(batch):
         law, error, moments = pair.mechanism.law(pair.p), pair.mechanism.error(pair.p), true.moments(pair.p)
@@ -62,7 +63,7 @@ def test_moments_and_errors(batch: int) -> None:
             agree(getattr(error, name), moments[name], floor=1e-100, what=(name, pair))
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", some(range(BATCHES), of=3))
 def test_moments_of_a_batch(batch: int) -> None:
     """In doubles: 1e-9 of the value, or of the law's own spread where the value is smaller."""
     for pair, true in cases(batch):
@@ -72,7 +73,7 @@ def test_moments_of_a_batch(batch: int) -> None:
         agree(law.variance[0], moments["variance"], floor=1e-100, what=("variance", pair))
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", some(range(BATCHES), of=3))
 def test_quantiles(batch: int) -> None:
     """The x returned is within 1e-9 of the true quantile, by what the distribution function is there."""
     for pair, true in cases(batch):

@@ -14,6 +14,7 @@ from tests.crosscheck.compare import TIGHT, agree
 from tests.crosscheck.extremes import NOTHING, Pair, draw
 from tests.crosscheck.oracle import oracle
 from tests.matrix.routes import FLOOR, renyi_floor
+from tests.thinning import some
 
 INF = math.inf
 BATCHES, BATCH = 8, 25
@@ -39,14 +40,14 @@ def compare(pair: Pair) -> None:
             agree(mechanism.fisher(p), true.fisher(p), rel=TIGHT, floor=NOTHING, what=("fisher", pair))
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", some(range(BATCHES), of=3))
 def test_pairs_in_ball_arithmetic(batch: int) -> None:
     generator = np.random.default_rng([121, batch])
     for _ in range(BATCH):
         compare(draw(generator))
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", some(range(4), of=2))
 def test_batches_of_pairs(batch: int) -> None:
     """Formulas over doubles against the balls, which the test above compares with mpmath."""
     generator = np.random.default_rng([122, batch])

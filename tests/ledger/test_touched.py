@@ -38,7 +38,7 @@ def rows_of_the_page() -> dict[str, tuple[str, str]]:
     return {name.strip(): (running, opening) for name, running, opening in cells}
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere):
     """But for what the page says cannot be found, which is the control: the counts can tell."""
     found = play("touched.py", memory / "ledgers", *([memory / "heads"] if elsewhere else []))
@@ -65,10 +65,10 @@ def random_walks(memory: Path, *arguments: object) -> tuple[list[int], list[int]
 
 
 def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory):
-    revealed, refused = random_walks(memory, 30, 1)
+    revealed, refused = random_walks(memory, 15, 1)
     assert max(revealed) <= TOTAL
-    assert sum(revealed) > 100
-    assert sum(refused) > 100
+    assert sum(revealed) > 50
+    assert sum(refused) > 50
 
 
 def test_control_random_walks_that_put_back_the_head_too_do_not(memory):

@@ -19,6 +19,7 @@ from rangebound.published import variable_scale
 from rangebound.published.variable_scale import VariableScaleLaplace
 from rangebound.query import Query
 from rangebound.support import Interval, Union
+from tests.thinning import some, some_pairs
 
 INF = math.inf
 Floats = npt.NDArray[np.float64]
@@ -168,7 +169,7 @@ def quadrature(t: float, d: float, level: float) -> tuple[float, float]:
     return sticks[0], sticks[1]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", some(range(60), of=5))
 def test_closed_form_matches_quadrature(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t = 0.0 if seed % 10 == 0 else float(10.0 ** rng.uniform(-2, 1.3))
@@ -203,8 +204,9 @@ def test_true_delta_at_the_claimed_epsilon(epsilon: float, delta: float) -> None
     assert half_line(epsilon).delta(epsilon) == pytest.approx(delta, rel=4e-3)
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 5.0, 50.0])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.99, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize(
+    ("epsilon", "share"), some_pairs([1e-9, 0.1, 1.0, 5.0, 50.0], [0.0, 0.3, 0.99, 1.0, 1.5, 3.0], of=3)
+)
 def test_no_pair_of_a_dense_scan_gives_away_more(epsilon: float, share: float) -> None:
     mechanism, level = half_line(epsilon), share * epsilon
     rng = np.random.default_rng(5)

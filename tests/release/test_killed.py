@@ -25,7 +25,7 @@ def play(*arguments):
     return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("times", [8, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [4, pytest.param(200, marks=pytest.mark.long)])
 def test_a_killed_release_is_charged_and_unpublished_and_publishes_once_when_run_again(tmp_path, times):
     found = play(tmp_path, times, 1)
     for point, seen in found.items():

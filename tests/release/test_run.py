@@ -38,16 +38,16 @@ def test_numbers_are_near_the_truth_and_intervals_hold_it():
         "share": sum(x > 50 for x in waits) / 5000,
     }
     hits = 0
-    for _ in range(20):
+    for _ in range(10):
         for row in release(plan, data, ledger=None).rows():
             if row["kind"] == "median":
                 assert abs(row["value"] - 50) <= 10
             else:
                 assert row["value"] == pytest.approx(truth[row["kind"]], rel=0.05)
                 hits += row["lower"] - 1e-6 <= truth[row["kind"]] <= row["upper"] + 1e-6
-    # A count is held with chance 0.96, the others, made of several coordinates, with 0.997 at least: fewer than 70 of
-    # the 80 has a chance below 1e-9.
-    assert hits >= 70
+    # A count is held with chance 0.96, the others, made of several coordinates, with 0.997 at least: fewer than 32 of
+    # the 40 has a chance below 1e-8.
+    assert hits >= 32
 
 
 def test_privately_selected_keys_are_those_with_many_owners():
@@ -263,7 +263,7 @@ def test_whatever_is_written_into_a_release_and_its_certificate_is_checked_or_re
     chance = random.Random(4)
     values = [None, True, -1, 0, 7, 1e300, math.nan, "", "x", [], {}, [1], {"a": 1}]
     refused = 0
-    for _ in range(400):
+    for _ in range(200):
         other, stated = published, certificate
         for _ in range(chance.choice([1, 2])):
             if chance.random() < 0.6:
@@ -279,7 +279,7 @@ def test_whatever_is_written_into_a_release_and_its_certificate_is_checked_or_re
             check_certificate(as_text(stated), data)
         except CertificateInvalid:
             refused += 1
-    assert 200 < refused < 400
+    assert 100 < refused < 200
 
 
 def test_no_number_is_lost_where_names_are_alike():

@@ -207,8 +207,8 @@ def test_rows_and_groups_are_what_most_owners_have():
 
 
 def test_a_suggestion_is_for_the_rows_that_the_plan_asks_for():
-    children = [(who, "a", float(who % 15)) for who in range(3000) for _ in range(9)]
-    adults = [(who, "a", float(20 + who % 40)) for who in range(3000) for _ in range(2)]
+    children = [(who, "a", float(who % 15)) for who in range(1000) for _ in range(9)]
+    adults = [(who, "a", float(20 + who % 40)) for who in range(1000) for _ in range(2)]
     mean = {**MEAN, "where": [{"column": "x", "is": ">=", "value": 18}]}
     plan = {"unit": {"column": "who"}, "budget": {"epsilon": 100.0}, "query": [mean]}
     found = function(plan, table(children + adults), ledger=None, share=1.0)

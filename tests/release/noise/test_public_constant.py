@@ -57,7 +57,7 @@ def test_a_replaced_row_moves_no_coordinate_by_more_than_its_sensitivity(missing
         if missing
         else make_plan(plan_data([], [k for k in KINDS if "units" not in k["kind"]], unit=UNIT))
     )
-    found = largest_moves(plan, 30)
+    found = largest_moves(plan, 15)
     for index, question in enumerate(plan.query):
         declared = sensitivity(question, plan.unit, groups=1)
         assert found[index] <= declared.cell, question.kind
