@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 E = TypeVar("E", bound=enum.Enum)
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
 
 _SHOWN = 60
 _BRIEF = 20
@@ -139,7 +140,7 @@ def order(name: str, value: object) -> float:
     return number
 
 
-def instance(name: str, value: object, kinds: type | tuple[type, ...], rule: str) -> Any:
+def instance(name: str, value: T, kinds: type | tuple[type, ...], rule: str) -> T:
     """`value` unchanged if it is of one of `kinds`."""
     if not isinstance(value, kinds):
         raise ArgumentTypeError(f"{name}={shown(value)}: must be {rule}")
@@ -159,11 +160,11 @@ def member(name: str, value: object, kind: type[E]) -> E:
         raise ArgumentError(f"{name}={shown(value)}: must be {rule}") from None
 
 
-def function(name: str, value: object, count: int, rule: str) -> Any:
+def function(name: str, value: F, count: int, rule: str) -> F:
     """`value` unchanged if it can be called with `count` arguments, as far as it says."""
     try:
         with suppress(ValueError):  # some functions written in C do not say
-            inspect.signature(value).bind(*range(count))  # type: ignore[arg-type]
+            inspect.signature(value).bind(*range(count))
     except TypeError:
         raise ArgumentTypeError(f"{name}={shown(value)}: must be {rule}") from None
     return value
@@ -172,7 +173,7 @@ def function(name: str, value: object, count: int, rule: str) -> Any:
 def reals(name: str, value: object, *, infinite: bool = False, rounded: bool = False) -> npt.NDArray[np.float64]:
     """`value` (a number, a sequence or an array) as a new float64 array of finite numbers (or `infinite` ones too).
 
-    What is no double exactly is refused, or `rounded` to the nearest one.
+    What is not exactly a double is refused, or `rounded` to the nearest one.
     """
     rule = "must be a real number or an array of them"
     if isinstance(value, (bool, np.bool_, str, bytes, bytearray, memoryview, np.ma.MaskedArray)) or value is None:
@@ -223,7 +224,7 @@ def hidden(name: str, value: object, *, rounded: bool = False) -> npt.NDArray[np
         raise ArgumentError(f"{name}: {FINITE}") from None
 
 
-def check_exact(value: object, array: npt.NDArray[Any], lower: float, upper: float) -> None:
+def check_exact(value: object, array: npt.NDArray[np.float64 | np.int64], lower: float, upper: float) -> None:
     """Refuse answers that would be rounded on their way to a double in the range; `array` holds them as NumPy does."""
     if beyond_double(array):
         raise ArgumentError(f"answer of type {array.dtype}: {EXACT}")
@@ -232,15 +233,15 @@ def check_exact(value: object, array: npt.NDArray[Any], lower: float, upper: flo
         raise ArgumentError(f"answer: has integers beyond 2^53, and {EXACT}; or take a range that ends before it")
 
 
-def beyond_double(array: npt.NDArray[Any]) -> bool:
-    """Whether some of an array of long doubles are no doubles."""
+def beyond_double(array: npt.NDArray[np.generic]) -> bool:
+    """Whether some numbers in an array of long doubles are not doubles."""
     if array.dtype.kind != "f" or array.dtype.itemsize <= 8:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool((array.astype(np.float64) != array).any())
 
 
-def large_integers(value: object, array: npt.NDArray[Any]) -> list[int]:
+def large_integers(value: object, array: npt.NDArray[np.float64 | np.int64]) -> list[int]:
     """The integers beyond 2^53 in size, as they were given: NumPy rounds those in a list that has a float, too.
 
     >>> mixed = [2**53 + 1, 0.5]
@@ -260,7 +261,7 @@ def large_integers(value: object, array: npt.NDArray[Any]) -> list[int]:
     return [_WHOLE + 1]  # a table of several types, which were lost when NumPy made one of them
 
 
-def _integer(value: Any) -> int:
+def _integer(value: SupportsIndex) -> int:
     try:
         return operator.index(value)
     except TypeError:
@@ -288,10 +289,10 @@ def guided(callee: F) -> F:
         ...
     rangebound.errors.ArgumentTypeError: publish(...): some arguments are given by name; write publish(answer, step=1)
     """
-    made: Callable[..., Any] = vars(callee)["__init__"] if isinstance(callee, type) else callee
+    made: Callable[..., object] = vars(callee)["__init__"] if isinstance(callee, type) else callee
 
     @functools.wraps(made)
-    def call(*given: Any, **named: Any) -> Any:
+    def call(*given: object, **named: object) -> object:
         try:
             return made(*given, **named)
         except TypeError as error:
@@ -306,7 +307,7 @@ def guided(callee: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def _guidance(name: str, signature: inspect.Signature, given: tuple[Any, ...], named: dict[str, Any]) -> str:
+def _guidance(name: str, signature: inspect.Signature, given: tuple[object, ...], named: dict[str, object]) -> str:
     """What is wrong with a call, and how to write it; an argument that has a place may be data and is not shown."""
     parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
     given = given[len(signature.parameters) - len(parameters) :]

@@ -46,7 +46,7 @@ class ClaimFalse(RangeboundError, ArithmeticError):
     """A privacy claim is false; the attributes hold the proof.
 
     `pair` is a pair of neighbouring true answers, the first being the one whose outcome is too likely.
-    `delta` and `epsilon` are what the pair really gives away: its delta at the claimed epsilon, and the
+    `delta` and `epsilon` are what the pair really leaks: its delta at the claimed epsilon, and the
     epsilon it needs at the claimed delta (`inf` where there is none). Both are rounded down, so they are
     themselves true lower bounds on what the mechanism guarantees.
     Of a metric claim the pair may be at any distance: `epsilon` is its loss for each sensitivity of distance, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import NoReturn
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -42,7 +42,7 @@ def spreadsheet_cell(value: object) -> object:
     return f"'{value}" if runs else value
 
 
-def support_to_dict(support: Support) -> dict[str, Any]:
+def support_to_dict(support: Support) -> dict[str, object]:
     """A support as plain data."""
     if isinstance(support, Grid):
         within = [support.within.lower, support.within.upper]
@@ -66,7 +66,7 @@ def support_from_dict(data: object) -> Support:
     )
 
 
-def read_json(text: str, *, longest: int) -> Any:
+def read_json(text: str, *, longest: int) -> object:
     """The plain data of a JSON text that can be read in one way only.
 
     Guarantee: refuses, with the reason, what two readers could take for two things: a name given twice, a number that
@@ -84,7 +84,7 @@ def read_json(text: str, *, longest: int) -> Any:
     if len(text) > longest:
         raise ArgumentError(f"text of {len(text)} characters: must have at most {longest}")
     try:
-        data = json.loads(
+        data: object = json.loads(
             text, object_pairs_hook=_named_once, parse_float=_double, parse_int=_whole, parse_constant=_constant
         )
     except (json.JSONDecodeError, RecursionError):
@@ -94,7 +94,7 @@ def read_json(text: str, *, longest: int) -> Any:
     return data
 
 
-def same_data(one: Any, other: Any) -> bool:
+def same_data(one: object, other: object) -> bool:
     """Whether plain data are the same, types and signs of zeros too; the order of names is free.
 
     >>> same_data({"a": 1.0, "b": 0.0}, {"b": 0.0, "a": 1.0}), same_data(1.0, 1), same_data(0.0, -0.0)
@@ -103,8 +103,8 @@ def same_data(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:
             raise ArgumentError(f"name {arguments.shown(name)}: must be given once")
@@ -129,7 +129,7 @@ def _whole(text: str) -> int:
     return value
 
 
-def _constant(text: str) -> Any:
+def _constant(text: str) -> NoReturn:
     raise ArgumentError(f'number {text}: must be finite; an infinity is written "inf" or "-inf"')
 
 
@@ -137,7 +137,7 @@ def _brief(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _deeper(data: Any, levels: int) -> bool:
+def _deeper(data: object, levels: int) -> bool:
     """Whether plain data have more levels than that."""
     parts = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
     return parts is not None and (levels == 0 or any(_deeper(each, levels - 1) for each in parts))

@@ -191,7 +191,7 @@ def test_what_is_not_a_ledger_is_refused(memory):
         Ledger.open(memory / "missing")
     with pytest.raises(LedgerUnavailable, match="no such file"):
         Ledger.open(memory)
-    with pytest.raises(ArgumentError, match="folder that exists"):
+    with pytest.raises(ArgumentError, match="existing folder"):
         Ledger.create(memory / "no" / "folder")
     assert not (memory / "missing").exists()
     other = sqlite3.connect(memory / "other.db")

@@ -2,7 +2,7 @@
 
 An event of dp_accounting has sensitivity 1 and a noise multiplier. Ours has a query with a range; a converted
 mechanism answers a query on the whole line, which is the worst case of any range. Bounded mechanisms have
-no event there, and most sampling schemes none here.
+no counterpart there, and most sampling schemes none here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def to_dp_accounting(event: Event) -> Any:
 def from_dp_accounting(event: Any) -> Event:
     """The event of a dp_accounting.DpEvent: Gaussian, Laplace, Poisson-sampled, composed and self-composed ones.
 
-    Edge cases: every other kind is refused by name, and so is a noise multiplier of 0, which protects nobody.
+    Edge cases: every other kind is refused by name, and so is a noise multiplier of 0, which gives no privacy.
     """
     peer = _peer()
     arguments.instance("event", event, peer.DpEvent, "a dp_accounting.DpEvent")

@@ -1,4 +1,4 @@
-"""What was released: a mechanism and how often, a step on a random sample, a batch of such events. Data only."""
+"""Events, as data only: a mechanism and how often it was used, a step on a random sample, a composition of events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 10**9
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class MechanismEvent:
-    """A mechanism used `times` times on the same people, its queries chosen adaptively if one likes.
+    """A mechanism used `times` times on the same people; its queries may be chosen adaptively.
 
     >>> import rangebound as rb
     >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -36,9 +36,9 @@ class MechanismEvent:
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class SampledEvent:
-    """A mechanism on a Poisson sample: each person takes part with probability `rate`, independently and unseen.
+    """A mechanism on a Poisson sample: each person takes part with probability `rate`, independently and in secret.
 
-    Assumes: neighbouring databases differ by adding or removing one person, and the sensitivity of the mechanism's
+    Assumes: neighbouring datasets differ by adding or removing one person, and the sensitivity of the mechanism's
     query is that of adding or removing one person in the sample.
 
     >>> import rangebound as rb

@@ -2,7 +2,7 @@
 
 What it says in plain words: whoever sees all releases and guesses the value without bias is off by a standard deviation
 of at least one over the root of the information (Cramer and Rao). It limits reconstruction, at one true value; it is
-no differential privacy, and the numbers depend on the data.
+not differential privacy, and the numbers depend on the data.
 """
 
 from __future__ import annotations
@@ -96,19 +96,16 @@ def in_words(total: PerInstance, unit: str = "") -> str:
     """The limit in a sentence. It reveals the number: show it only to someone who may see the data.
 
     >>> print(in_words(PerInstance(25.0, notion="Fisher information"), "years"))
-    Whoever sees all releases and reconstructs the value without bias is off by a standard deviation of at least
+    An unbiased reconstruction of the value from all releases has a standard deviation of at least
     0.2 years.
     """
     best = smallest_deviation(total).reveal()
     if math.isinf(best):
-        return "The releases say nothing about the value: no unbiased reconstruction exists."
+        return "The releases reveal nothing about the value: no unbiased reconstruction exists."
     if best == 0.0:
-        return "The releases may show the value exactly: there is no limit on its reconstruction."
+        return "The releases may reveal the value exactly: there is no limit on its reconstruction."
     size = f"{arguments.downwards(best, 4)} {unit}".rstrip()
-    return (
-        "Whoever sees all releases and reconstructs the value without bias is off by a standard deviation of "
-        f"at least {size}."
-    )
+    return f"An unbiased reconstruction of the value from all releases has a standard deviation of at least {size}."
 
 
 def _information(event: Event, answer: float) -> float:

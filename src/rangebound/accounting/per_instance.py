@@ -1,14 +1,14 @@
-"""Per-instance numbers: what one person or one answer gives away, which is private itself and no guarantee."""
+"""Per-instance numbers: the privacy loss of one person or one answer, which is itself private and not a guarantee."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn, SupportsIndex
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 _RULE = (
-    "a per-instance number depends on the data: it is private, no guarantee for anyone else, and no budget takes it; "
+    "a per-instance number depends on the data: it is private, proves nothing for anyone else, and no budget takes it; "
     "reveal() takes it out"
 )
 
@@ -20,8 +20,8 @@ def _refused(*_: object) -> NoReturn:
 class PerInstance:
     """A number about one person's data (fu2023, hu2024): never shown by accident, never spent.
 
-    Its repr hides it, it is no number (no float(), no arithmetic, no comparison, no formatting, no JSON), it cannot be
-    pickled, and taking it out is the explicit act `reveal`.
+    Its repr hides it, it refuses to act as a number (no float(), arithmetic, comparison, formatting or JSON), it cannot
+    be pickled, and only an explicit `reveal` takes it out.
 
     Edge cases: equality and hash are those of the object, so that two of them do not compare their numbers.
 
@@ -57,7 +57,7 @@ class PerInstance:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise ArgumentError(f"{name}: a PerInstance does not change")
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         _refused()
 
     __float__ = __int__ = __index__ = __complex__ = __bool__ = __round__ = _refused

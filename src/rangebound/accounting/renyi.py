@@ -1,4 +1,4 @@
-"""The Renyi accountant: curves add, and a curve is worth an (epsilon, delta).
+"""The Renyi accountant: Renyi curves add up, and a curve converts to (epsilon, delta).
 
     eps = R(a) + ln((a-1)/a) - (ln delta + ln a)/(a-1), the best order a of a fine grid [canonne2020, Prop 12].
 
@@ -6,16 +6,16 @@ A step on a Poisson sample of rate p, at an integer order a: with
 
     B = sum over j of C(a,j) (1-p)^(a-j) p^j e^((j-1) R(j))
 
-the database with the person against the one without costs at most ln(B)/(a-1). The other way round, write L for the
-likelihood ratio of a pair, s = 1-p+pL and r = (1-p)L+p. For every L > 0 and a >= 1
+the dataset with the person against the one without costs at most ln(B)/(a-1). In the other direction, write L for
+the likelihood ratio of a pair, s = 1-p+pL and r = (1-p)L+p. For every L > 0 and a >= 1
 
     s^(1-a) + L^a r^(1-a) <= s^a + L^(1-a) r^a,
 
 since for L > 1 the difference is (s-1) [f(ln s) - f(ln(L/r))] with f(x) = sinh((a-1/2)x)/sinh(x/2), which rises, and
 s r >= L; and L < 1 is the same with the roles exchanged. Summed over the outcomes this says that the moments of the
 second kind of (P, Q) and (Q, P) add up to at most those of the first kind. So a pair that is its own mirror image costs
-no more this way round [mironov2019, Thm 5], and any other has a moment of at most 2 B - 1, because the other pair's is
-at least 1. Sampling never makes a step worse than it is without, so R(a) is a limit as well.
+no more in this direction [mironov2019, Thm 5], and any other has a moment of at most 2 B - 1, because the other
+pair's is at least 1. Sampling never makes a step worse than it is without, so R(a) is a limit as well.
 """
 
 from __future__ import annotations

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,7 +18,7 @@ SCALE = 10**12
 """Units in 1: an amount is a whole number of 1/SCALE."""
 
 LARGEST = 10**6
-"""No amount is larger. It protects nobody anyway, and sums of units stay within 64 bits."""
+"""The largest amount. A larger one would promise nothing, and sums of units stay within 64 bits."""
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _TEXT = 1000  # characters
@@ -62,7 +61,7 @@ class Amount:
 Ratio: TypeAlias = tuple[int, int]
 """A numerator and a positive denominator."""
 
-Exact: TypeAlias = str | int | float | Fraction | Decimal | Amount
+Exact: TypeAlias = str | int | float | Fraction | Decimal | np.int64 | Amount
 """What is taken for an exact amount; a float means the decimal that it prints as."""
 
 
@@ -125,12 +124,7 @@ def exact(name: str, value: Exact) -> Fraction:
 
 
 def _ratio(name: str, value: Exact) -> Ratio:
-    reader = _READERS.get(type(value))
-    if reader is None:
-        raise ArgumentTypeError(
-            f"{name}={arguments.shown(value)}: must be a decimal string, an int, a float, a Fraction or a Decimal"
-        )
-    numerator, denominator = reader(name, value)
+    numerator, denominator = _read(name, value)
     if not 0 <= numerator <= LARGEST * denominator:
         raise ArgumentError(f"{name}={arguments.shown(value)}: must lie in [0, {LARGEST}]")
     return numerator, denominator
@@ -155,14 +149,20 @@ def _decimal(name: str, value: Decimal) -> Ratio:
     return value.as_integer_ratio()
 
 
-# By exact type: a subclass of float may well mean something else than a worst-case bound, and True is not an amount.
-_READERS: dict[type, Callable[[str, Any], Ratio]] = {
-    str: _text,
-    int: lambda _, value: (value, 1),
-    float: _float,
-    Fraction: lambda _, value: value.as_integer_ratio(),
-    Decimal: _decimal,
-    Amount: lambda _, value: (value.units, SCALE),
-    np.float64: _float,
-    np.int64: lambda _, value: (int(value), 1),
-}
+def _read(name: str, value: Exact) -> Ratio:
+    # By exact type: a subclass of float may mean something else than a worst-case bound, and True is not an amount.
+    if type(value) is str:
+        return _text(name, value)
+    if type(value) is float or type(value) is np.float64:
+        return _float(name, value)
+    if type(value) is int or type(value) is np.int64:
+        return int(value), 1
+    if type(value) is Fraction:
+        return value.as_integer_ratio()
+    if type(value) is Decimal:
+        return _decimal(name, value)
+    if type(value) is Amount:
+        return value.units, SCALE
+    raise ArgumentTypeError(
+        f"{name}={arguments.shown(value)}: must be a decimal string, an int, a float, a Fraction or a Decimal"
+    )

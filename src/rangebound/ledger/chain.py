@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 FORMAT = "rangebound ledger 1"
 NO_SEAL = bytes(32)
 _BLOCK = 64  # bytes of SHA-256's block
+
+Field: TypeAlias = int | str | bytes | float | None
 
 
 class Kind(StrEnum):
@@ -58,7 +59,7 @@ class Entry(NamedTuple):
 
 def seal(key: bytes, before: bytes, entry: Entry) -> bytes:
     """The seal that belongs on an entry that follows the seal `before`."""
-    fields = b"".join([_ENCODERS[type(value)](value) for value in entry[:-1]])
+    fields = b"".join(map(_encoded, entry[:-1]))
     start, end = _keyed(key)
     inner, outer = start.copy(), end.copy()
     inner.update(before + fields)
@@ -86,17 +87,18 @@ def holds(key: bytes, before: bytes, entry: Entry) -> bool:
     return type(entry.seal) is bytes and hmac.compare_digest(entry.seal, seal(key, before, entry))
 
 
-def _text(value: str) -> bytes:
-    # Text that is no UTF-8 comes out of a damaged file as surrogates; it must be encoded to be found out.
-    data = value.encode("utf-8", "surrogateescape")
-    return b"T%d:%b" % (len(data), data)
-
-
-# Floats are never written; one that is read was put there by someone else and must not pass for an integer.
-_ENCODERS: dict[type, Callable[[Any], bytes]] = {
-    type(None): lambda value: b"N;",
-    int: lambda value: b"I%d;" % value,
-    float: lambda value: b"F%b;" % repr(value).encode(),
-    str: _text,
-    bytes: lambda value: b"B%d:%b" % (len(value), value),
-}
+def _encoded(value: Field) -> bytes:
+    """A field in bytes that no other value has."""
+    if value is None:
+        return b"N;"
+    if type(value) is int:
+        return b"I%d;" % value
+    if type(value) is str:
+        # Text that is not UTF-8 comes out of a damaged file as surrogates; it must be encoded to be found.
+        data = value.encode("utf-8", "surrogateescape")
+        return b"T%d:%b" % (len(data), data)
+    if type(value) is bytes:
+        return b"B%d:%b" % (len(value), value)
+    if type(value) is float:  # never written: one that is read was put there by someone else, and is not an integer
+        return b"F%b;" % repr(value).encode()
+    raise TypeError(f"a field of an entry has the type {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""A ledger for other eyes: its history as CSV for a spreadsheet, all of it as JSON for a program."""
+"""Exports of a ledger: its history as CSV for a spreadsheet, all of it as JSON for a program."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def to_csv(records: list[Record]) -> str:
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writeheader()
     for record in records:
-        row = record.to_dict()
-        cost = row.pop("cost") or {}
-        writer.writerow({name: spreadsheet_cell(value) for name, value in {**row, **cost}.items()})
+        cost = {} if record.cost is None else record.cost.to_dict()
+        row = {**{name: value for name, value in record.to_dict().items() if name != "cost"}, **cost}
+        writer.writerow({name: spreadsheet_cell(value) for name, value in row.items()})
     return text.getvalue()
 
 

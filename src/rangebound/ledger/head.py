@@ -1,4 +1,4 @@
-"""The head of a ledger in a file of its own: how far it has come, so that an old copy of the ledger is found out.
+"""The head of a ledger in a file of its own: how far it has come, so that an old copy of the ledger is detected.
 
 The file holds one line, which is overwritten in place: the format, the ledger's id, the number and the seal of its last
 entry, and an HMAC-SHA256 of all that with the ledger's key. It has one length, so that it is never half of one and half

@@ -19,7 +19,7 @@ _TEXT = re.compile(rb"[0-9a-f]{64}\n")
 
 
 class Key(bytes):
-    """The bytes of a key, which show themselves to nobody: not when printed, not in a traceback, not in a pickle.
+    """The bytes of a key, which are never shown: not when printed, not in a traceback, not in a pickle.
 
     >>> Key(b"secret")
     Key(...)
@@ -40,7 +40,7 @@ class Key(bytes):
 
 
 def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
-    """Where a ledger's key is, and whether somebody said so: as given, else by the environment, else beside it."""
+    """Where a ledger's key is, and whether that was specified: as given, else by the environment, else beside it."""
     chosen = os.environ.get(VARIABLE) or None if given is None else given
     if isinstance(chosen, str) and _TEXT.fullmatch(chosen.strip().lower().encode(errors="replace") + b"\n"):
         # Not shown: messages end up in logs.
@@ -49,7 +49,7 @@ def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, 
 
 
 def read_key(path: Path) -> Key:
-    """The key in a file that nobody but its owner may touch."""
+    """The key in a file that only its owner may access."""
     if path.exists() and not path.is_file():
         raise LedgerUnavailable(f"key={arguments.shown(str(path))}: must be a file")  # a pipe could keep us waiting
     try:
@@ -62,7 +62,7 @@ def read_key(path: Path) -> Key:
             "neither be checked nor spent from"
         ) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: others may touch it; chmod 600 it")
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: others may access it; restrict it with chmod 600")
     if not _TEXT.fullmatch(text):
         raise ArgumentError(f"key={arguments.shown(str(path))}: must hold 64 hexadecimal digits and a line feed")
     return Key(bytes.fromhex(text.decode()))

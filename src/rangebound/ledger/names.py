@@ -1,4 +1,4 @@
-"""Names, ids and notes: text that a ledger can hold, show and compare without surprises."""
+"""Names, ids and notes: text that a ledger can store, show and compare without surprises."""
 
 from __future__ import annotations
 

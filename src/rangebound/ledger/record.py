@@ -1,10 +1,9 @@
-"""What a ledger tells: an account as it stands, an entry of the history, a charge that was made."""
+"""What a ledger shows: an account as it stands, an entry of the history, a charge that was made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from rangebound.ledger.amount import Amount
 from rangebound.ledger.chain import Entry, Kind
@@ -28,7 +27,7 @@ class Account:
     spends: int
     opened: datetime
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The account as plain data, with exact decimals as strings."""
         promise = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
         columns = {name: getattr(self, name).to_dict() for name in ("total", "spent", "remaining")}
@@ -58,7 +57,7 @@ class Record:
     digest: str | None
     seal: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The entry as plain data, with exact decimals as strings."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         cost = None if self.cost is None else self.cost.to_dict()
@@ -67,7 +66,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Reservation:
-    """A charge that is durable: `cost` may now be given away, once, under the id `request`.
+    """A charge that is durable: `cost` may now be leaked, once, under the id `request`.
 
     `published` holds the bytes that were stored for the request before, if any: those are the answer, and nothing
     may be drawn again.
@@ -81,6 +80,7 @@ class Reservation:
 
 
 def account_of(name: str, balance: Balance) -> Account:
+    """The account with a name, from its balance."""
     return Account(
         name=name,
         epsilon=balance.epsilon,
@@ -95,6 +95,7 @@ def account_of(name: str, balance: Balance) -> Account:
 
 
 def record_of(entry: Entry, rules: dict[str, Rule]) -> Record:
+    """The entry as a record of the history, by the rule of its account."""
     paid = entry.first is not None and entry.second is not None and entry.account is not None
     return Record(
         seq=entry.seq,

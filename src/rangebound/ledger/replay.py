@@ -1,4 +1,4 @@
-"""What the entries of a ledger add up to: a pass over the chain that believes nothing that is not under a seal."""
+"""The state that the entries of a ledger add up to: a pass over the chain that trusts only what is under a seal."""
 
 from __future__ import annotations
 

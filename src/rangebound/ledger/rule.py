@@ -24,7 +24,7 @@ _ROUNDING = Decimal("1e-40")  # units
 @arguments.guided
 @dataclass(frozen=True, init=False)
 class Cost:
-    """What one release costs: it is (`epsilon`, `delta`)-private in the worst case over all databases.
+    """What one release costs: it is (`epsilon`, `delta`)-private in the worst case over all neighbouring datasets.
 
     >>> print(Cost(epsilon=0.1, delta="1e-9"))
     epsilon 0.1, delta 0.000000001

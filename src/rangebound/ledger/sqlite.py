@@ -57,7 +57,7 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     "SQLITE_PROTOCOL": (LedgerUnavailable, "is kept too busy by others; nothing was written, try again"),
     "SQLITE_NOMEM": (NoRoom, "needs more memory than there is"),
     "SQLITE_CORRUPT": (LedgerTampered, "is damaged"),
-    "SQLITE_NOTADB": (LedgerTampered, "is no SQLite database"),
+    "SQLITE_NOTADB": (LedgerTampered, "is not an SQLite database"),
 }
 
 # SQLite says what is damaged in the very bytes that are, hence the second.

@@ -1,4 +1,4 @@
-"""Where a ledger keeps its entries: the seam between the rules of spending and a database."""
+"""Where a ledger keeps its entries: the interface between the rules of spending and a database."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class NoRoom(LedgerUnavailable):
 
 
 class Transaction(Protocol):
-    """One look at a store; nothing that was added stays unless `commit` returns."""
+    """One transaction on a store; nothing that was added stays unless `commit` returns."""
 
     @property
     def version(self) -> object:
-        """The same as in an earlier transaction only if nobody else has changed anything since then."""
+        """The same as in an earlier transaction only if no other writer has changed anything since then."""
         ...
 
     def entries(self, start: int) -> Iterator[Entry]:
@@ -63,7 +63,7 @@ class Store(Protocol):
         ...
 
     def reread(self, seq: int) -> Entry | None:
-        """The entry with a number as somebody would find it who opens the store now, by its name."""
+        """The entry with a number, as a process that opens the store by its name now would find it."""
         ...
 
     def damage(self) -> list[str]:

@@ -35,7 +35,7 @@ def examine(store: Store, key: bytes, *, head: str | None = None, kept: Callable
     """
     given = None if head is None else parse_head(head)
     findings: list[str] = []
-    seen = _Seen()
+    seen = _Progress()
     try:
         findings += [f"file: {line}" for line in store.damage()]
         with store.reading() as transaction:
@@ -58,8 +58,8 @@ def examine(store: Store, key: bytes, *, head: str | None = None, kept: Callable
     return Report(entries=seen.last, head=f"{seen.last}:{seen.seal.hex()}", clock_set_back=tuple(seen.set_back))
 
 
-class _Seen:
-    """What the pass over the entries has met so far."""
+class _Progress:
+    """What the pass over the entries has found so far."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -70,7 +70,7 @@ class _Seen:
         self.published: dict[int, bytes | None] = {}
 
 
-def _entries(transaction: Transaction, key: bytes, seen: _Seen) -> Iterator[str]:
+def _entries(transaction: Transaction, key: bytes, seen: _Progress) -> Iterator[str]:
     replay: Replay | None = Replay(key=key)
     for entry in transaction.entries(-(2**63)):  # an entry below number 1 is someone else's
         if entry.seq != seen.last + 1:
@@ -90,7 +90,7 @@ def _entries(transaction: Transaction, key: bytes, seen: _Seen) -> Iterator[str]
         yield "entry 1: is missing"
 
 
-def _note(entry: Entry, seen: _Seen) -> None:
+def _note(entry: Entry, seen: _Progress) -> None:
     if type(entry.time) is int:
         if entry.time < seen.latest:
             seen.set_back.append(entry.seq)
@@ -103,7 +103,7 @@ def _note(entry: Entry, seen: _Seen) -> None:
     seen.seal = entry.seal if type(entry.seal) is bytes else NO_SEAL
 
 
-def _bytes(transaction: Transaction, seen: _Seen) -> Iterator[str]:
+def _bytes(transaction: Transaction, seen: _Progress) -> Iterator[str]:
     for seq, digest in seen.published.items():
         payload = transaction.payload(seq)
         if payload is None:
@@ -117,7 +117,7 @@ def strays(transaction: Transaction, published: Container[int]) -> Iterator[str]
     """What is wrong with bytes that belong to no entry."""
     for seq in transaction.payloads():
         if seq not in published:
-            yield f"entry {seq}: has bytes that nobody published"
+            yield f"entry {seq}: has bytes that were never published"
 
 
 def missing(transaction: Transaction, head: Head) -> Iterator[str]:

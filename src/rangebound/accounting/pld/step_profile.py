@@ -66,7 +66,7 @@ def pairs(mechanism: Mechanism) -> tuple[Profile, Profile]:
 
 
 def sampled(profile: Profile, rate: float) -> Profile:
-    """The same for a step on a Poisson sample, of the database with the person against the one without.
+    """The same for a step on a Poisson sample, of the dataset with the person against the one without.
 
     H_x((1-p) Q + p P || Q) = p H_y(P || Q) with y = (x - 1 + p)/p, and 1 - x where y <= 0 [zhu2022, Thm 11].
     """

@@ -29,9 +29,9 @@ Tensors = dict[str, torch.Tensor]
 _COPIES = 4  # about so many copies of the gradients of a block exist at once
 
 
-def check_module(module: object) -> torch.nn.Module:
+def check_module(module: torch.nn.Module) -> torch.nn.Module:
     """Refuse a module that mixes examples or has nothing to learn; the error names the remedy."""
-    found: torch.nn.Module = arguments.instance("module", module, torch.nn.Module, "a torch.nn.Module")
+    found = arguments.instance("module", module, torch.nn.Module, "a torch.nn.Module")
     for name, part in found.named_modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ArgumentError(
