@@ -17,22 +17,16 @@ from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Curve, Noise
 from rangebound.privacy import metric
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.counterexample import Violation, excess, find_violation, glimpse
 from rangebound.privacy.pairs.laplace_pair import top_stick
+from rangebound.privacy.pinned import loss_is_pinned
 from rangebound.privacy.search.roots import falling_root
+from rangebound.privacy.supremum import by_windows
 from rangebound.privacy.unions import laplace_union
 from rangebound.privacy.unions.laplace_interval import first_private, interval_scale, universal_scale
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
-from rangebound.privacy.worst import (
-    Violation,
-    by_windows,
-    excess,
-    find_violation,
-    glimpse,
-    loss_is_pinned,
-    worst_loss,
-    worst_under,
-)
+from rangebound.privacy.worst import worst_loss, worst_under
 from rangebound.query import Query
 from rangebound.support import Interval, Support, Union, is_line
 

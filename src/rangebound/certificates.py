@@ -20,16 +20,10 @@ from rangebound.errors import (
 )
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.counterexample import breaks, finite_pair, pair_delta, pair_numbers
 from rangebound.privacy.metric import steepest_pair, worst_score
 from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
-from rangebound.privacy.worst import (
-    breaks,
-    finite_pair,
-    pair_delta,
-    pair_numbers,
-    worst_epsilon,
-    worst_under,
-)
+from rangebound.privacy.worst import worst_epsilon, worst_under
 from rangebound.serial import number, parse_number, read_json, same_data
 
 FORMAT, METRIC_FORMAT = "rangebound certificate 1", "rangebound certificate 2"

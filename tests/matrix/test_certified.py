@@ -14,7 +14,7 @@ import rangebound as rb
 from rangebound.ball import precision
 from rangebound.privacy import proof
 from rangebound.privacy.proof import Theorem, prove
-from rangebound.privacy.search.branch_and_bound import HIGH, LOW, bound
+from rangebound.privacy.search.cell_bound import HIGH, LOW, bound
 from tests.crosscheck.oracle import oracle
 from tests.matrix.cells import ALLOWED, LINE, NOISES, SUPPORTS, Cell
 

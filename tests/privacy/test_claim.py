@@ -13,7 +13,8 @@ import pytest
 import rangebound as rb
 from rangebound.errors import RangeboundError
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.worst import breaks, find_violation, glimpse, worst_under
+from rangebound.privacy.counterexample import breaks, find_violation, glimpse
+from rangebound.privacy.worst import worst_under
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 GRID = rb.Grid(step=1, within=rb.Interval(0, 10))

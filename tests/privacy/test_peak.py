@@ -14,9 +14,12 @@ import pytest
 import rangebound as rb
 from rangebound.ball import ball, down, precision, taylor, up
 from rangebound.law import Shape
-from rangebound.privacy.search.branch_and_bound import Task, bound, enclose
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.search.branch_and_bound import enclose
+from rangebound.privacy.search.cell_bound import Task, bound
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.renyi_objective import Renyi
 from tests.crosscheck.oracle import Oracle
 
 INF = math.inf

@@ -11,10 +11,11 @@ import pytest
 import rangebound as rb
 from rangebound.ball import precision
 from rangebound.errors import CertificateInvalid
+from rangebound.privacy.counterexample import excess
 from rangebound.privacy.proof import Proof, Theorem, check, prove
-from rangebound.privacy.search.branch_and_bound import Task, bound
+from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.worst import excess, worst_delta, worst_loss
+from rangebound.privacy.worst import worst_delta, worst_loss
 from tests.matrix.cells import ALLOWED, Cell
 
 CELLS = [cell for cell in ALLOWED if cell.range == "equal" and cell.noise != "truncated_laplacian"]

@@ -11,15 +11,9 @@ import pytest
 
 import rangebound as rb
 from rangebound.errors import ClaimFalse
-from rangebound.privacy.worst import (
-    Worst,
-    find_violation,
-    loss_is_pinned,
-    worst_delta,
-    worst_epsilon,
-    worst_loss,
-    worst_renyi,
-)
+from rangebound.privacy.counterexample import find_violation
+from rangebound.privacy.pinned import loss_is_pinned
+from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
 from tests.matrix.brute import delta_at, loss, renyi_at, scan

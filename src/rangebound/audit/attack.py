@@ -16,7 +16,8 @@ from rangebound.audit.features import FEATURES, Classifier, Histogram, classifie
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.worst import finite_pair, worst_under
+from rangebound.privacy.counterexample import finite_pair
+from rangebound.privacy.worst import worst_under
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[float, int], npt.ArrayLike]

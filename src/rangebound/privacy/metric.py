@@ -19,6 +19,7 @@ from fractions import Fraction
 from rangebound.ball import INFINITY, PRECISIONS, Ball, ball, down, largest, precision, refine, up
 from rangebound.law import Shape
 from rangebound.noise import Noise
+from rangebound.privacy.counterexample import pair_loss
 from rangebound.privacy.pairs.exact import (
     Mapped,
     Truncated,
@@ -28,7 +29,6 @@ from rangebound.privacy.pairs.exact import (
     family,
 )
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.worst import pair_loss
 
 _STEPS = (0, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40)  # powers of 1/2: distances of a pair in scales
 _PLACES = 8  # that are looked at for a counterexample, the steepest first

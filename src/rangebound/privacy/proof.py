@@ -16,13 +16,16 @@ from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.counterexample import excess
 from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, mapped
-from rangebound.privacy.search.branch_and_bound import HIGH, LOW, Objective, Task, bound, enclose
+from rangebound.privacy.pinned import loss_is_pinned, loss_values
+from rangebound.privacy.search.branch_and_bound import enclose
+from rangebound.privacy.search.cell_bound import HIGH, LOW, Objective, Task, bound
 from rangebound.privacy.search.positions import Line
 from rangebound.privacy.setting import Setting
+from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
-from rangebound.privacy.worst import excess, loss_is_pinned, loss_values, tasks
 
 
 class Theorem(enum.Enum):

@@ -7,39 +7,39 @@ is evaluated; elsewhere branch and bound over the positions encloses the supremu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
-from typing import Any, NamedTuple
 
 import numpy as np
-from flint import ctx
 
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
-from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Noise
-from rangebound.numeric import rounded_down, rounded_up
-from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.pairs.exact import Mapped, family, mapped, stick
+from rangebound.privacy.claim import Claim
+from rangebound.privacy.counterexample import find_violation, pair_epsilon, pair_loss
+from rangebound.privacy.neighbours import neighbours, pair_at, some_pair
+from rangebound.privacy.pairs.exact import Mapped
 from rangebound.privacy.pairs.laplace_pair import top_loss
-from rangebound.privacy.search.branch_and_bound import DECIDING, FLOOR, Found, Task, climb, enclose, look
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.pinned import delta_on, loss_is_pinned, loss_on, loss_values, lossy_pairs
+from rangebound.privacy.search.branch_and_bound import FLOOR, look
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
-from rangebound.privacy.search.roots import bracket, falling_root
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.search.rounded_lattice import rounded_top
-from rangebound.privacy.setting import Setting, mirrored
+from rangebound.privacy.setting import Setting
+from rangebound.privacy.supremum import Make, by_windows, enclosed, tasks
 from rangebound.privacy.unions import laplace_union
-from rangebound.privacy.windows import gaussian_worst, laplace_rounded, laplace_windows
-from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.privacy.windows.gaussian_sticks import loss_bounds, stick_of_pair
-from rangebound.support import Interval, Union
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
+
+
 _LONG, _FEW = 12, 8  # cells of a grid that may hide its ends, and lines that are compared one by one
+
+
 _HIGH_ORDER = 1e5  # from which on a divergence may be as good as its limit
+
+
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
 
@@ -70,7 +70,7 @@ def worst_loss(setting: Setting) -> Worst:
     if not loss_is_pinned(setting):
         linear = _on_spans(setting)
         return linear if linear is not None and linear.closed else _searched(setting, Loss)
-    worst = _pinned(setting, _loss_on, _lossy(setting))
+    worst = _pinned(setting, loss_on, lossy_pairs(setting))
     if setting.shape.normalised:
         return worst
     # A map is post-processing: the unbounded noise is a ceiling, and exact where the map has nothing to hide.
@@ -102,7 +102,7 @@ def worst_delta(setting: Setting, epsilon: float) -> Worst:
     epsilon = min(epsilon, _LARGEST_EPSILON)
     if setting.shape.normalised:
         return _searched(setting, lambda noise, shape: Delta(noise, shape, epsilon))
-    return _pinned(setting, lambda side, line: _delta_on(side, line, epsilon))
+    return _pinned(setting, lambda side, line: delta_on(side, line, epsilon))
 
 
 def _loses_more(setting: Setting, epsilon: float) -> bool:
@@ -141,7 +141,7 @@ def _rounded_inside(setting: Setting, order: float) -> Worst | None:
     if not noise.gaussian or setting.shape.spans or len(cells) < _LONG or not 0 < len(pairs) <= _FEW:
         return None
     centre = 0.5 * cells[0][1] + 0.5 * cells[-1][0]
-    worst = Worst(0.0, 0.0, _somewhere(setting))
+    worst = Worst(0.0, 0.0, some_pair(setting))
     for side, line in pairs:
         top = rounded_top(noise, side.shape.cells, ball(order), line.d)
         upper, step = max(worst.upper, up(top.value)), cells[1][1] - cells[1][0]
@@ -155,7 +155,7 @@ def _rounded_inside(setting: Setting, order: float) -> Worst | None:
             at = min(max(at, line.start), line.end)
             value = down(_rounded_at(side, at, line.d, order))
             if value > worst.lower:
-                worst = Worst(value, upper, _pair(side, setting, line, at))
+                worst = Worst(value, upper, pair_at(side, setting, line, at))
         worst = Worst(worst.lower, upper, worst.pair)
         if not upper <= worst.lower * (1.0 + 0.5 * WIDTH):
             return None
@@ -174,7 +174,7 @@ def _at_limit(setting: Setting, order: float) -> Worst | None:
     with precision(PRECISIONS[0]):
         best = look(tasks(setting, lambda noise, shape: Renyi(noise, shape, order)))
     side, line = pairs[best.task]
-    found = Worst(max(best.value, 0.0), pure.upper, _pair(side, setting, line, best.position))
+    found = Worst(max(best.value, 0.0), pure.upper, pair_at(side, setting, line, best.position))
     return found if found.closed else None
 
 
@@ -223,120 +223,12 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
 def _cheap_loss(setting: Setting) -> Worst:
     """The most that any truncated law of the noise can lose, whatever the support: a limit without a search."""
     most = up(top_loss(setting.noise.in_balls().log_ratio(None, ball(setting.sensitivity))))
-    return Worst(0.0, most if setting.pairs() else 0.0, _somewhere(setting))
-
-
-class Violation(NamedTuple):
-    """A pair that gives away more than a claim allows (or, at the limit of precision, may do so)."""
-
-    side: Setting
-    line: Line
-    position: float
-    pair: tuple[float, float]
-
-
-def find_violation(setting: Setting, claim: Claim, last: Violation | None = None) -> Violation | None:
-    """A pair that may leak more than an ordinary claim allows; None is a proof that there is none.
-
-    `last` is a pair that did so when less was asked: it is looked at first.
-    """
-    if setting.shape.normalised:
-        pairs = setting.pairs()
-        if not pairs:
-            return None
-        near = [
-            (number, last.position)
-            for number, (side, line) in enumerate(pairs)
-            if last is not None and line == last.line and side.shape == last.side.shape
-        ]
-        found = _search(setting, lambda noise, shape: _aimed(noise, shape, claim), claim.limit, near)
-        if found.upper <= claim.limit:
-            return None
-        return _violation(setting, pairs[found.task], found.position, claim)
-    worst = None
-    for side, line in setting.pairs():
-        value, where = _loss_on(side, line) if claim.pure else _delta_on(side, line, claim.epsilon)
-        if not value <= claim.limit and (worst is None or value > worst[0]):
-            worst = value, Violation(side, line, where, _pair(side, setting, line, where))
-    return None if worst is None else worst[1]
-
-
-def glimpse(setting: Setting, claim: Claim) -> Violation | None:
-    """A pair that violates an ordinary claim among the likely ones; None proves nothing."""
-    if not claim.pure and by_windows(setting):
-        return find_violation(setting, claim)
-    pairs = setting.pairs()
-    with precision(PRECISIONS[0]):
-        best = look(tasks(setting, lambda noise, shape: _aimed(noise, shape, claim)))
-    if not best.value > claim.limit:
-        return None
-    return _violation(setting, pairs[best.task], best.position, claim)
-
-
-def _violation(setting: Setting, where: tuple[Setting, Line], position: float, claim: Claim) -> Violation:
-    """The pair at a position, or at a worse one nearby."""
-    side, line = where
-    if not by_windows(setting):  # else it is the top of its window already
-        with precision(PRECISIONS[0]):
-            position = climb(Task(excess(side.noise, side.shape, claim), line), position)
-    return Violation(side, line, position, _pair(side, setting, line, position))
-
-
-def excess(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
-    """What an ordinary claim limits: delta at epsilon, or for a pure claim the privacy loss."""
-    return Loss(noise, shape) if claim.ordinary().pure else Delta(noise, shape, claim.epsilon)
-
-
-def _aimed(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
-    """The same where all that is asked is whether it is above delta."""
-    return Loss(noise, shape) if claim.pure else Delta(noise, shape, claim.epsilon, aim=claim.delta)
+    return Worst(0.0, most if setting.pairs() else 0.0, some_pair(setting))
 
 
 def worst_under(setting: Setting, claim: Claim) -> Worst:
     """The supremum of what an ordinary claim limits: the claim is true if its upper end is at most `claim.limit`."""
     return worst_loss(setting) if claim.ordinary().pure else worst_delta(setting, claim.epsilon)
-
-
-def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0) -> float:
-    """The epsilon that one pair needs at `delta`, to 1e-12 relative, from below; quick where `start` is close below."""
-    side, line, position, _ = pair
-
-    kind = cache(lambda bits: family(side.noise, side.shape))  # at each precision one, which remembers the masses
-    laws = Laws(side.noise.scale, side.shape) if by_windows(side) else None
-
-    def above(epsilon: float) -> float:
-        quick = None if laws is None else stick_of_pair(laws, epsilon, position, up(line.d))
-        if quick is not None:
-            return quick - delta
-        value = refine(lambda: stick(kind(ctx.prec), ball(position), line.d, ball(epsilon)))
-        return float(value.mid()) - delta
-
-    if side.noise.exponential and side.noise.limited and math.isinf(limit):
-        # Beyond twice d/b only outcomes that the other law cannot have are left, and no epsilon helps against them.
-        limit = 2.0 * up(line.d) / side.noise.scale * (1.0 + 1e-9)
-        if above(limit) > 0.0:
-            return math.inf
-    return falling_root(above, *bracket(above, limit, start))
-
-
-Make = Callable[[Noise, Shape], Any]
-
-
-def _lossy(setting: Setting) -> list[tuple[Setting, Line]]:
-    """Every direction with every line of pairs but those that surely lose less than another, where there are many."""
-    pairs = setting.pairs()
-    if len(pairs) <= _FEW or not by_windows(setting):
-        return pairs
-    found, lows, highs = [], [], []
-    for side in setting.sides():
-        mine = [(side, line) for line in side.lines()]
-        ends, apart = np.asarray([(line.end, line.far - line.near) for _, line in mine]).T
-        finite = np.where(np.isfinite(ends), ends, side.shape.ends[0])  # the loss rises with the position
-        low, high = loss_bounds(Laws(side.noise.scale, side.shape), finite, apart)
-        found += mine
-        lows += list(np.where(np.isfinite(ends), low, -np.inf))
-        highs += list(np.where(np.isfinite(ends), high, np.inf))
-    return [pair for pair, high in zip(found, highs, strict=True) if high >= max(lows)]
 
 
 def _pinned(
@@ -345,228 +237,23 @@ def _pinned(
     pairs: list[tuple[Setting, Line]] | None = None,
 ) -> Worst:
     """The largest of one value for each line and direction."""
-    worst = Worst(0.0, 0.0, _somewhere(setting))
+    worst = Worst(0.0, 0.0, some_pair(setting))
     for side, line in setting.pairs() if pairs is None else pairs:
         value, position = evaluate(side, line)
         if up(value) > worst.upper:
-            worst = Worst(max(down(value), 0.0), up(value), _pair(side, setting, line, position))
+            worst = Worst(max(down(value), 0.0), up(value), pair_at(side, setting, line, position))
     return worst
 
 
 def _searched(setting: Setting, make: Make) -> Worst:
     pairs = setting.pairs()
     if not pairs:
-        return Worst(0.0, 0.0, _somewhere(setting))
-    found = _search(setting, make)
+        return Worst(0.0, 0.0, some_pair(setting))
+    found = enclosed(setting, make)
     side, line = pairs[found.task]
-    return Worst(max(found.lower, 0.0), max(found.upper, 0.0), _pair(side, setting, line, found.position))
-
-
-def tasks(setting: Setting, make: Make) -> list[Task]:
-    """What there is to search: every line of pairs in both directions, one objective for all lines of a direction."""
-    found = []
-    for side in setting.sides():
-        objective = make(side.noise, side.shape)
-        found += [Task(objective, line) for line in side.lines()]
-    return found
-
-
-def _search(setting: Setting, make: Make, target: float | None = None, near: Sequence[tuple[int, float]] = ()) -> Found:
-    """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
-    quick = None
-    if setting.noise.exponential:
-        enclosed = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
-        with precision(PRECISIONS[0]):
-            quick = enclosed(tasks(setting, make), target)
-    elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
-        quick = gaussian_worst.enclosed(tasks(setting, make), target)
-    if quick is not None and _decided(quick, target):
-        return quick
-    found = None
-    for prec in PRECISIONS[:3]:
-        with precision(prec):
-            found = enclose(tasks(setting, make), target, near)
-        if _decided(found, target) or math.isinf(found.lower) or len(found.cells) >= DECIDING:
-            break  # more bits do not help a search that ran out of cells
-    assert found is not None
-    if quick is None or not quick.upper < found.upper:
-        return found
-    higher = quick if quick.lower > found.lower else found
-    return Found(higher.lower, max(quick.upper, higher.lower), higher.task, higher.position, ())
-
-
-def _decided(found: Found, target: float | None) -> bool:
-    return found.closed if target is None else found.upper <= target or found.lower > target
-
-
-def by_windows(setting: Setting) -> bool:
-    """Whether laws are Gaussian and truncated, and there is more to do than to follow one span over its inside."""
-    shape, hull = setting.shape, setting.answers.hull
-    if not setting.noise.gaussian or not shape.normalised:
-        return False
-    low, high = shape.ends
-    return not (len(shape.spans) == 1 and low <= hull.lower and hull.upper <= high)
-
-
-def loss_is_pinned(setting: Setting) -> bool:
-    """Whether a theorem pins the largest loss to an end of the range (see `worst_loss`)."""
-    if not setting.shape.normalised or setting.noise.gaussian:
-        return True
-    return setting.noise.exponential and len(setting.shape.spans) == 1
-
-
-def loss_values(setting: Setting) -> list[Ball]:
-    """The losses at the ends of every line, in both directions, at the precision in force."""
-    return [_loss_at(side, at, line.d) for side, line in setting.pairs() for at in _loss_places(side, line)]
-
-
-def _loss_on(side: Setting, line: Line) -> tuple[Ball, float]:
-    found = [(refine(lambda at=at: _loss_at(side, at, line.d)), at) for at in _loss_places(side, line)]  # type: ignore[misc]
-    return max(found, key=lambda each: up(each[0]))
-
-
-def _loss_places(side: Setting, line: Line) -> list[float]:
-    """The ends of the line and, for a map of noise of limited reach, where it may show an edge.
-
-    There a cut c tells the pair apart for certain while p lies in [c + limit - d, c + limit). A line that meets such a
-    stretch meets it at the position nearest to its middle; one that meets none has the loss monotone as before.
-    """
-    places = {line.start, line.end}
-    if side.noise.limited and side.shape.normalised:
-        # Where nothing shows, this is a Laplace law: constant left of the support, with its loss falling inside.
-        places.add(min(max(side.shape.ends[0], line.start), line.end))
-    elif side.noise.limited:
-        for first, last in Mapped(side.noise, side.shape).cuts:
-            middle = 0.5 * first + 0.5 * last + side.noise.extent - 0.5 * (line.far - line.near)
-            if not math.isnan(middle):
-                places.add(min(max(middle, line.start), line.end))
-    return sorted(places)
-
-
-def _loss_at(side: Setting, position: float, d: Ball) -> Ball:
-    """The loss at a position, or its limit at an infinite one; it only rises towards the right there."""
-    if math.isfinite(position):
-        return family(side.noise, side.shape).loss(ball(position), d)
-    if position < 0.0:
-        return ball(0.0)
-    ends = side.shape.ends
-    if side.shape.normalised and side.noise.gaussian and all(map(math.isfinite, ends)):
-        return d * (ball(ends[1]) - ball(ends[0])) / ball(side.noise.scale) ** 2
-    return Mapped(side.noise, UNBOUNDED_SHAPE).loss(ball(0.0), d)
-
-
-def _delta_on(side: Setting, line: Line, epsilon: float) -> tuple[Ball, float]:
-    where = [line.start]
-
-    def evaluate() -> Ball:
-        value, where[0] = mapped(side.noise, side.shape).stick_over(line.start, line.end, line.d, ball(epsilon))
-        return value
-
-    return refine(evaluate), where[0]
+    return Worst(max(found.lower, 0.0), max(found.upper, 0.0), pair_at(side, setting, line, found.position))
 
 
 def _renyi_on(side: Setting, line: Line, order: float) -> tuple[Ball, float]:
     value = refine(lambda: Renyi(side.noise, side.shape, order).value(ball(0.0), line.d))
     return value, min(max(0.0, line.start), line.end)
-
-
-def _pair(side: Setting, setting: Setting, line: Line, position: float) -> tuple[float, float]:
-    sign = 1.0 if side is setting or side == setting else -1.0
-    if math.isinf(position):
-        return sign * position, sign * position
-    other = line.far if line.near == position else position + line.far - line.near
-    position, other = neighbours(side, position, other)
-    return sign * position + 0.0, sign * other + 0.0
-
-
-def neighbours(setting: Setting, first: float, second: float) -> tuple[float, float]:
-    """The answers nearest to two places that may have been rounded out of the range, or too far apart, by an ulp."""
-    first, second = _inside(setting.answers, first), _inside(setting.answers, second)
-    nearer = _inside(setting.answers, _within(first, second, setting.sensitivity))
-    if abs(Fraction(nearer) - Fraction(first)) <= Fraction(setting.sensitivity):
-        return first, nearer
-    return _inside(setting.answers, _within(second, first, setting.sensitivity)), second
-
-
-def _within(start: float, end: float, limit: float) -> float:
-    """`end`, or the farthest double towards it that is at most `limit` from `start`."""
-    apart = Fraction(end) - Fraction(start)
-    if abs(apart) <= Fraction(limit):
-        return end
-    exact = Fraction(start) + (Fraction(limit) if apart > 0 else -Fraction(limit))
-    return rounded_down(exact) if apart > 0 else rounded_up(exact)
-
-
-def _inside(answers: Interval | Union, x: float) -> float:
-    """The answer nearest to x: a line may reach over the end of a span by one ulp."""
-    return min((min(max(x, lower), upper) for lower, upper in answers.spans), key=lambda y: abs(y - x))
-
-
-def finite_pair(setting: Setting, pair: tuple[float, float], claim: Claim) -> tuple[float, float]:
-    """A pair at finite answers for one that is only a limit: far enough out to break the claim as well."""
-    if math.isfinite(pair[0]):
-        return pair
-    sign = math.copysign(1.0, pair[0])
-    ends = [abs(end) for end in (*setting.shape.ends, setting.answers.hull.lower, setting.answers.hull.upper)]
-    start = max([end for end in ends if math.isfinite(end)], default=0.0)
-    for k in range(40):
-        far = start + setting.noise.scale * 2.0**k
-        found = neighbours(setting, sign * far, sign * (far + setting.sensitivity))
-        for each in (found, found[::-1]):
-            if breaks(setting, each, claim):
-                return each
-    return found
-
-
-def pair_loss(setting: Setting, pair: tuple[float, float]) -> Ball:
-    """The pure epsilon that one pair needs in the direction in which it is given."""
-    (a, b), shape = pair, setting.shape
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return refine(lambda: family(setting.noise, shape).loss(ball(a), ball(b) - ball(a)))
-
-
-def pair_delta(setting: Setting, pair: tuple[float, float], epsilon: float) -> Ball:
-    """The delta that one pair needs at `epsilon` in the direction in which it is given."""
-    (a, b), shape = pair, setting.shape
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return refine(lambda: Delta(setting.noise, shape, epsilon).value(ball(a), ball(b) - ball(a)))
-
-
-def breaks(setting: Setting, pair: tuple[float, float], claim: Claim) -> bool:
-    """Whether two answers surely leak more than a claim allows, in balls; an ordinary one is about neighbours."""
-    a, b = pair
-    known = all(any(low <= x <= high for low, high in setting.answers.spans) for x in pair)
-    if not known or math.isinf(a) or math.isinf(b):
-        return False
-    if claim.notion is Notion.METRIC:
-        return bool(pair_loss(setting, pair) * ball(setting.sensitivity) > ball(claim.epsilon) * abs(ball(a) - ball(b)))
-    if abs(Fraction(a) - Fraction(b)) > Fraction(setting.sensitivity):
-        return False
-    if claim.pure:
-        return bool(pair_loss(setting, pair) > claim.epsilon)
-    return bool(pair_delta(setting, pair, claim.epsilon) > claim.delta)
-
-
-def pair_numbers(setting: Setting, pair: tuple[float, float], claim: Claim) -> tuple[float, float]:
-    """The epsilon that one pair needs at the claim's delta, and the delta at its epsilon, both rounded down."""
-    (a, b), side = pair, setting
-    if a > b:
-        a, b = -a, -b
-        side = Setting(setting.noise, setting.shape.mirrored(), mirrored(setting.answers), setting.sensitivity)
-    loss = max(down(pair_loss(setting, pair)), 0.0)
-    needed = loss
-    if not claim.pure:
-        found = pair_epsilon(Violation(side, Line(a, a, b, a), a, pair), claim.delta, loss if loss > 0.0 else math.inf)
-        # The root is known to about 1e-12; what is said of it is checked.
-        safe = (found * (1.0 - slack) for slack in (0.0, 2e-12, 1e-9) if math.isfinite(found))
-        fallback = found if math.isinf(found) else 0.0
-        needed = next((x for x in safe if pair_delta(setting, pair, x) >= claim.delta), fallback)
-    return needed, max(down(pair_delta(setting, pair, claim.epsilon)), 0.0)
-
-
-def _somewhere(setting: Setting) -> tuple[float, float]:
-    hull = setting.answers.hull
-    start = min(max(0.0, hull.lower), hull.upper)
-    return start, min(start + setting.sensitivity, hull.upper)

@@ -9,9 +9,12 @@ import pytest
 
 import rangebound as rb
 from rangebound.ball import ball, down, precision, up
-from rangebound.privacy.search.branch_and_bound import Found, Task, bound, climb, enclose
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
+from rangebound.privacy.search.cell_bound import Task, bound
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.renyi_objective import Renyi
 from tests.matrix.cells import ALLOWED, Cell
 
 INF = math.inf

@@ -14,7 +14,8 @@ from rangebound.ball import ball, down, precision, up
 from rangebound.law.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.privacy.pairs.exact import family, stick
-from rangebound.privacy.search.objectives import Delta, Renyi
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.worst import worst_renyi
 from tests.matrix.deadline import deadline
 

@@ -12,22 +12,16 @@ import pytest
 import rangebound as rb
 from rangebound.ball import ball, precision, taylor, value_of
 from rangebound.law import Shape
+from rangebound.privacy.counterexample import breaks
+from rangebound.privacy.neighbours import neighbours
 from rangebound.privacy.pairs.divergences import stick_formula
 from rangebound.privacy.pairs.exact import family
 from rangebound.privacy.pairs.integrals import Sight
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.objectives import Loss
-from rangebound.privacy.worst import (
-    Worst,
-    breaks,
-    neighbours,
-    tasks,
-    worst_delta,
-    worst_epsilon,
-    worst_loss,
-    worst_renyi,
-)
+from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.supremum import tasks
+from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.oracle import oracle
 from tests.matrix.brute import loss, scan
 

@@ -12,11 +12,11 @@ import pytest
 import rangebound as rb
 from rangebound.ball import ball, down, up
 from rangebound.law import Shape
-from rangebound.privacy.search.objectives import Renyi
+from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_rounded, gaussian_worst
 from rangebound.privacy.windows.gaussian_rounded import _Cells, rounded_renyi
 from rangebound.privacy.windows.gaussian_windows import windows_of
-from rangebound.privacy.worst import tasks
 
 CUTS = (-math.inf, 0.5, 1.5, 2.5, math.inf)
 SHAPE = Shape(points=(0.0, 1.0, 2.0, 3.0), cells=tuple(itertools.pairwise(CUTS)))

@@ -10,7 +10,8 @@ import pytest
 from rangebound.ball import ball, down, precision, up
 from rangebound.law import Shape
 from rangebound.noise import Gaussian
-from rangebound.privacy.search.objectives import Delta, Loss
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.windows import gaussian_sticks as tested
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_sticks import loss_bounds, stick, stick_of_pair

@@ -12,12 +12,14 @@ import pytest
 from rangebound.ball import ball, down, precision
 from rangebound.law import Shape
 from rangebound.noise import Gaussian
-from rangebound.privacy.search.branch_and_bound import Found, Task, enclose
-from rangebound.privacy.search.objectives import Delta, Renyi
+from rangebound.privacy.search.branch_and_bound import Found, enclose
+from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.setting import Setting
+from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_worst as tested
 from rangebound.privacy.windows.gaussian_worst import enclosed
-from rangebound.privacy.worst import tasks
 from rangebound.support import Interval, Union
 
 INF = math.inf

@@ -14,15 +14,18 @@ import rangebound as rb
 from rangebound.ball import INFINITY, ball, down, precision, up
 from rangebound.noise import TruncatedLaplacian
 from rangebound.privacy.pairs.mapped import Mapped
-from rangebound.privacy.search.branch_and_bound import Found, Task, enclose
-from rangebound.privacy.search.objectives import Loss, Renyi
+from rangebound.privacy.search.branch_and_bound import Found, enclose
+from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.setting import Setting
+from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import laplace_rounded
 from rangebound.privacy.windows.discs import Discs, exactly
 from rangebound.privacy.windows.laplace_rounded import clipped, enclosed
 from rangebound.privacy.windows.segments import windows_of
-from rangebound.privacy.worst import tasks, worst_renyi
+from rangebound.privacy.worst import worst_renyi
 from tests import random_calls
 
 INF = math.inf

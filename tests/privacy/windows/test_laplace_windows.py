@@ -12,13 +12,17 @@ import pytest
 
 import rangebound as rb
 from rangebound.ball import ball, down, precision
-from rangebound.privacy.search.branch_and_bound import Found, Task, enclose
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.search.branch_and_bound import Found, enclose
+from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.setting import Setting
+from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import laplace_windows, segments
 from rangebound.privacy.windows.discs import Discs, exactly
 from rangebound.privacy.windows.laplace_windows import enclosed
-from rangebound.privacy.worst import tasks, worst_delta, worst_epsilon, worst_renyi
+from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_renyi
 
 Make = Callable[..., Any]
 

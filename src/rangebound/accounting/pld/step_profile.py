@@ -19,8 +19,8 @@ from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.mechanism import Mechanism
 from rangebound.privacy import Worst, worst_delta, worst_loss
 from rangebound.privacy.claim import Claim
+from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.pairs.exact import family, stick
-from rangebound.privacy.worst import finite_pair
 from rangebound.support import Interval
 
 BITS = 192

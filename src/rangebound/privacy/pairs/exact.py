@@ -24,7 +24,8 @@ from rangebound.privacy.pairs.truncated import Truncated
 from rangebound.privacy.pairs.truncated_gaussian import TruncatedGaussian
 from rangebound.privacy.pairs.truncated_gaussian_grid import TruncatedGaussianGrid
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
-from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace, TruncatedLaplaceGrid
+from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
+from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 
 Pair = Mapped | Truncated | TruncatedGrid
 

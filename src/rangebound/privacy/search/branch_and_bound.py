@@ -10,83 +10,37 @@ Every value at a single position is a lower bound on the supremum.
 
 from __future__ import annotations
 
-import bisect
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
-from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
-from rangebound.privacy.search.positions import Line
+from rangebound.ball import Ball, ball, down, is_taylor, taylor, up
+from rangebound.privacy.search.cell_bound import EASY, HIGH, LOW, Task, bound, middle_of
 
 CELLS, DECIDING = 8_000, 1_000
+
+
 CLIMBS = 16  # lines up to which a maximum is looked for on each of them
+
+
 KINKS, SEEDS = 32, 2  # that are looked at before the search, and climbed from on an endless line
+
+
 TOLERANCE = 2e-10
+
+
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
+
+
 PEAK = 0.125  # steps: as much to either side of the best place is a cell of its own
+
+
 FLOOR = 1e-300  # a supremum that is proved to be below this is as good as zero
-# Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
-# order can see.
-LOW, HIGH, EASY = 5, 16, 150
-# Spans of which a series is dear, and steps times the eighth root of what is enough: about a wider cell it says little.
-MANY, WIDE = 4, 1.3
-
-
-class Objective(Protocol):
-    """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
-
-    smooth: bool  # whether no branch has a kink
-    attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong
-    monotone: bool  # whether it is monotone between any two neighbouring kinks, by a theorem
-    peaked: bool  # whether it is one smooth piece that rises to a single peak and falls from there, by a theorem
-
-    def value(self, p: Ball, d: Ball) -> Ball:
-        """The number at a position."""
-
-    def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
-        """Smooth pieces by name, series about a position (balls where nothing is known); the largest counts, or 0.
-
-        About a wide ball: all that may be the largest somewhere in it; with `only`, just those.
-        """
-
-    def kinks(self, line: Line) -> list[float]:
-        """Positions where a branch may not be smooth, each rounded both ways."""
-
-    def cuts(self, line: Line) -> list[float]:
-        """Where cells are cut first: the kinks, and places from which on a ceiling is sharp."""
-
-    def seeds(self, line: Line) -> list[float]:
-        """Positions to look at first, because the worst may be there."""
-
-    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        """An upper bound over the positions [start, end], which may be infinite; `inf` if none is known."""
-
-    def step(self) -> float:
-        """A natural length, for cutting an infinite cell."""
-
-    def size(self) -> int:
-        """How much one evaluation costs: the number of spans and atoms."""
-
-
-class Task(NamedTuple):
-    """One direction of the divergence along one line of pairs."""
-
-    objective: Objective
-    line: Line
-
-    def kinks(self) -> list[float]:
-        """The kinks of the objective on the line, in order."""
-        return _sorted_kinks(self)
-
-
-@lru_cache(maxsize=64)
-def _sorted_kinks(task: Task) -> list[float]:
-    return sorted(task.objective.kinks(task.line))
 
 
 class Cell(NamedTuple):
@@ -133,138 +87,6 @@ class Best:
         return self.tops.get(task, (-math.inf, math.nan))[1]
 
 
-See = Callable[[float, Ball], None]
-
-
-def bound(
-    task: Task, start: float, end: float, enough: float = -math.inf, see: See | None = None, order: int = HIGH
-) -> float:
-    """An upper bound over a cell, rounded up; stops at the first that is `enough` or less.
-
-    `see` is told every value at a single position that comes up on the way.
-    """
-    objective, d = task.objective, task.line.d
-    seen = see or (lambda position, value: None)
-
-    def at(position: float) -> Ball:
-        value = objective.value(ball(position), d)
-        seen(position, value)
-        return value
-
-    if start == end:
-        return up(at(start))
-    if objective.peaked:
-        for position, sign in ((end, 1), (start, -1)):
-            if math.isinf(position):
-                continue
-            series = objective.branches(taylor(ball(position), 1), d)[0]
-            if is_taylor(series) and sign * series[1] > 0:  # the peak is on the other side of this end
-                return up(at(position))
-    if objective.monotone and _no_kink(task, start, end):
-        return max(up(at(start)), up(at(end)))
-    upper = up(objective.ceiling(start, end, d))
-    if upper <= enough or math.isinf(start) or math.isinf(end):
-        return upper
-    if not objective.attained and objective.size() > MANY:  # the wider pair is cheap, series of many branches are dear
-        upper = min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
-        if upper <= enough or (enough > 0.0 and end - start > WIDE * enough**0.125 * objective.step()):
-            return upper
-    core = None if objective.smooth else inside(start, end)
-    by_taylor = _by_taylor(objective, start, end, span(start, end) if core is None else core, d, at, seen, order)
-    if core is not None:  # the slivers left out at the ends, one of which may be a kink
-        for first, last in ((start, up(core.lower())), (down(core.upper()), end)):
-            sliver = up(objective.value(ball(first), d + (ball(last) - ball(first))))
-            if sliver > enough:
-                sliver = min(sliver, _by_taylor(objective, first, last, span(first, last), d, at, seen, 2))
-            by_taylor = max(by_taylor, sliver)
-    upper = min(upper, max(by_taylor, 0.0))
-    if upper <= enough:
-        return upper
-    if math.isinf(upper):
-        at(_middle(start, end))  # it may really be infinite, and then a single position shows it
-    return min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
-
-
-def _no_kink(task: Task, start: float, end: float) -> bool:
-    """Whether no kink lies strictly inside a cell. A kink that is no double lies between its two roundings."""
-    if not math.isfinite(start) or not math.isfinite(end) or end <= math.nextafter(start, math.inf):
-        return False
-    kinks = task.kinks()
-    return bisect.bisect_right(kinks, start) >= bisect.bisect_left(kinks, end)
-
-
-def _by_taylor(
-    objective: Objective,
-    start: float,
-    end: float,
-    cell: Ball,
-    d: Ball,
-    at: Callable[[float], Ball],
-    seen: See,
-    order: int,
-) -> float:
-    """The bound over `cell` from Taylor series about the middle, with remainders from the series about the cell."""
-    wide = objective.branches(taylor(cell, order), d)
-    middle = _middle(start, end)
-    if not any(map(is_taylor, wide.values())):
-        at(middle)
-        return max(map(up, wide.values()))
-    near = objective.branches(taylor(ball(middle), order), d, wide)
-    if objective.attained:
-        return max(_of_branch(wide[name], near.get(name), start, end, at, seen) for name in wide)
-    at(middle)
-
-    @cache
-    def edges(position: float) -> dict[int, Ball]:
-        return objective.branches(taylor(ball(position), 1), d, wide)
-
-    return max(
-        _of_branch(
-            wide[name],
-            near.get(name),
-            start,
-            end,
-            lambda position, name=name: value_of(edges(position)[name]),  # type: ignore[misc]
-            lambda position, value: None,
-        )
-        for name in wide
-    )
-
-
-def _of_branch(
-    wide: Ball, near: Ball | None, start: float, end: float, at: Callable[[float], Ball], seen: See
-) -> float:
-    """An upper bound on one smooth piece over the cell [start, end]."""
-    if not is_taylor(wide):
-        return up(wide)
-    if not wide[0].is_finite():  # something is unknown here, and the slope may lack its part
-        return math.inf
-    middle = _middle(start, end)
-    radius = largest(ball(middle) - ball(start), ball(end) - ball(middle))
-    if near is None or not is_taylor(near) or not near[0].is_finite():
-        return up(wide[0])
-    order = min(wide.prec, near.prec) - 1
-    value, slope, bend = near[0], near[1], near[2]
-    seen(middle, value)
-    if not wide[order].is_finite():
-        return up(value + radius * abs(wide[1]))
-    higher = [*(near[k] for k in range(3, order)), wide[order]]
-    drift = sum((k * abs(c) * radius ** (k - 1) for k, c in enumerate([bend, *higher], start=2)), ball(0.0))
-    if abs(slope) > drift:  # the slope has one sign all over the cell
-        return up(at(end if slope > 0 else start))
-    bend = bend + sum((abs(c) * radius ** (k - 2) for k, c in enumerate(higher, start=3)), ball(0.0))
-    bend = bend.upper()
-    if bend < 0 and not abs(slope) >= -2 * radius * bend:
-        # A parabola that opens downward lies above; its top is the bound, and a good place to look.
-        top = middle - float((slope / (2 * near[2])).mid())
-        if start < top < end:
-            at(top)
-        return up(value + slope * slope / (-4 * bend))
-    # Otherwise the parabola is highest at an end.
-    at(end if slope > 0 else start)
-    return up(value + radius * abs(slope) + radius * radius * bend)
-
-
 def look(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Best:
     """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds.
 
@@ -282,7 +104,7 @@ def look(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Best:
         elif math.isinf(line.start) or math.isinf(line.end):
             inner += [climb(task, x) for x in task.objective.seeds(line)[:SEEDS] if line.start < x < line.end]
         elif line.start < line.end:
-            middle = _middle(line.start, line.end)
+            middle = middle_of(line.start, line.end)
             inner.append(climb(task, middle) if len(tasks) <= CLIMBS else middle)
         for position in sorted({x for x in (line.start, line.end, *inner) if math.isfinite(x)}):
             best.see(number, position, task.objective.value(ball(position), line.d))
@@ -358,17 +180,13 @@ def _cuts(cell: Cell, top: float, step: float) -> list[float]:
         return [start + max(4.0 * step, abs(start))]
     if math.isinf(start):
         return [end - max(4.0 * step, abs(end))]
-    middle = _middle(start, end)
+    middle = middle_of(start, end)
     return _around(top, start, end, 0.125 * (end - start)) or ([middle] if start < middle < end else [])
 
 
 def _around(top: float, start: float, end: float, width: float) -> list[float]:
     """Cuts that put the best place so far in the middle of a cell: from there its series is as sharp as can be."""
     return [top - width, top + width] if start < top - width < top < top + width < end else []
-
-
-def _middle(start: float, end: float) -> float:
-    return 0.5 * start + 0.5 * end
 
 
 def climb(task: Task, position: float) -> float:

@@ -10,9 +10,11 @@ import numpy as np
 
 from rangebound.ball import PRECISIONS, ball, down, precision, refine, up
 from rangebound.law import Shape
-from rangebound.privacy.search.branch_and_bound import Found, Task
-from rangebound.privacy.search.objectives import Delta, Renyi
+from rangebound.privacy.search.branch_and_bound import Found
+from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_rounded import rounded_renyi

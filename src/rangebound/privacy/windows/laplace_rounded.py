@@ -21,9 +21,10 @@ import numpy as np
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
-from rangebound.privacy.search.branch_and_bound import Found, Task
-from rangebound.privacy.search.objectives import Renyi
+from rangebound.privacy.search.branch_and_bound import Found
+from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
 from rangebound.privacy.windows.segments import Ends, Indices, Windows, joined, rate_of, running, where, windows_of

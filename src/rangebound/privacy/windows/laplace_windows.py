@@ -17,8 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.ball import ball, down
-from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found
+from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.chebyshev import lebesgue, nodes, tops
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 from rangebound.privacy.windows.segments import (
