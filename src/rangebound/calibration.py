@@ -17,7 +17,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Curve, Noise
 from rangebound.privacy import metric
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import Violation, excess, find_violation, glimpse
+from rangebound.privacy.counterexample import Counterexample, excess, find_counterexample, quick_counterexample
 from rangebound.privacy.pairs.laplace_pair import top_stick
 from rangebound.privacy.pinned import loss_is_pinned
 from rangebound.privacy.search.roots import falling_root
@@ -139,7 +139,7 @@ def _dp_scale(request: _Request) -> float:
         return _smallest(
             request, lambda scale: worst_under(request.mechanism(scale).setting, claim).upper - claim.limit
         )
-    return _by_violations(request, _enough(request, start))
+    return _by_counterexamples(request, _enough(request, start))
 
 
 def _enough(request: _Request, start: Mechanism) -> float:
@@ -172,13 +172,13 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     return first_private(scale, lambda s: over(s) <= 0.0)
 
 
-def _by_violations(request: _Request, cap: float) -> float:
+def _by_counterexamples(request: _Request, cap: float) -> float:
     """Raise the scale to what the worst pair found so far needs, until there is a proof that no pair needs more."""
     natural = request.query.sensitivity / request.claim.epsilon
-    if math.isfinite(cap) and glimpse(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.claim):
+    if math.isfinite(cap) and quick_counterexample(request.mechanism(cap * (1.0 - _CLOSE)).setting, request.claim):
         return cap
     slack = _WINDOWED if by_windows(request.start().setting) else _CLOSE
-    scale, low, violation = min(_first_guess(request), 0.999 * cap), 0.0, None
+    scale, low, counterexample = min(_first_guess(request), 0.999 * cap), 0.0, None
     while True:
         if scale >= cap and low > 0.0:
             return cap
@@ -189,11 +189,11 @@ def _by_violations(request: _Request, cap: float) -> float:
             continue
         # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
         if low == 0.0 and scale > _GLANCE * natural:
-            violation = glimpse(mechanism.setting, request.claim)
+            counterexample = quick_counterexample(mechanism.setting, request.claim)
         else:
-            violation = find_violation(mechanism.setting, request.claim, violation)
-        if violation is not None:
-            needed = _pair_scale(request, violation, scale)
+            counterexample = find_counterexample(mechanism.setting, request.claim, counterexample)
+        if counterexample is not None:
+            needed = _pair_scale(request, counterexample, scale)
             if needed > scale:
                 low = needed
             else:  # this pair does not need more, and yet it was not proved that none does
@@ -239,9 +239,9 @@ def _first_in_reach(request: _Request, low: float, high: float) -> float:
     return high
 
 
-def _pair_scale(request: _Request, violation: Violation, scale: float) -> float:
+def _pair_scale(request: _Request, counterexample: Counterexample, scale: float) -> float:
     """The scale at which one pair just meets the target, from below."""
-    side, line, position, _ = violation
+    side, line, position, _ = counterexample
     mirrored = side.shape != request.mechanism(scale).shape
 
     def over(s: float) -> float:

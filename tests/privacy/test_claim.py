@@ -13,7 +13,7 @@ import pytest
 import rangebound as rb
 from rangebound.errors import RangeboundError
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import breaks, find_violation, glimpse
+from rangebound.privacy.counterexample import breaks, find_counterexample, quick_counterexample
 from rangebound.privacy.worst import worst_under
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -47,7 +47,7 @@ def test_a_metric_claim_is_not_taken_for_an_ordinary_one() -> None:
     claim = Claim(epsilon=1.0, notion="metric")
     with pytest.raises(RangeboundError, match="metric"):
         Claim(epsilon=1.0, delta=1e-6, notion="metric")
-    for search in (find_violation, glimpse):
+    for search in (find_counterexample, quick_counterexample):
         with pytest.raises(RangeboundError, match="a metric claim bounds a rate"):
             search(CALIBRATED.setting, claim)
     with pytest.raises(RangeboundError, match="a metric claim bounds a rate"):

@@ -11,7 +11,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.errors import ClaimFalse
-from rangebound.privacy.counterexample import find_violation
+from rangebound.privacy.counterexample import find_counterexample
 from rangebound.privacy.pinned import loss_is_pinned
 from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.compare import agree
@@ -176,8 +176,8 @@ def test_limited_noise_that_reaches_only_part_of_the_support(limit: float) -> No
 def test_a_violation_is_one_and_none_is_a_proof() -> None:
     m = mechanism(rb.Laplace(scale=1.0))
     delta = m.delta(0.7)
-    assert find_violation(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 + 1e-6))) is None
-    found = find_violation(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 - 1e-3)))
+    assert find_counterexample(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 + 1e-6))) is None
+    found = find_counterexample(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 - 1e-3)))
     assert found is not None
     assert rb.hockey_stick(*map(m.law, found.pair), 0.7) > delta * (1.0 - 1e-3)
 

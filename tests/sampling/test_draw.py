@@ -30,7 +30,7 @@ def test_floats_and_balls_agree_word_by_word(m):
         for i, word in enumerate(words(count, 1).tolist()):
             answer = m.query.clip(np.linspace(-4, 5, count)[i]).item()
             guess = float(drawn[i]) if i % 2 else math.nan  # a guess only saves time
-            exact = s.settle(word, answer, guess, Repeating(2))
+            exact = s.fallback(word, answer, guess, Repeating(2))
             assert undecided[i] or exact == drawn[i]
 
 
@@ -63,7 +63,7 @@ def test_what_is_published_is_what_balls_decide_for_random_parameters(count):
         answers, random, out = m.query.clip(m.query.range.hull.lower + shift), words(size, seed), np.empty(size)
         s.draw(random, answers, Repeating(seed), out)
         for i in range(size):
-            assert s.settle(int(random[i]), answers[i].item(), out[i].item(), Repeating(seed)) == out[i]
+            assert s.fallback(int(random[i]), answers[i].item(), out[i].item(), Repeating(seed)) == out[i]
 
 
 class Given:
@@ -84,7 +84,7 @@ def test_a_wrong_formula_is_noticed():
     s, other = (sampler_for(m.noise, m.shape, m.query, 2.0**-21) for m in (right, wrong))
     answers, random = np.linspace(-3, 4, 50), words(50, 1)
     drawn, _ = other.estimate(random, answers)
-    exact = [s.settle(w, a, math.nan, Repeating(1)) for w, a in zip(random.tolist(), answers.tolist(), strict=True)]
+    exact = [s.fallback(w, a, math.nan, Repeating(1)) for w, a in zip(random.tolist(), answers.tolist(), strict=True)]
     assert (np.array(exact) != drawn).mean() > 0.9
 
 
@@ -98,7 +98,7 @@ def test_locations_far_from_the_support(support, spread):
     drawn, undecided = s.estimate(random, answers)
     assert not undecided.any()
     exact = [
-        s.settle(w, a, g, Repeating(1))
+        s.fallback(w, a, g, Repeating(1))
         for w, a, g in zip(random.tolist(), answers.tolist(), drawn.tolist(), strict=True)
     ]
     np.testing.assert_array_equal(drawn, exact)
@@ -126,7 +126,7 @@ def test_more_bits_are_asked_for_when_a_word_does_not_tell():
             return super().word()
 
     sources = [Counting(seed) for seed in range(5)]
-    found = [s.settle(0, 0.5, math.nan, source) for source in sources]
+    found = [s.fallback(0, 0.5, math.nan, source) for source in sources]
     assert all(source.asked for source in sources)
     assert len(set(found)) == 5
     assert max(found) < 0.5 - 42.0
@@ -150,7 +150,7 @@ def test_supports_much_narrower_or_wider_than_the_scale(ratio):
         out = np.empty(30)
         s.draw(random, answers, Repeating(1), out)
         exact = [
-            s.settle(w, a, g, Repeating(1))
+            s.fallback(w, a, g, Repeating(1))
             for w, a, g in zip(random.tolist(), answers.tolist(), out.tolist(), strict=True)
         ]
         np.testing.assert_array_equal(out, exact)
@@ -168,7 +168,7 @@ def test_places_much_larger_or_smaller_than_the_scale(place):
         out = np.empty(30)
         s.draw(random, answers, Repeating(1), out)
         exact = [
-            s.settle(w, a, g, Repeating(1))
+            s.fallback(w, a, g, Repeating(1))
             for w, a, g in zip(random.tolist(), m.query.clip(answers).tolist(), out.tolist(), strict=True)
         ]
         np.testing.assert_array_equal(out, exact)
@@ -188,7 +188,7 @@ def test_places_as_many_steps_away_as_doubles_can_count(power, sign):
             out = np.empty(20)
             s.draw(random, answers, Repeating(1), out)
             exact = [
-                s.settle(w, a, g, Repeating(1))
+                s.fallback(w, a, g, Repeating(1))
                 for w, a, g in zip(random.tolist(), answers.tolist(), out.tolist(), strict=True)
             ]
             np.testing.assert_array_equal(out, exact)

@@ -68,7 +68,7 @@ def test_which_formulas_draw_depends_on_public_parameters():
     near = sampler_for(*parts(mechanism(rb.Interval(0, 10), rb.Interval(-8, 18))))
     far = sampler_for(*parts(mechanism(rb.Interval(0, 10), rb.Interval(-8.1, 18))))
     assert near.estimate.func.__name__ == "_rounded"
-    assert far.estimate.func.__name__ == "_rounded_far"
+    assert far.estimate.func.__name__ == "_rounded_tail"
     assert far.compiled is None
 
 

@@ -55,7 +55,7 @@ def edges(m: rb.Mechanism, answer: float) -> np.ndarray:
     quantiles = m.law(answer).quantile(np.linspace(0, 1, BINS + 1)[1:-1])
     if not m.shape.spans:
         return np.unique(quantiles) + 1e-9  # between the points
-    step = float(m._sampler(None).settle.lattice.step)
+    step = float(m._sampler(None).fallback.lattice.step)
     below = quantiles >= m.support.hull.upper  # the cell of the upper end has no edge above it
     return np.unique((np.floor(quantiles / step) + np.where(below, -0.5, 0.5)) * step)
 

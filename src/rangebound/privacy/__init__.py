@@ -1,4 +1,4 @@
-"""Privacy: what a pair of laws, and the worst pair, give away."""
+"""Privacy: what a pair of laws leaks, and what the worst pair does."""
 
 from __future__ import annotations
 

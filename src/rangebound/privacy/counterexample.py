@@ -16,7 +16,7 @@ from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.neighbours import neighbours, pair_at
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.pinned import delta_on, loss_on
-from rangebound.privacy.search.branch_and_bound import climb, look
+from rangebound.privacy.search.branch_and_bound import climb, probe
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
@@ -28,8 +28,8 @@ from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
 
 
-class Violation(NamedTuple):
-    """A pair that gives away more than a claim allows (or, at the limit of precision, may do so)."""
+class Counterexample(NamedTuple):
+    """A pair that leaks more than a claim allows (or, at the limit of precision, may do so)."""
 
     side: Setting
     line: Line
@@ -37,7 +37,7 @@ class Violation(NamedTuple):
     pair: tuple[float, float]
 
 
-def find_violation(setting: Setting, claim: Claim, last: Violation | None = None) -> Violation | None:
+def find_counterexample(setting: Setting, claim: Claim, last: Counterexample | None = None) -> Counterexample | None:
     """A pair that may leak more than an ordinary claim allows; None is a proof that there is none.
 
     `last` is a pair that did so when less was asked: it is looked at first.
@@ -54,34 +54,34 @@ def find_violation(setting: Setting, claim: Claim, last: Violation | None = None
         found = enclosed(setting, lambda noise, shape: _aimed(noise, shape, claim), claim.limit, near)
         if found.upper <= claim.limit:
             return None
-        return _violation(setting, pairs[found.task], found.position, claim)
+        return _counterexample(setting, pairs[found.task], found.position, claim)
     worst = None
     for side, line in setting.pairs():
         value, where = loss_on(side, line) if claim.pure else delta_on(side, line, claim.epsilon)
         if not value <= claim.limit and (worst is None or value > worst[0]):
-            worst = value, Violation(side, line, where, pair_at(side, setting, line, where))
+            worst = value, Counterexample(side, line, where, pair_at(side, setting, line, where))
     return None if worst is None else worst[1]
 
 
-def glimpse(setting: Setting, claim: Claim) -> Violation | None:
+def quick_counterexample(setting: Setting, claim: Claim) -> Counterexample | None:
     """A pair that violates an ordinary claim among the likely ones; None proves nothing."""
     if not claim.pure and by_windows(setting):
-        return find_violation(setting, claim)
+        return find_counterexample(setting, claim)
     pairs = setting.pairs()
     with precision(PRECISIONS[0]):
-        best = look(tasks(setting, lambda noise, shape: _aimed(noise, shape, claim)))
+        best = probe(tasks(setting, lambda noise, shape: _aimed(noise, shape, claim)))
     if not best.value > claim.limit:
         return None
-    return _violation(setting, pairs[best.task], best.position, claim)
+    return _counterexample(setting, pairs[best.task], best.position, claim)
 
 
-def _violation(setting: Setting, where: tuple[Setting, Line], position: float, claim: Claim) -> Violation:
+def _counterexample(setting: Setting, where: tuple[Setting, Line], position: float, claim: Claim) -> Counterexample:
     """The pair at a position, or at a worse one nearby."""
     side, line = where
     if not by_windows(setting):  # else it is the top of its window already
         with precision(PRECISIONS[0]):
             position = climb(Task(excess(side.noise, side.shape, claim), line), position)
-    return Violation(side, line, position, pair_at(side, setting, line, position))
+    return Counterexample(side, line, position, pair_at(side, setting, line, position))
 
 
 def excess(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
@@ -94,7 +94,7 @@ def _aimed(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
     return Loss(noise, shape) if claim.pure else Delta(noise, shape, claim.epsilon, aim=claim.delta)
 
 
-def pair_epsilon(pair: Violation, delta: float, limit: float, start: float = 0.0) -> float:
+def pair_epsilon(pair: Counterexample, delta: float, limit: float, start: float = 0.0) -> float:
     """The epsilon that one pair needs at `delta`, to 1e-12 relative, from below; quick where `start` is close below."""
     side, line, position, _ = pair
 
@@ -172,7 +172,9 @@ def pair_numbers(setting: Setting, pair: tuple[float, float], claim: Claim) -> t
     loss = max(down(pair_loss(setting, pair)), 0.0)
     needed = loss
     if not claim.pure:
-        found = pair_epsilon(Violation(side, Line(a, a, b, a), a, pair), claim.delta, loss if loss > 0.0 else math.inf)
+        found = pair_epsilon(
+            Counterexample(side, Line(a, a, b, a), a, pair), claim.delta, loss if loss > 0.0 else math.inf
+        )
         # The root is known to about 1e-12; what is said of it is checked.
         safe = (found * (1.0 - slack) for slack in (0.0, 2e-12, 1e-9) if math.isfinite(found))
         fallback = found if math.isinf(found) else 0.0

@@ -1,4 +1,4 @@
-"""What a mechanism gives away over all pairs of neighbouring databases: epsilon, delta, and the Renyi curve.
+"""What a mechanism leaks over all pairs of neighbouring databases: epsilon, delta, and the Renyi curve.
 
 Every number is the upper end of a rigorous enclosure, rounded up. Where a theorem pins the worst pair only that pair
 is evaluated; elsewhere branch and bound over the positions encloses the supremum to 1e-9 relative.
@@ -15,12 +15,12 @@ import numpy as np
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.counterexample import find_violation, pair_epsilon, pair_loss
+from rangebound.privacy.counterexample import find_counterexample, pair_epsilon, pair_loss
 from rangebound.privacy.neighbours import neighbours, pair_at, some_pair
 from rangebound.privacy.pairs.exact import Mapped
 from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.pinned import delta_on, loss_is_pinned, loss_on, loss_values, lossy_pairs
-from rangebound.privacy.search.branch_and_bound import FLOOR, look
+from rangebound.privacy.search.branch_and_bound import FLOOR, probe
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
@@ -172,7 +172,7 @@ def _at_limit(setting: Setting, order: float) -> Worst | None:
     if math.isinf(pure.upper) or not pairs:
         return None
     with precision(PRECISIONS[0]):
-        best = look(tasks(setting, lambda noise, shape: Renyi(noise, shape, order)))
+        best = probe(tasks(setting, lambda noise, shape: Renyi(noise, shape, order)))
     side, line = pairs[best.task]
     found = Worst(max(best.value, 0.0), pure.upper, pair_at(side, setting, line, best.position))
     return found if found.closed else None
@@ -204,15 +204,15 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
     if delta == 0.0 or pure.upper == 0.0:
         return pure
     lower, pair, slack, least = 0.0, pure.pair, 2e-9 if by_windows(setting) else 1e-10, 0.0
-    violation = None
+    counterexample = None
     for _ in range(60):
         tried = max(lower * (1.0 + slack), least)
         if tried >= pure.upper:
             return Worst(lower, pure.upper, pair)
-        violation = find_violation(setting, Claim(epsilon=tried, delta=delta), violation)
-        if violation is None:
+        counterexample = find_counterexample(setting, Claim(epsilon=tried, delta=delta), counterexample)
+        if counterexample is None:
             return Worst(lower, tried, pair)
-        needed, pair = pair_epsilon(violation, delta, pure.upper, lower), violation.pair
+        needed, pair = pair_epsilon(counterexample, delta, pure.upper, lower), counterexample.pair
         if not needed > lower:  # this pair does not need more, and yet it was not proved that none does
             slack *= 4.0
             least = max(4.0 * tried, 1e-10 * min(pure.upper, 1.0)) if lower == 0.0 else 0.0

@@ -42,7 +42,7 @@ class Family(enum.IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DrawPlan:
     """The numbers behind a draw, in the order in which the kernel reads them."""
 
     answers: tuple[float, float]  # the hull of the query's range: locations outside are clipped to it
@@ -119,13 +119,13 @@ def steps_to_the_unit(lattice: Lattice) -> float:
     return lattice.denominator / lattice.numerator
 
 
-def plan(noise: Noise, shape: Shape, answers: Interval | Union, lattice: Lattice) -> Plan:
+def plan(noise: Noise, shape: Shape, answers: Interval | Union, lattice: Lattice) -> DrawPlan:
     """The plan of a law on one span: truncated to it, clamped to it, or on the whole line."""
     ((lower, upper),) = shape.spans
     given = (lower, upper) if shape.normalised else (-math.inf, math.inf)
     free = math.isinf(given[0]) and math.isinf(given[1]) and not noise.limited
     plain = Family.PLAIN_GAUSSIAN if noise.gaussian else Family.PLAIN_LAPLACE
-    return Plan(
+    return DrawPlan(
         answers=(answers.hull.lower, answers.hull.upper),
         given=given,
         limit=noise.extent,

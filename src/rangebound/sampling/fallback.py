@@ -49,7 +49,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Settler:
+class Fallback:
     """Exact draws from the laws of one mechanism, rounded to a lattice if they have a density."""
 
     noise: Noise

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.sampling.draw_plan import RARE, Family, Plan
+from rangebound.sampling.draw_plan import RARE, DrawPlan, Family
 from rangebound.sampling.entropy import Words
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ def uniform(words: Words) -> Floats:
     return high.astype(np.float64) * 2.0**-32 + (low.astype(np.float64) + 0.5) * 2.0**-64
 
 
-def inverted(plan: Plan, words: Words, answers: Floats) -> Drawn:
+def inverted(plan: DrawPlan, words: Words, answers: Floats) -> Drawn:
     """Noise around each answer for each word."""
     up, down = uniform(words), uniform(~words)
     location = np.clip(answers, *plan.answers)
@@ -50,7 +50,7 @@ def inverted(plan: Plan, words: Words, answers: Floats) -> Drawn:
 _GAUSSIAN = (Family.GAUSSIAN, Family.PLAIN_GAUSSIAN)
 
 
-def _laplace(plan: Plan, up: Floats, down: Floats, location: Floats) -> Drawn:
+def _laplace(plan: DrawPlan, up: Floats, down: Floats, location: Floats) -> Drawn:
     centre = np.clip(location, *plan.given)
     reach = np.maximum(plan.limit - np.abs(location - centre), 0.0)
     below = np.exp(-np.minimum(centre - plan.given[0], reach) / plan.scale)
@@ -61,7 +61,7 @@ def _laplace(plan: Plan, up: Floats, down: Floats, location: Floats) -> Drawn:
     return Drawn(centre, np.where(left, 1.0, -1.0) * np.log(w), w >= mass * RARE)
 
 
-def _gaussian(plan: Plan, up: Floats, down: Floats, location: Floats) -> Drawn:
+def _gaussian(plan: DrawPlan, up: Floats, down: Floats, location: Floats) -> Drawn:
     from scipy.special import ndtr, ndtri  # here, because it is not needed to import the package
 
     low, high = (plan.given[0] - location) / plan.scale, (plan.given[1] - location) / plan.scale
@@ -77,7 +77,7 @@ def _gaussian(plan: Plan, up: Floats, down: Floats, location: Floats) -> Drawn:
     return Drawn(location, sign * ndtri(w), w >= mass * RARE)
 
 
-def rounded(plan: Plan, drawn: Drawn) -> tuple[Floats, Bools]:
+def rounded(plan: DrawPlan, drawn: Drawn) -> tuple[Floats, Bools]:
     """Nearest multiples, clamped; and which of them are undecided: too near to the edge of a cell."""
     lower, upper = plan.outputs
     with np.errstate(over="ignore", invalid="ignore"):

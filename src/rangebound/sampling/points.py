@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.sampling.draw_plan import MARGIN, ROUNDING, Plan, largest
+from rangebound.sampling.draw_plan import MARGIN, ROUNDING, DrawPlan, largest
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform
 
@@ -22,7 +22,7 @@ _REACH = 9.5  # standard deviations beyond which lies less than 2^-68 of a Gauss
 _SLACK = 2.0**-40
 
 
-def quantized(plan: Plan, shape: Shape, words: Words, answers: Floats) -> tuple[Floats, Bools]:
+def quantized(plan: DrawPlan, shape: Shape, words: Words, answers: Floats) -> tuple[Floats, Bools]:
     """The point whose cell holds location plus noise, and which of them are undecided: too near to a cut."""
     points = np.array(shape.points)
     lowers, uppers = np.array(shape.cells).T

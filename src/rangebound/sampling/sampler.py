@@ -17,9 +17,9 @@ from rangebound.noise import Curve, Noise
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.sampling import inversion, points, tail, truncation
-from rangebound.sampling.draw_plan import NEAR, Family, Plan, farthest, largest, plan
+from rangebound.sampling.draw_plan import NEAR, DrawPlan, Family, farthest, largest, plan
 from rangebound.sampling.entropy import SECURE, Source, Words
-from rangebound.sampling.fallback import Settler
+from rangebound.sampling.fallback import Fallback
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
 
 try:
@@ -41,21 +41,21 @@ CHUNK = 1 << 15  # draws at a time: their words and numbers stay in the processo
 class Sampler:
     """Draws from the laws of one mechanism, rounded to one lattice.
 
-    `estimate` gives numbers in floats and says which of them are undecided; `settle` decides those. `plan` is what
+    `estimate` gives numbers in floats and says which of them are undecided; `fallback` decides those. `plan` is what
     `estimate` goes by, where one plan says it all, and `compiled` the same in the kernel's terms, where it knows how.
     """
 
     query: Query
     estimate: Estimate
-    settle: Settler
+    fallback: Fallback
     compiled: tuple[int, Floats, Floats] | None
-    plan: Plan | None
+    plan: DrawPlan | None
     chunk: int
 
     @property
     def half_step(self) -> float:
         """How far rounding moves a number at most; nothing where the law lives on points."""
-        lattice = self.settle.lattice
+        lattice = self.fallback.lattice
         return 0.0 if lattice is None else rounded_up(lattice.step / 2)
 
     def draw(self, words: Words, answers: Floats, source: Source, out: Floats) -> None:
@@ -71,7 +71,7 @@ class Sampler:
                 out[:], undecided = self.estimate(words, answers)
         for i in np.flatnonzero(undecided).tolist():
             answer = self.query.clip(answers[i]).item()
-            out[i] = self.settle(int(words[i]), answer, float(out[i]), source)
+            out[i] = self.fallback(int(words[i]), answer, float(out[i]), source)
 
     def draw_one(self, answer: float, source: Source = SECURE) -> float:
         """One number for one finite answer."""
@@ -80,7 +80,7 @@ class Sampler:
             value: float | None = _kernel.draw_one(*self.compiled, word, answer)
             if value is not None:
                 return value
-            return self.settle(word, self.query.clip(answer).item(), math.nan, source)
+            return self.fallback(word, self.query.clip(answer).item(), math.nan, source)
         out = np.empty(1)
         self.draw(np.array([word], dtype=np.uint64), np.array([answer]), source, out)
         return out.item()
@@ -95,8 +95,8 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
         if step is not None:
             raise ArgumentError(f"step={step}: must be left out, because the support is a Grid, which has its own")
         estimate, chunk, whole = _on_points(noise, shape, query)
-        settle = Settler(noise, shape, None)
-        return Sampler(query=query, estimate=estimate, settle=settle, compiled=None, plan=whole, chunk=chunk)
+        fallback = Fallback(noise, shape, None)
+        return Sampler(query=query, estimate=estimate, fallback=fallback, compiled=None, plan=whole, chunk=chunk)
     lattice = default_lattice(noise, shape) if step is None else lattice_of(step)
     compiled = whole = None
     distance = farthest(noise, shape, query.range) if shape.normalised else 0.0
@@ -106,18 +106,18 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
         whole = plan(noise, shape, query.range, lattice)
         estimate, chunk, compiled = partial(_rounded, whole), CHUNK, _compiled(whole)
     elif len(shape.spans) == 1:
-        estimate, chunk = partial(_rounded_far, plan(noise, shape, query.range, lattice)), CHUNK
+        estimate, chunk = partial(_rounded_tail, plan(noise, shape, query.range, lattice)), CHUNK
     elif distance <= _WIDE[noise.curve]:
         bound = largest((query.range.hull.lower, query.range.hull.upper))
         estimate = partial(truncation.between_gaps, noise, shape, lattice, bound)
         estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
     else:
         estimate, chunk = _unknown, CHUNK
-    settle = Settler(noise, shape, lattice)
-    return Sampler(query=query, estimate=estimate, settle=settle, compiled=compiled, plan=whole, chunk=chunk)
+    fallback = Fallback(noise, shape, lattice)
+    return Sampler(query=query, estimate=estimate, fallback=fallback, compiled=compiled, plan=whole, chunk=chunk)
 
 
-def _compiled(whole: Plan) -> tuple[int, Floats, Floats] | None:
+def _compiled(whole: DrawPlan) -> tuple[int, Floats, Floats] | None:
     if _kernel is None:
         return None
     from rangebound.sampling.tables import laplace_tables, tables  # made when they are needed: they take their time
@@ -126,12 +126,12 @@ def _compiled(whole: Plan) -> tuple[int, Floats, Floats] | None:
     return int(whole.family), whole.packed(), laplace_tables() if laplace else tables()
 
 
-def _rounded(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
+def _rounded(whole: DrawPlan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
     return inversion.rounded(whole, inversion.inverted(whole, words, answers))
 
 
-def _rounded_far(whole: Plan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
-    return inversion.rounded(whole, tail.inverted_far(whole, words, answers))
+def _rounded_tail(whole: DrawPlan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
+    return inversion.rounded(whole, tail.inverted_tail(whole, words, answers))
 
 
 def _clipped(query: Query, estimate: Estimate, words: Words, answers: Floats) -> tuple[Floats, Bools]:
@@ -143,7 +143,7 @@ def _unknown(words: Words, answers: Floats) -> tuple[Floats, Bools]:
     return answers, np.ones(len(words), dtype=bool)
 
 
-def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int, Plan | None]:
+def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int, DrawPlan | None]:
     if noise.curve not in _WIDE:
         return _unknown, CHUNK, None
     if shape.cells:

@@ -17,7 +17,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.sampling.draw_plan import NEAR, RARE, Plan
+from rangebound.sampling.draw_plan import NEAR, RARE, DrawPlan
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import Drawn, inverted, uniform
 
@@ -27,7 +27,7 @@ _STEPS = 5
 _LEFT_OVER = 2.0**-46
 
 
-def inverted_far(plan: Plan, words: Words, answers: Floats) -> Drawn:
+def inverted_tail(plan: DrawPlan, words: Words, answers: Floats) -> Drawn:
     """Numbers before rounding, from locations anywhere: both formulas for every draw, and the one that holds."""
     lower, upper = plan.given
     location = np.clip(answers, *plan.answers)

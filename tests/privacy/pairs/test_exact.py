@@ -14,7 +14,7 @@ import rangebound as rb
 from rangebound.ball import ball, precision, span, taylor, value_of
 from rangebound.law import Shape
 from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, TruncatedGrid, family, stick
-from rangebound.privacy.pairs.integrals import Sight
+from rangebound.privacy.pairs.integrals import Integrals
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
 from tests.matrix.cells import ALLOWED, Cell
@@ -154,8 +154,11 @@ def test_spans_out_of_reach_are_covered_by_a_ball(seed):
         assert near._plain.reach(ball(place)) is not None
         for width in (0.0, 0.01, 0.2):
             p = taylor(span(place, place + width) if width else ball(place), 9)
-            for ask in (Sight.mass, Sight.slope):
-                some, all_of_them = ask(Sight(near._plain, p), near.spans), ask(Sight(whole._plain, p), whole.spans)
+            for ask in (Integrals.mass, Integrals.slope):
+                some, all_of_them = (
+                    ask(Integrals(near._plain, p), near.spans),
+                    ask(Integrals(whole._plain, p), whole.spans),
+                )
                 assert all(some[k].overlaps(all_of_them[k]) for k in range(9) if all_of_them[k].is_finite())
 
 
@@ -165,7 +168,7 @@ def test_spans_left_out_with_nothing_in_their_place_are_noticed(monkeypatch):
     with precision(128):
         near, whole, place = many_spans(np.random.default_rng(0), 1.0)
         p = taylor(ball(place), 5)
-        exact, covered = Sight(whole._plain, p).mass(whole.spans), Sight(near._plain, p).mass(near.spans)
+        exact, covered = Integrals(whole._plain, p).mass(whole.spans), Integrals(near._plain, p).mass(near.spans)
         assert all(covered[k].overlaps(exact[k]) for k in range(5))
         monkeypatch.setattr(near._plain, "rest", lambda *_, **__: ball(0.0))
-        assert not Sight(near._plain, p).mass(near.spans)[0].overlaps(exact[0])
+        assert not Integrals(near._plain, p).mass(near.spans)[0].overlaps(exact[0])

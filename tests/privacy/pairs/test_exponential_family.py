@@ -15,7 +15,7 @@ import rangebound as rb
 from rangebound.ball import Ball, ball, down, precision, span, taylor, up, value_of
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.pairs.exponential_family import Tilted
-from rangebound.privacy.pairs.integrals import Plain, Sight
+from rangebound.privacy.pairs.integrals import Integrals, Plain
 from tests.privacy.windows.test_enclosures import ORDER, covers
 
 INF = math.inf
@@ -69,7 +69,7 @@ def test_a_moving_end_gives_the_series_of_the_whole(place: float) -> None:
             plain = Plain(kind.noise)
             for got, want in (
                 (view.mass(event, p) * shared, plain.mass(event, p)),
-                (Sight(view, p).slope([event]) - (p - centre) / 4, Sight(plain, p).slope([event])),
+                (Integrals(view, p).slope([event]) - (p - centre) / 4, Integrals(plain, p).slope([event])),
             ):
                 assert all(got[k].overlaps(want[k]) for k in range(ORDER + 1))
                 assert all(got[k].rel_accuracy_bits() > 200 for k in range(ORDER + 1))

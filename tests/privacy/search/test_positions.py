@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import down, up
+from rangebound.ball import PRECISIONS, down, precision, up
 from rangebound.privacy.search.positions import Line, lines
 
 INF = math.inf
@@ -86,7 +86,10 @@ def test_the_distance_is_exact() -> None:
     line = Line(0.1, 0.1, 0.7, 0.1)
     exact = Fraction(0.7) - Fraction(0.1)
     assert Fraction(down(line.d)) <= exact <= Fraction(up(line.d))
-    assert line.d.overlaps(line.d)
+    assert exact != Fraction(0.7 - 0.1)  # a control: the difference of the two doubles, rounded, is another number
+    with precision(PRECISIONS[0]):
+        mantissa, exponent = line.d.man_exp()  # which only an exact ball has
+    assert Fraction(int(mantissa)) * Fraction(2) ** int(exponent) == exact
 
 
 def test_a_line_that_is_missing_is_noticed() -> None:

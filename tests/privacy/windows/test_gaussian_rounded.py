@@ -95,7 +95,9 @@ def test_control_windows_without_an_ellipse_miss_the_largest_sum(monkeypatch: py
     On the windows that have ellipses even a degree of 4 does not, so that would be no control.
     """
     monkeypatch.setattr(gaussian_rounded, "truncation", lambda degree, rho: 0.0)
-    monkeypatch.setattr(_Cells, "settled", lambda self, windows: windows._replace(rho=np.full_like(windows.rho, 4.0)))
+    monkeypatch.setattr(
+        _Cells, "subdivided", lambda self, windows: windows._replace(rho=np.full_like(windows.rho, 4.0))
+    )
     below = 0
     for name in DEEP:
         for objective, line in lines_of(name)[0]:

@@ -37,7 +37,7 @@ def tent(p: np.ndarray) -> np.ndarray:
     return 1.0 - (p - 0.3) ** 2
 
 
-def settled(windows: Windows) -> Windows:
+def subdivided(windows: Windows) -> Windows:
     return windows._replace(rho=np.full_like(windows.rho, 32.0))
 
 
@@ -47,7 +47,7 @@ def evaluated(windows: Windows) -> Bounds:
 
 
 def test_the_supremum_over_windows_is_enclosed() -> None:
-    found = highest(settled(some((-1.0, 0.0), (0.0, 2.0))), evaluated, None)
+    found = highest(subdivided(some((-1.0, 0.0), (0.0, 2.0))), evaluated, None)
     assert found is not None
     assert found.lower <= 1.0 <= found.upper <= 1.0 + 1e-9
     assert found.line == 1
@@ -64,8 +64,8 @@ def test_what_is_not_a_number_is_never_a_bound(field: str) -> None:
         value[0] = math.nan
         return found._replace(**{field: value})
 
-    assert highest(settled(some((-1.0, 0.0), (0.0, 2.0))), unknown, None) is None
-    assert highest(settled(some((-1.0, 0.0), (0.0, 2.0))), unknown, 0.5) is None
+    assert highest(subdivided(some((-1.0, 0.0), (0.0, 2.0))), unknown, None) is None
+    assert highest(subdivided(some((-1.0, 0.0), (0.0, 2.0))), unknown, 0.5) is None
 
 
 def test_a_bound_that_smaller_windows_cannot_improve_ends_the_search() -> None:
@@ -77,7 +77,7 @@ def test_a_bound_that_smaller_windows_cannot_improve_ends_the_search() -> None:
         p, _ = nodes_of(windows, 20)
         return bounds(windows, 0.0 * p, np.zeros_like(p), 20, 1e-30, None)
 
-    highest(settled(some((-1.0, 0.0), (0.0, 2.0))), vague, None)
+    highest(subdivided(some((-1.0, 0.0), (0.0, 2.0))), vague, None)
     assert len(rounds) <= 2
 
 
@@ -88,7 +88,7 @@ def test_too_many_windows_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         found = evaluated(windows)
         return found._replace(upper=found.upper + 1.0)
 
-    assert highest(settled(some((-1.0, 0.0), (0.0, 2.0))), vague, None) is None
+    assert highest(subdivided(some((-1.0, 0.0), (0.0, 2.0))), vague, None) is None
 
 
 @pytest.mark.parametrize("at", [0.0, 1e3, 1e9])

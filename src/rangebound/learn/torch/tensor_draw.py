@@ -21,7 +21,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.numeric import as_in
 from rangebound.sampling import Sampler, sampler_for
 from rangebound.sampling import tables as functions
-from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, TAIL_END, Plan, largest
+from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, TAIL_END, DrawPlan, largest
 from rangebound.sampling.entropy import SECURE, fresh
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
@@ -60,7 +60,7 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor) -> torch.Tens
         if len(open_):
             answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
             places = zip(open_.tolist(), answers, guesses, strict=True)
-            value[open_] = as_in(value, [sampler.settle(word(secret, i), q, x, SECURE) for i, q, x in places])
+            value[open_] = as_in(value, [sampler.fallback(word(secret, i), q, x, SECURE) for i, q, x in places])
         return value
     finally:
         key.zero_()
@@ -218,7 +218,7 @@ def _constants(mechanism: Mechanism, device: torch.device) -> tuple[Numbers, tor
     return numbers(plan), table, torch.tensor(cells, dtype=torch.float64, device=device).reshape(-1, 3).T.contiguous()
 
 
-def numbers(plan: Plan) -> Numbers:
+def numbers(plan: DrawPlan) -> Numbers:
     """The plan as plain numbers; its lattice must be one of powers of two."""
     assert plan.lattice.dyadic
     return Numbers(

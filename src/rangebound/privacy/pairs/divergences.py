@@ -1,4 +1,4 @@
-"""What one pair of laws of a mechanism gives away: hockey stick, Renyi divergence, Fisher information.
+"""What one pair of laws of a mechanism leaks: hockey stick, Renyi divergence, Fisher information.
 
 Single laws and small batches are compared in ball arithmetic and rounded up. Large batches are compared by the same
 theorems over arrays (`stick_formula`, `renyi_formula`; NumPy or PyTorch): about 1e-10 relative, less where two laws

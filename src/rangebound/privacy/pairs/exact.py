@@ -1,4 +1,4 @@
-"""What one pair of true answers gives away, in ball arithmetic.
+"""What one pair of true answers leaks, in ball arithmetic.
 
 A pair is a position `p` and a distance `d > 0`: P is the law at p, Q the law at p + d, so that P/Q falls with x
 (the monotone likelihood ratio). Only this direction is written down; the other one is the same question

@@ -92,7 +92,7 @@ class Plain:
         return sums
 
 
-class Sight:
+class Integrals:
     """What a view shows from one place.
 
     All lists of spans that one is asked about are the support from the left on; only the last span may be another.

@@ -8,7 +8,7 @@ In units of the scale, with the left location at 0 and the right one at d, let `
 
 Every term is positive, so small numbers keep their digits. Without a limit of the noise |change| <= d, hence y <= d.
 With one, all this is about what both laws can publish; what only P can counts in full, and y may pass d, from where on
-the right side gives away right e^{-d} (1 - e^{2d-2y}) too.
+the right side leaks right e^{-d} (1 - e^{2d-2y}) too.
 """
 
 from __future__ import annotations

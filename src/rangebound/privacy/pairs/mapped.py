@@ -12,7 +12,7 @@ from rangebound.ball import INFINITY, Ball, ball, down, is_taylor, largest, powe
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.exponential_family import Tilted
-from rangebound.privacy.pairs.integrals import Sight, Span
+from rangebound.privacy.pairs.integrals import Integrals, Span
 from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 from rangebound.privacy.pairs.rounded_laplace import RoundedLaplace
 
@@ -230,7 +230,7 @@ class Mapped:
 
     def _tilted_power(self, view: Tilted, cell: Span, p: Ball, d: Ball, order: Ball) -> Ball:
         """T(p)^order T(p+d)^(1-order)."""
-        here, other = Sight(view, p), Sight(view, p + (up_to(d) if near_pair(p, d) else d))
+        here, other = Integrals(view, p), Integrals(view, p + (up_to(d) if near_pair(p, d) else d))
         mass, away = here.mass([cell]), other.mass([cell])
         if not (value_of(mass) > 0 and value_of(away) > 0):
             return arb.nan()

@@ -11,7 +11,7 @@ from flint import arb
 from rangebound.ball import Ball, End, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.privacy.pairs.integrals import Plain, Sight, Span, View
+from rangebound.privacy.pairs.integrals import Integrals, Plain, Span, View
 from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 
 _ZERO: Ball = ball(0.0)
@@ -35,24 +35,24 @@ class Truncated:
 
     def kept(self, p: Ball) -> Ball:
         """Z(p): the mass of the support."""
-        return Sight(self._plain, p).mass(self.spans)
+        return Integrals(self._plain, p).mass(self.spans)
 
     def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """P(A) - e^epsilon Q(A) for the sets A = {x <= t} of which one is the best; each is smooth in p."""
         view = self._view(p)
         if is_taylor(p) and view is self._plain and self._pitch is not None and 2 * p[0].rad() > self._pitch:
             return dict.fromkeys(only or (0,), arb.nan())  # the threshold passes so many spans that nothing can be said
-        right = Sight(view, p + d)
-        between = Sight(view, p + up_to(d)) if near_pair(p, d) else None
+        right = Integrals(view, p + d)
+        between = Integrals(view, p + up_to(d)) if near_pair(p, d) else None
         # From a cell much wider than the pair, all that lies between the two looks like the left one.
-        left = between if between is not None and p[0].rad() > 8 * d else Sight(view, p)
+        left = between if between is not None and p[0].rad() > 8 * d else Integrals(view, p)
         zp, change = left.mass(self.spans), self._change(left, right, between, d)
         if not (value_of(zp) > 0 and value_of(change).is_finite()):
             return dict.fromkeys(only or (0,), arb.nan())  # a cell too wide to say anything, or a place too far out
         level = epsilon - change
         if is_taylor(level) and not p[0].is_exact():
             level = tightened(
-                level, lambda at: epsilon - self._change(Sight(view, at), Sight(view, at + d), None, d), p[0]
+                level, lambda at: epsilon - self._change(Integrals(view, at), Integrals(view, at + d), None, d), p[0]
             )
 
         def of(event: list[Span]) -> Ball:
@@ -67,7 +67,7 @@ class Truncated:
 
         t = view.threshold(p, d, level)
         if self.rising and is_taylor(p) and len(self.spans) == 1 and self.spans[0][0] is not None:
-            # The loss rises with the position. Where it is not above epsilon, nothing is given away; where it is from
+            # The loss rises with the position. Where it is not above epsilon, nothing leaks; where it is from
             # the left end of the cell on, the threshold lies inside the support, and without a clip there is no kink.
             if self.loss(p[0].upper(), d) <= epsilon:
                 return {0: _ZERO}
@@ -101,10 +101,10 @@ class Truncated:
 
     def change(self, p: Ball, d: Ball) -> Ball:
         """log Z(p+d) - log Z(p)."""
-        between = Sight(self._plain, p + up_to(d)) if near_pair(p, d) else None
-        return self._change(Sight(self._plain, p), Sight(self._plain, p + d), between, d)
+        between = Integrals(self._plain, p + up_to(d)) if near_pair(p, d) else None
+        return self._change(Integrals(self._plain, p), Integrals(self._plain, p + d), between, d)
 
-    def _change(self, left: Sight, right: Sight, between: Sight | None, d: Ball) -> Ball:
+    def _change(self, left: Integrals, right: Integrals, between: Integrals | None, d: Ball) -> Ball:
         """The same without what all weights of a view share.
 
         For a pair much closer than the cell is wide by the mean value theorem: the coefficients of the series are
@@ -164,7 +164,7 @@ class Truncated:
 
     def right_of(self, p: Ball) -> Ball:
         """Probability of an output above p at the location p."""
-        here = Sight(self._plain, p)
+        here = Integrals(self._plain, p)
         return 1 - here.mass(self._up_to(p)) / here.mass(self.spans)
 
     def _up_to(self, t: Ball) -> list[Span]:

@@ -10,7 +10,7 @@ from rangebound.ball import INFINITY, Ball, ball, is_taylor, smallest, taylor, v
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.exponential_family import Tilted
-from rangebound.privacy.pairs.integrals import Plain, Sight, View
+from rangebound.privacy.pairs.integrals import Integrals, Plain, View
 from rangebound.privacy.pairs.truncated import Truncated
 
 _NARROW, _FAR = 1.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
@@ -61,7 +61,7 @@ class TruncatedGaussian(Truncated):
         reach = ((1 - order) * d).union(d)
         if reach.rad() < p[0].rad():
             view = self._view(p)
-            kept = Sight(view, taylor(p[0] + reach, p.prec + 1)).mass(self.spans)
+            kept = Integrals(view, taylor(p[0] + reach, p.prec + 1)).mass(self.spans)
             if value_of(kept) > 0:
                 bend = kept.log().derivative().derivative()
                 return (bend if isinstance(view, Tilted) else bend + 1 / variance) * (order * d * d / 2)
@@ -69,7 +69,7 @@ class TruncatedGaussian(Truncated):
         square, linear, rest = ball(0.0), ball(0.0), ball(0.0)
         for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
             view = self._view(p + offset)
-            kept = Sight(view, p + offset).mass(self.spans)
+            kept = Integrals(view, p + offset).mass(self.spans)
             if not value_of(kept) > 0:
                 return arb.nan()
             total = total + kept.log() * weight / (order - 1)

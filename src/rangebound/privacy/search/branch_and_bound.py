@@ -68,7 +68,7 @@ class Found:
         return self.upper <= max(self.lower * (1.0 + LOOSE), FLOOR)
 
 
-class Best:
+class Incumbent:
     """The largest value seen and where, and where the largest of each task is."""
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class Best:
         return self.tops.get(task, (-math.inf, math.nan))[1]
 
 
-def look(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Best:
+def probe(tasks: Sequence[Task], near: Sequence[tuple[int, float]] = ()) -> Incumbent:
     """The largest value at the ends and kinks of the lines, at a maximum near their middle, and at the seeds.
 
     `near` lists more places to look at, each with the number of its task.
     """
-    best = Best()
+    best = Incumbent()
     for number, task in enumerate(tasks):
         line = task.line
         inner = [
@@ -118,9 +118,9 @@ def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[t
     """Enclose the supremum over all tasks; with a target, only decide on which side of it the supremum lies.
 
     With a target the search ends when every cell is proved to be at most the target (`upper <= target`), or when a
-    value above it is found (`lower > target`). If it ends with neither, it ran into its limits. `near` is for `look`.
+    value above it is found (`lower > target`). If it ends with neither, it ran into its limits. `near` is for `probe`.
     """
-    best = look(tasks, near)
+    best = probe(tasks, near)
     if best.value == math.inf or (target is not None and best.value > target):
         return Found(best.value, math.inf, best.task, best.position, ())
     size = max(2, *(task.objective.size() for task in tasks))

@@ -28,7 +28,7 @@ MANY, WIDE = 4, 1.3
 
 
 class Objective(Protocol):
-    """A number that each pair gives away: zero or more, and growing with the distance of the pair."""
+    """A number that each pair leaks: zero or more, and growing with the distance of the pair."""
 
     smooth: bool  # whether no branch has a kink
     attained: bool  # whether a branch is never above the number itself; else it may be, where it does not belong

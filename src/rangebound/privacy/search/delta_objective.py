@@ -49,7 +49,7 @@ class Delta(PairObjective):
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Zero where no loss is above epsilon. P <= G/Z and Q >= G on the support: the unbounded one plus 1/Z - 1.
 
-        A Gaussian law on an interval gives away no more than the unbounded one, one of bounded log-ratio no more than
+        A Gaussian law on an interval leaks no more than the unbounded one, one of bounded log-ratio no more than
         two atoms do; a part of the support with all but a share of the mass adds at most that share on either side.
         """
         if self._rising and math.isfinite(end) and self.family.loss(ball(end), d) <= self.epsilon:

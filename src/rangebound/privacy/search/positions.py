@@ -1,6 +1,6 @@
 """The pairs of neighbouring true answers that matter: for each position the farthest neighbour to its right.
 
-By the monotonicity theorem a pair inside another pair gives away no more, so these pairs decide the worst case.
+By the monotonicity theorem a pair inside another pair leaks no more, so these pairs decide the worst case.
 In an interval they are (p, p + D) for one line of positions p. In a union, p + D may fall into a gap, and then the
 widest such pair is a single one.
 """

@@ -129,7 +129,7 @@ def dp_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensi
 
     Guarantee: `dp_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
     Assumes: as `dp_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
-    Edge cases: between narrow spans far from the rest a LARGER scale may give away more, since it brings the far mass
+    Edge cases: between narrow spans far from the rest a LARGER scale may leak more, since it brings the far mass
     into play. So evaluate a larger scale anew before using it. The search walks up from below in steps of 2 % and looks
     into every dip it sees: private scales below the returned one can only exist in a dip narrower than a step.
 

@@ -50,7 +50,7 @@ def rounded_renyi(
         return None
     pieces = folded(windows, cells.middle, cells.step, (1.0 - order,))
     goal = None if target is None else 1.0
-    found = highest(cells.settled(pieces), lambda some: cells.bounds(some, goal), goal, _TIGHT)
+    found = highest(cells.subdivided(pieces), lambda some: cells.bounds(some, goal), goal, _TIGHT)
     if found is None or not found.lower > 0.0:
         return None
     low, high = ((cells.level + math.log(x)) / (order - 1.0) for x in (found.lower, found.upper))
@@ -91,7 +91,7 @@ class _Cells:
         found = [self._terms(p[some], *self._near(p[some], 0.0))[0] for some in self._blocks(p, *self._near(p, 0.0))]
         return max(float(np.logaddexp.reduce(each, axis=1).max()) for each in found)
 
-    def settled(self, windows: Windows) -> Windows | None:
+    def subdivided(self, windows: Windows) -> Windows | None:
         """The windows, cut until half the height of each ellipse is at most s/sqrt(a)."""
         most = self._scale / math.sqrt(self._order) * (1.0 - 1e-9)
         limits = {rho: most / (0.5 * (rho - 1.0 / rho)) for rho in RHOS}

@@ -17,7 +17,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     folded,
     highest,
     nodes_of,
-    settled,
+    subdivided,
 )
 
 _HIGHEST = 240  # degree of a polynomial
@@ -54,7 +54,7 @@ def stick(
     laws = laws.attentive(_SHARE * level)
     degrees = _degrees(epsilon, level)
 
-    pieces = settled(laws, folded(windows, laws.middle(), laws.step, _OFFSETS), _OFFSETS, tuple(degrees))
+    pieces = subdivided(laws, folded(windows, laws.middle(), laws.step, _OFFSETS), _OFFSETS, tuple(degrees))
     if laws.pointed or pieces is None:
         return highest(pieces, lambda some: _events(laws, epsilon, some, target, degrees), target)
     pieces = _branches(laws, epsilon, pieces)

@@ -140,17 +140,19 @@ def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bound
     return found
 
 
-def settled(laws: Laws, windows: Windows, offsets: tuple[float, ...], rhos: tuple[float, ...] = RHOS) -> Windows | None:
+def subdivided(
+    laws: Laws, windows: Windows, offsets: tuple[float, ...], rhos: tuple[float, ...] = RHOS
+) -> Windows | None:
     """The windows, cut until each has an ellipse; None where that takes too many. The last ones are remembered.
 
     A window that is a part of one that has an ellipse has the same one, only smaller.
     """
     rows = tuple(zip(*(each.tolist() for each in windows), strict=True))
-    return _settled(laws.scale, laws.shape, rows, offsets, rhos)
+    return _subdivided(laws.scale, laws.shape, rows, offsets, rhos)
 
 
 @lru_cache(maxsize=64)
-def _settled(
+def _subdivided(
     scale: float,
     shape: Shape,
     rows: tuple[tuple[float, float, float, int, int, float], ...],

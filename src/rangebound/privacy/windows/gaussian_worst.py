@@ -27,7 +27,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     folded,
     highest,
     nodes_of,
-    settled,
+    subdivided,
     windows_of,
 )
 
@@ -199,4 +199,4 @@ def renyi(laws: Laws, order: float, windows: Windows, target: float | None = Non
     if any(laws.far(end, each * windows.d).any() for each in offsets for end in (windows.start, windows.end)):
         return None
     pieces = folded(windows, laws.middle(), laws.step, offsets)
-    return highest(settled(laws, pieces, offsets), evaluate, target)
+    return highest(subdivided(laws, pieces, offsets), evaluate, target)

@@ -1,6 +1,6 @@
 """Worst cases of truncated Laplace noise on grids and unions, by Chebyshev polynomials on windows of positions.
 
-On a window in which neither answer meets an end of the support, the numbers that a pair gives away are analytic
+On a window in which neither answer meets an end of the support, the numbers that a pair leaks are analytic
 functions of the position (`segments`). There each of them is bounded by its values at a few points and by its size in
 a disc around the window (`chebyshev`); both come from one formula over `discs`. Before that, the wider pair from the
 first position to the last is a bound of first order. Windows whose bound is too high are cut. docs/theory.md has the
