@@ -17,8 +17,8 @@ from benchmarks import peers
 from benchmarks.report import Row, parser, publish
 
 TEXT = (
-    "What many releases give away together. First: the first call in a fresh process, after the imports. Later: the "
-    "median of up to 7 more calls. An epsilon below the exact one promises what is not true."
+    "The privacy loss of many releases together. First: the first call in a fresh process, after the imports. Later: "
+    "the median of up to 7 more calls. An epsilon below the exact one promises what is not true."
 )
 BAR = 0.3
 

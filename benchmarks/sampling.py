@@ -23,8 +23,8 @@ from benchmarks import peers
 from benchmarks.report import Row, parser, publish
 
 TEXT = (
-    "Answers at random places of [0, 100], noise of scale 2, one thread; nanoseconds a draw, the median of 9 runs. "
-    "None of the others does the whole of it: numpy and scipy draw fast and insecurely (numpy's noise is then "
+    "Answers at random positions in [0, 100], noise of scale 2, one thread; nanoseconds per draw, the median of 9 "
+    "runs. None of the others does the whole of it: numpy and scipy draw fast and insecurely (numpy's noise is then "
     "clipped), OpenDP draws exactly and without bounds, diffprivlib in bounds and insecurely."
 )
 SCALE = 2.0

@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
     console.print(str(certificate), highlight=False)
     console.print(f"Checked again from {path}: epsilon = {rb.verify(path.read_text()).epsilon:g}.\n", highlight=False)
 
-    table = Table("promise", "value", title="What it gives away, over all pairs of neighbouring databases")
+    table = Table("promise", "value", title="Privacy loss over all pairs of neighbouring datasets")
     table.add_row("epsilon", f"{mechanism.epsilon():.6f}")
     table.add_row(f"epsilon at delta = {DELTA:g}", f"{mechanism.epsilon(DELTA):.6f}")
     table.add_row("delta at epsilon = 0.25", f"{mechanism.delta(0.25):.3e}")

@@ -1,6 +1,6 @@
 """Renyi curves of truncated noise.
 
-The pair of answers is (0, mu) with mu = 1. Truncated to an interval, Gaussian noise never gives away more than plain
+The pair of answers is (0, mu) with mu = 1. Truncated to an interval, Gaussian noise never leaks more than plain
 Gaussian noise. Truncated Laplace noise does not in the three cases of the paper, and can where the support has 0 or mu
 inside or at an end, which is what one wants in practice.
 """
