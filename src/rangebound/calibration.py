@@ -81,7 +81,9 @@ def calibrate(
     epsilon, for every real i; that implies the ordinary guarantee and costs more noise [croft2022].
     Assumes: the query's sensitivity is true.
     Edge cases: a target that nothing reaches is refused with the reason, such as delta = 0 with Gaussian noise on the
-    line. A truncated Laplacian keeps the published ratio of limit to scale and needs 0 < delta < 1/2.
+    line. A truncated Laplacian has the published ratio of limit to scale and needs 0 < delta < 1/2. Answers in a gap of
+    the support may leak less at a smaller scale, so that the private scales are several stretches; then the result is
+    the start of one of them. The result carries its target as `claim`, so that `rangebound.certify(m)` proves it.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -98,7 +100,7 @@ def calibrate(
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
     if epsilon > _LARGEST_EPSILON:
-        raise ArgumentError(f"epsilon={epsilon}: must be at most {_LARGEST_EPSILON:g}; so large a one protects nobody")
+        raise ArgumentError(f"epsilon={epsilon}: must be at most {_LARGEST_EPSILON:g}; a larger one protects no one")
     natural = query.sensitivity / epsilon
     if not 1e-305 < natural < 1e305:
         raise ArgumentError(f"epsilon={epsilon}: needs a scale that does not fit into a double")

@@ -30,6 +30,7 @@ FORMAT, METRIC_FORMAT = "rangebound certificate 1", "rangebound certificate 2"
 """Of an ordinary claim, which has no field for its notion, and of a metric one, which says so."""
 LONGEST = 1_000_000
 """Characters of the longest certificate that is read."""
+_IN_TIME = f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +196,7 @@ def certify(
     raise Undecided(
         f"{claim.terms}: neither proved nor refuted; the truth at this delta lies between epsilon "
         f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
-        f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)",
+        f"{_IN_TIME}",
         lower=true_epsilon.lower,
         upper=true_epsilon.upper,
     )
@@ -233,7 +234,7 @@ def _not_metric(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
     upper = up(ball(worst_score(setting)) * ball(setting.sensitivity))
     return Undecided(
         f"{claim.terms}: neither proved nor refuted; the truth lies between {needs} and {upper}. "
-        f"Claim a little more, such as {_round_up(upper)}",
+        f"Claim a little more, such as {_round_up(upper)}{_IN_TIME}",
         lower=needs,
         upper=upper,
     )

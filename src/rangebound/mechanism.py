@@ -21,10 +21,13 @@ from rangebound.privacy import Setting
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
 from rangebound.serial import support_from_dict, support_to_dict
-from rangebound.support import Grid, Interval, Support, Union, nearest
+from rangebound.support import Grid, Interval, Support, Union, published_numbers
 from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
 
 Floats = npt.NDArray[np.float64]
+One = float | np.floating | np.integer
+Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
+"""One number, which is answered with a float, and many, which are answered with an array of their shape."""
 
 
 @arguments.guided
@@ -73,7 +76,7 @@ class Mechanism:
             (Interval, Union, Grid),
             "an Interval, a Union or a Grid, such as rb.Interval(0, 100)",
         )
-        _check_reach(self.noise, self.query, self.shape)
+        bounding.check_reach(self.noise, self.query.range, self.shape)
 
     @cached_property
     def shape(self) -> Shape:
@@ -100,7 +103,7 @@ class Mechanism:
         return Law(self.noise, self.shape, self.query.clip(answer))
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring databases.
+        """The smallest epsilon that holds with this delta for all neighbouring datasets.
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above; `inf` where there is none.
         Assumes: the query's sensitivity is true.
@@ -116,7 +119,7 @@ class Mechanism:
         return _closed(privacy.worst_epsilon(self.setting, delta), f"delta={delta}: the smallest epsilon")
 
     def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring databases.
+        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
 
         delta(epsilon) = sup over pairs of sup over sets A of P(A) - e^epsilon Q(A).
 
@@ -140,7 +143,7 @@ class Mechanism:
     def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
 
     def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
-        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring databases.
+        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
         Assumes: the query's sensitivity is true.
@@ -159,13 +162,10 @@ class Mechanism:
         return _closed(privacy.worst_renyi(self.setting, order), f"alpha={order}: the largest Renyi divergence")
 
     @overload
-    def fisher(self, answer: float) -> float: ...
+    def fisher(self, answer: One) -> float: ...
 
     @overload
-    def fisher(self, answer: Floats) -> Floats: ...
-
-    @overload
-    def fisher(self, answer: npt.ArrayLike) -> float | Floats: ...
+    def fisher(self, answer: Many) -> Floats: ...
 
     def fisher(self, answer: npt.ArrayLike) -> float | Floats:
         """Fisher information of the published number about the true answer, at `answer` (one or an array).
@@ -185,13 +185,10 @@ class Mechanism:
         return found
 
     @overload
-    def error(self, answer: float) -> Error[float]: ...
+    def error(self, answer: One) -> Error[float]: ...
 
     @overload
-    def error(self, answer: Floats) -> Error[Floats]: ...
-
-    @overload
-    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]: ...
+    def error(self, answer: Many) -> Error[Floats]: ...
 
     def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
         """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
@@ -231,29 +228,18 @@ class Mechanism:
         return average_error(self.noise, self.shape, self.query.range)
 
     @overload
-    def release(self, answer: float, *, step: float | None = None) -> float: ...
+    def release(self, answer: One, *, step: float | None = None) -> float: ...
 
     @overload
     def release(
         self,
-        answer: Floats,
+        answer: Many,
         *,
         step: float | None = None,
         out: Floats | None = None,
         threads: int = 1,
         progress: bool | None = None,
     ) -> Floats: ...
-
-    @overload
-    def release(
-        self,
-        answer: npt.ArrayLike,
-        *,
-        step: float | None = None,
-        out: Floats | None = None,
-        threads: int = 1,
-        progress: bool | None = None,
-    ) -> float | Floats: ...
 
     def release(
         self,
@@ -274,7 +260,7 @@ class Mechanism:
         Guarantee: distributed exactly as the law, rounded; so every privacy number of the mechanism holds for the
         very doubles that are published. The random bits come from the operating system, and no call takes a seed.
         Assumes: each true answer is published once: a second draw is a second release.
-        Edge cases: an answer outside the query's range is clipped to it; NaN, infinities and what is no number are
+        Edge cases: an answer outside the query's range is clipped to it; NaN, infinities and anything but numbers are
         refused before anything is drawn. So are numbers that are not doubles, since rounding them first would multiply
         the sensitivity: long doubles with more digits, and integers beyond 2^53 unless the range ends before that.
 
@@ -291,18 +277,13 @@ class Mechanism:
 
     @overload
     def confidence_interval(
-        self, published: float, level: float = 0.95, *, step: float | None = None
+        self, published: One, level: float = 0.95, *, step: float | None = None
     ) -> tuple[float, float]: ...
 
     @overload
     def confidence_interval(
-        self, published: Floats, level: float = 0.95, *, step: float | None = None
+        self, published: Many, level: float = 0.95, *, step: float | None = None
     ) -> tuple[Floats, Floats]: ...
-
-    @overload
-    def confidence_interval(
-        self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None
-    ) -> tuple[float, float] | tuple[Floats, Floats]: ...
 
     def confidence_interval(
         self, published: npt.ArrayLike, level: float = 0.95, *, step: float | None = None
@@ -324,18 +305,9 @@ class Mechanism:
         >>> lower, round(upper, 2)
         (0.0, 5.2)
         """
-        numbers = arguments.reals("published", published)
         share = arguments.probability("level", level)
         assert self.support is not None
-        below, above = nearest(self.support, numbers)
-        gap = np.flatnonzero(below < above)
-        if gap.size:
-            here, low, high = (each.reshape(-1)[gap[0]] for each in (numbers, below, above))
-            ways = " and ".join(str(float(x)) for x in (low, high) if math.isfinite(x))
-            raise ArgumentError(
-                f"published={here}: is never published; the numbers of the support next to it are {ways}"
-            )
-        numbers = below
+        numbers = published_numbers(self.support, arguments.reals("published", published))
         half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
         low, high = confidence_interval(self.noise, self.shape, self.query.range, numbers, share, half)
         return (low, high) if numbers.ndim else (low.item(), high.item())
@@ -461,21 +433,3 @@ def _closed(worst: privacy.Worst, what: str) -> float:
         lower=worst.lower,
         upper=worst.upper,
     )
-
-
-def _check_reach(noise: Noise, query: Query, shape: Shape) -> None:
-    """Noise of limited reach, truncated: some of the support must be in reach of every true answer."""
-    if not (noise.limited and shape.normalised):
-        return
-    for lower, upper in query.range.spans:
-        reached = lower  # every answer left of this is within reach, and so is this one once `inside`
-        inside = False
-        for start, end in shape.spans:
-            if start - noise.extent < reached or start == lower == -math.inf:
-                inside = inside or end + noise.extent > reached
-                reached = max(reached, end + noise.extent)
-        if not inside or (reached <= upper and math.isfinite(reached)):
-            raise ArgumentError(
-                f"noise={noise}: cannot reach the support from every true answer in {query.range}; "
-                "take a larger limit, or RECTIFY"
-            )

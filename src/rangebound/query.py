@@ -17,7 +17,7 @@ from rangebound.support import Interval, Union
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A real-valued question: answers lie in `range`, and neighbouring databases move them by at most `sensitivity`.
+    """A real-valued question: answers lie in `range`, and neighbouring datasets move them by at most `sensitivity`.
 
     Assumes: the sensitivity is true of the answers inside the range. An answer outside an interval is clipped to
     it, which never makes the sensitivity larger. A `Union` range is a promise that answers never lie in its gaps:

@@ -211,6 +211,21 @@ def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDA
     return np.where(inside, numbers, last), np.where(inside, numbers, np.concatenate((starts, [np.inf]))[after])
 
 
+def published_numbers(support: Support, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Published numbers as members of the support; one that the support does not have is refused.
+
+    >>> published_numbers(Interval(0, 1), np.asarray([0.5])).tolist()
+    [0.5]
+    """
+    below, above = nearest(support, numbers)
+    gap = np.flatnonzero(below < above)
+    if gap.size:
+        here, low, high = (each.reshape(-1)[gap[0]] for each in (numbers, below, above))
+        ways = " and ".join(str(float(x)) for x in (low, high) if math.isfinite(x))
+        raise ArgumentError(f"published={here}: is never published; the numbers of the support next to it are {ways}")
+    return below
+
+
 def _pair(name: str, value: object) -> tuple[float, float]:
     if isinstance(value, Interval):
         return value.lower, value.upper

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rangebound.bounding.quantize import quantize
 from rangebound.bounding.rectify import rectify
-from rangebound.bounding.truncate import truncate
+from rangebound.bounding.truncate import check_reach, truncate
 from rangebound.bounding.unbounded import unbounded
 from rangebound.law import Shape
 from rangebound.noise import Noise
@@ -45,4 +45,4 @@ def shape(bounding: Bounding, noise: Noise, support: Support) -> Shape:
     return _SHAPES[bounding](noise, support)
 
 
-__all__ = ["QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED", "Bounding", "shape"]
+__all__ = ["QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED", "Bounding", "check_reach", "shape"]

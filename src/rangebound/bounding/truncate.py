@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from rangebound.errors import ArgumentError
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.support import Grid, Support, is_line
+from rangebound.support import Grid, Interval, Support, Union, is_line
 
 
 def truncate(noise: Noise, support: Support) -> Shape:
@@ -20,3 +22,21 @@ def truncate(noise: Noise, support: Support) -> Shape:
             "use QUANTIZE"
         )
     return Shape(points=tuple(support.points.tolist()), normalised=True)
+
+
+def check_reach(noise: Noise, answers: Interval | Union, shape: Shape) -> None:
+    """Refuse truncated noise of limited extent that reaches no part of the support from some true answer."""
+    if not (noise.limited and shape.normalised):
+        return
+    for lower, upper in answers.spans:
+        reached = lower  # every answer left of this is within reach, and so is this one once `inside`
+        inside = False
+        for start, end in shape.spans:
+            if start - noise.extent < reached or start == lower == -math.inf:
+                inside = inside or end + noise.extent > reached
+                reached = max(reached, end + noise.extent)
+        if not inside or (reached <= upper and math.isfinite(reached)):
+            raise ArgumentError(
+                f"noise={noise}: cannot reach the support from every true answer in {answers}; "
+                "take a larger limit, or RECTIFY"
+            )

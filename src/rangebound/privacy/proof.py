@@ -38,7 +38,8 @@ class Theorem(enum.Enum):
     DELTA_ON_CELLS = "delta is bounded on every cell of positions"
     DELTA_ON_WINDOWS = "delta is bounded on windows of positions by polynomials, whose errors are bounded"
     RATE_AT_ENDS = (
-        "the log-density of an output changes fastest with the true answer at an end of a span or of the range"
+        "the log-density of an output changes fastest with the true answer at an end of a span or of the range, or "
+        "across a gap of the range"
     )
 
 
@@ -88,7 +89,7 @@ def prove(setting: Setting, claim: Claim) -> Proof | None:
             try:
                 if _holds(setting, claim, proof):
                     return proof
-            except _TooMuchWork:  # a proof that nobody could check again is none
+            except _TooMuchWork:  # a proof that takes too long to check does not count
                 continue
     return quick if possible and not many and _holds(setting, claim, quick) else None
 
