@@ -385,3 +385,19 @@ def test_shares_never_add_up_to_more_than_the_whole(total: float) -> None:
         assert parts * Fraction(statistics.share(total, parts)) <= Fraction(total)
         plain.append(parts * Fraction(total / parts) <= Fraction(total))
     assert not all(plain)  # the control: a division that rounds to nearest does
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        statistics.mean_mechanism(50, rb.Laplace, rb.TRUNCATE, 0.5, 0.0),
+        statistics.mean_mechanism(50, rb.Gaussian, rb.RECTIFY, 0.5, 1e-6),
+        statistics.variance_mechanism(50, rb.Laplace, rb.RECTIFY, 0.5, 0.0, 1e-3),
+        statistics.count_mechanism(0.5),
+    ],
+    ids=["mean", "Gaussian mean", "variance", "count"],
+)
+def test_a_statistic_carries_its_claim_and_is_certified_at_it(mechanism: rb.Mechanism) -> None:
+    assert mechanism.claim is not None
+    assert mechanism.claim.epsilon == 0.5
+    assert rb.certify(mechanism).claim == mechanism.claim
