@@ -1,0 +1,60 @@
+"""A store in memory: the smallest thing that keeps the promises of `Store`, for tests of what is built on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rangebound.ledger.chain import Entry
+
+
+class MemoryTransaction:
+    def __init__(self, store: MemoryStore) -> None:
+        self.store, self.rows, self.bytes = store, dict(store.rows), dict(store.bytes)
+        self.version: object = store.version
+
+    def entries(self, start: int) -> Iterator[Entry]:
+        return iter([self.rows[seq] for seq in sorted(self.rows) if seq >= start])
+
+    def entry(self, seq: int) -> Entry | None:
+        return self.rows.get(seq)
+
+    def find(self, kind: str, request: str) -> Entry | None:
+        return next((each for each in self.rows.values() if (each.kind, each.request) == (kind, request)), None)
+
+    def payload(self, seq: int) -> bytes | None:
+        return self.bytes.get(seq)
+
+    def payloads(self) -> Iterator[int]:
+        return iter(sorted(self.bytes))
+
+    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+        if entry.request is not None and self.find(entry.kind, entry.request) is not None:
+            return False
+        self.rows[entry.seq] = entry
+        if payload is not None:
+            self.bytes[entry.seq] = payload
+        return True
+
+    def commit(self) -> None:
+        self.store.rows, self.store.bytes = self.rows, self.bytes
+
+
+class MemoryStore:
+    def __init__(self, first: Entry) -> None:
+        self.rows, self.bytes, self.version = {first.seq: first}, dict[int, bytes](), 0
+
+    @contextmanager
+    def writing(self) -> Iterator[MemoryTransaction]:
+        yield MemoryTransaction(self)
+
+    reading = writing
+
+    def reread(self, seq: int) -> Entry | None:
+        return self.rows.get(seq)
+
+    def damage(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass

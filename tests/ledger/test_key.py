@@ -1,0 +1,72 @@
+"""The key: made once, readable by its owner alone, never shown."""
+
+import os
+import pickle
+import stat
+
+import pytest
+
+from rangebound.errors import ArgumentError, LedgerUnavailable
+from rangebound.ledger.key import VARIABLE, Key, key_path, make_key, read_key
+
+
+def test_a_key_is_made_once_and_read_back(tmp_path):
+    path = tmp_path / "a.key"
+    made = make_key(path)
+    assert len(made) == 32
+    assert read_key(path) == made == make_key(path)  # the second maker finds the first one's key
+    assert make_key(tmp_path / "b.key") != made
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.key", "b.key"]  # and no draft is left
+
+
+def test_a_key_is_not_shown():
+    secret = Key(b"x" * 32)
+    assert {repr(secret), str(secret), f"{secret}", f"{secret!r}"} == {"Key(...)"}
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(secret, protocol)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o700 | 0o001])
+def test_a_key_that_others_may_access_is_refused(tmp_path, mode):
+    path = tmp_path / "a.key"
+    make_key(path)
+    path.chmod(mode)
+    with pytest.raises(LedgerUnavailable, match="chmod 600"):
+        read_key(path)
+
+
+@pytest.mark.parametrize("text", [b"", b"ab\n", b"x" * 64 + b"\n", b"a" * 64, b"a" * 65 + b"\n", b"A" * 64 + b"\n"])
+def test_a_file_that_does_not_hold_a_key_is_refused(tmp_path, text):
+    path = tmp_path / "a.key"
+    path.write_bytes(text)
+    path.chmod(0o600)
+    with pytest.raises(ArgumentError, match="64 hexadecimal digits"):
+        read_key(path)
+
+
+def test_a_missing_key_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(LedgerUnavailable, match="cannot be read"):
+        read_key(tmp_path / "none.key")
+    with pytest.raises(LedgerUnavailable, match="must be a file"):
+        read_key(tmp_path)
+    with pytest.raises(LedgerUnavailable, match="cannot be made"):
+        make_key(tmp_path / "no folder" / "a.key")
+
+
+def test_the_key_lies_as_given_or_by_the_environment_or_beside_the_ledger(tmp_path, monkeypatch):
+    ledger = tmp_path / "census.ledger"
+    assert key_path(ledger, None) == (tmp_path / "census.ledger.key", False)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "env.key"))
+    assert key_path(ledger, None) == (tmp_path / "env.key", True)
+    assert key_path(ledger, tmp_path / "own.key") == (tmp_path / "own.key", True)
+    monkeypatch.setenv(VARIABLE, "")
+    assert key_path(ledger, None)[1] is False
+
+
+def test_a_key_in_place_of_its_path_is_refused_and_not_shown(tmp_path):
+    secret = os.urandom(32).hex()
+    with pytest.raises(ArgumentError, match="path of the key's file") as caught:
+        key_path(tmp_path / "census.ledger", secret)
+    assert secret not in str(caught.value)

@@ -1,0 +1,72 @@
+"""Names, ids, notes and paths: what is stored is what was given, and what could be mistaken is refused."""
+
+import os
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.ledger import names
+from rangebound.ledger.names import file_path, person, plain_name, prose
+
+
+@pytest.mark.parametrize("name", ["a", "Zürich 2026", "x" * 200, "北京", "table 1/2"])
+def test_a_plain_name_is_kept_as_it_is(name):
+    assert plain_name("name", name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 201, " a", "a ", "a\nb", "a\x00", "\u200b", unicodedata.normalize("NFD", "é")]
+)
+def test_a_name_that_could_be_mistaken_for_another_is_refused(name):
+    with pytest.raises(ArgumentError, match="account="):
+        plain_name("account", name)
+
+
+@pytest.mark.parametrize("value", [None, 1, b"a", ["a"], type("Name", (str,), {})("a")])
+def test_what_is_not_a_string_is_refused(value):
+    for check in (plain_name, prose):
+        with pytest.raises(ArgumentTypeError, match="must be a string"):
+            check("note", value)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300))
+def test_a_note_is_any_text(text):
+    assert prose("note", text) == text
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800", "x" * 10_001])
+def test_a_note_that_a_file_cannot_hold_is_refused(text):
+    with pytest.raises(ArgumentError, match="Unicode text"):
+        prose("note", text)
+
+
+def test_a_person_is_as_told_or_the_user_of_the_process(monkeypatch):
+    assert person("Ada") == "Ada"
+    assert person("") == ""
+    names._user.cache_clear()
+    monkeypatch.setattr("getpass.getuser", lambda: "grace")
+    assert person(None) == "grace"
+    names._user.cache_clear()
+    monkeypatch.setattr("getpass.getuser", lambda: {}["no such user"])
+    assert person(None) == ""
+    names._user.cache_clear()
+
+
+class Place(os.PathLike):
+    def __fspath__(self):
+        return "somewhere"
+
+
+def test_a_path_is_a_string_or_a_path():
+    assert file_path("path", "a/b") == file_path("path", Path("a/b")) == Path("a/b")
+    assert file_path("path", Place()) == Path("somewhere")
+
+
+@pytest.mark.parametrize("value", ["", "a\0b", b"a", None, 3])
+def test_what_is_not_a_path_is_refused(value):
+    with pytest.raises(ArgumentTypeError, match="key="):
+        file_path("key", value)

@@ -1,0 +1,59 @@
+"""Accounts, records and reservations as plain data: exact decimals, times for people."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from rangebound.ledger.amount import SCALE, rounded_down
+from rangebound.ledger.chain import Entry, Kind
+from rangebound.ledger.record import Reservation, account_of, record_of
+from rangebound.ledger.replay import Balance
+from rangebound.ledger.rule import Cost, PlainSum, RenyiFilter
+
+OPENED = Entry(2, 1_500_000, Kind.ACCOUNT, account="people")
+
+
+def test_an_account_shows_promise_total_spent_and_remaining():
+    one, none = rounded_down("epsilon", 1), rounded_down("delta", 0)
+    balance = Balance(opened=OPENED, rule=PlainSum(), epsilon=one, delta=none, total=(SCALE, 0))
+    balance.charge((SCALE // 10, 0))
+    found = account_of("people", balance)
+    assert found.remaining == Cost(epsilon="0.9")
+    assert found.opened == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
+    assert json.loads(json.dumps(found.to_dict())) == {
+        "account": "people",
+        "promise": {"epsilon": "1", "delta": "0"},
+        "rule": "sum",
+        "total": {"epsilon": "1", "delta": "0"},
+        "spent": {"epsilon": "0.1", "delta": "0"},
+        "remaining": {"epsilon": "0.9", "delta": "0"},
+        "spends": 1,
+        "opened": "1970-01-01T00:00:01.500000+00:00",
+    }
+
+
+def test_a_record_reads_its_cost_by_the_rule_of_its_account():
+    spend = Entry(3, 0, Kind.SPEND, account="model", request="1", first=SCALE // 4, second=0, seal=b"\x01" * 32)
+    found = record_of(spend, {"model": RenyiFilter(order=16)})
+    assert str(found.cost) == "divergence 0.25 at order 16"
+    assert found.to_dict()["cost"] == {"order": "16", "divergence": "0.25"}
+    assert found.seal == "01" * 32
+
+
+def test_an_entry_without_a_cost_has_none():
+    published = Entry(4, 0, Kind.PUBLISH, account="people", request="1", ref=3, digest=b"\x02" * 32, seal=bytes(32))
+    found = record_of(published, {"people": PlainSum()})
+    assert found.cost is None
+    assert found.digest == "02" * 32
+
+
+@pytest.mark.parametrize(("time", "year"), [(2**62, 9999), (-(2**62), 1)])
+def test_a_clock_beyond_the_calendar_is_shown_at_its_end(time, year):
+    entry = Entry(1, time, Kind.LEDGER, request="id", seal=bytes(32))
+    assert record_of(entry, {}).time.year == year
+
+
+def test_a_reservation_does_not_show_its_bytes():
+    made = Reservation(seq=3, account="people", request="1", cost=Cost(epsilon=1), published=b"secret draw")
+    assert "secret" not in repr(made)

@@ -1,0 +1,79 @@
+"""One transaction on a SQLite file: what was added is there after a commit, and only then."""
+
+import pytest
+
+from rangebound.ledger.chain import NO_SEAL, Entry, Kind
+from rangebound.ledger.sqlite import SQLiteStore
+
+FIRST = Entry(1, 0, Kind.LEDGER.value, request="id", note="Zürich", seal=NO_SEAL)
+SECOND = Entry(
+    2, 5, Kind.PUBLISH.value, account="people", request="1", ref=1, digest=bytes(32), note="Zürich", seal=NO_SEAL
+)
+
+
+@pytest.fixture
+def store(memory):
+    made = SQLiteStore(memory / "test.ledger", patience=2.0)
+    made.create(lambda: FIRST)
+    yield made
+    made.close()
+
+
+def test_a_committed_entry_is_read_back_as_it_was(store):
+    with store.writing() as transaction:
+        assert transaction.append(SECOND, b"\x00bytes")
+        transaction.commit()
+    with store.reading() as transaction:
+        assert list(transaction.entries(1)) == [FIRST, SECOND]
+        assert list(transaction.entries(2)) == [SECOND]
+        assert transaction.entry(2) == transaction.find(Kind.PUBLISH, "1") == SECOND
+        assert transaction.entry(3) is transaction.find(Kind.SPEND, "1") is None
+        assert transaction.payload(2) == b"\x00bytes"
+        assert transaction.payload(1) is None
+        assert list(transaction.payloads()) == [2]
+
+
+def test_what_was_not_committed_is_gone(store):
+    with store.writing() as transaction:
+        assert transaction.append(SECOND, b"bytes")
+    with store.reading() as transaction:
+        assert list(transaction.entries(1)) == [FIRST]
+        assert list(transaction.payloads()) == []
+
+
+def test_an_error_undoes_the_transaction_and_frees_the_file(store):
+    def interrupted():
+        with store.writing() as transaction:
+            transaction.append(SECOND)
+            raise KeyError("from the caller")
+
+    with pytest.raises(KeyError):
+        interrupted()
+    with store.writing() as transaction:
+        assert transaction.append(SECOND)
+        transaction.commit()
+
+
+def test_one_entry_of_a_kind_for_a_request(store):
+    with store.writing() as transaction:
+        assert transaction.append(SECOND)
+        assert not transaction.append(SECOND._replace(seq=3), b"other")
+        assert transaction.append(SECOND._replace(seq=3, kind=Kind.FAIL.value))
+        transaction.commit()
+    with store.reading() as transaction:
+        assert [each.seq for each in transaction.entries(1)] == [1, 2, 3]
+        assert list(transaction.payloads()) == []
+
+
+def test_the_version_changes_when_another_connection_writes(store):
+    other = SQLiteStore(store.path, patience=2.0)
+    with store.reading() as transaction:
+        before = transaction.version
+    with store.reading() as transaction:
+        assert transaction.version == before
+    with other.writing() as transaction:
+        transaction.append(SECOND)
+        transaction.commit()
+    other.close()
+    with store.reading() as transaction:
+        assert transaction.version != before
