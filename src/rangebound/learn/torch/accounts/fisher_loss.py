@@ -68,9 +68,9 @@ def spectral_losses(
             v = v / torch.where(length > 0.0, length, 1.0).reshape(-1, *(1 for _ in a.shape[1:]))
             v = _gram(module, criterion, clip, information / unit, a, b, v)
             new = v.flatten(1).norm(dim=1)
-            settled = bool((new <= value * (1.0 + _CLOSE)).all())
+            converged = bool((new <= value * (1.0 + _CLOSE)).all())
             value = torch.maximum(value, new)
-            if settled:
+            if converged:
                 break
         found.append(value.double().sqrt() * unit.sqrt())
     return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
