@@ -226,11 +226,20 @@ class DiscreteLaplace:
     def reach(self, level: float) -> float:
         """The smallest k with |X| <= k at probability `level`, or one more: P(|X| > k) = 2 r^(k+1) / (1 + r).
 
+        Guarantee: rounded up, at every scale.
+
         >>> DiscreteLaplace(scale=1.0).reach(0.95)
         3.0
         """
         r = math.exp(-1.0 / self.scale)
-        return float(max(0, math.ceil(-self.scale * math.log((1.0 - level) * (1.0 + r) / 2.0) - 1.0 + 1e-9)))
+        near = math.ceil(-self.scale * math.log((1.0 - level) * (1.0 + r) / 2.0) - 1.0 + 1e-9)
+
+        def exact() -> Ball:
+            rate = 1 / arb(self.scale)
+            return -(((1 - arb(level)) * (1 + (-rate).exp()) / 2).log()) / rate - 1
+
+        # Published intervals have the first number, in doubles; where the scale is large these round it too low.
+        return max(0.0, float(near), float(math.ceil(up(refine(exact)))))
 
     def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95) -> Any:
         """An interval for the true answer, given the published number (or a pair of arrays, given an array).

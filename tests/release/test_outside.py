@@ -20,7 +20,7 @@ UNITS = [
     {"column": "person", "rows": 1, "groups": 3, "neighbours": "replace", "size": 50},
     {},
 ]
-_AFTER_THE_DRAW = ("estimate.py", "geometric.py", "rank.py")  # they follow noisy numbers, which are no secret
+_AFTER_THE_DRAW = ("estimate.py",)  # it follows noisy numbers, which are not secret
 _ROWS_OF_A_RESULT = ("_key", "<dictcomp>")  # run in the driver for each group with rows; an empty table has none
 
 

@@ -12,7 +12,7 @@ import pytest
 import rangebound as rb
 from rangebound.errors import EntropyUnavailable
 from rangebound.sampling import entropy
-from rangebound.sampling.entropy import SECURE, SecureSource
+from rangebound.sampling.entropy import SECURE, SecureSource, secure_bits
 
 WORDS = 64
 
@@ -181,3 +181,12 @@ def test_bits_are_balanced():
     SECURE.fill(words)
     ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=0).astype(float)
     assert (np.abs(ones - 2**16) < 7 * 2**7.5).all()  # seven standard deviations: a false alarm in 1e10
+
+
+def test_bits_are_the_first_ones_of_as_many_words_as_they_need(monkeypatch):
+    words = iter(range(1, 100))
+    monkeypatch.setattr(SecureSource, "word", lambda _: next(words) << 56)
+    assert secure_bits(1) == 0
+    assert secure_bits(64) == 2 << 56
+    assert secure_bits(72) == 3 << 64 | 4
+    assert secure_bits(0) == 0

@@ -10,6 +10,7 @@ import rangebound as rb
 from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import Share
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
@@ -66,6 +67,16 @@ def test_control_a_scale_or_a_sensitivity_that_is_one_step_too_small_is_refused(
     needed = Fraction(old.query.sensitivity) - publisher.width * publisher.parts * Fraction(publisher.grain)
     with pytest.raises(CertificateInvalid, match="sensitivity that is too small"):
         replace(publisher, mechanism=short).check(max(needed, sensitivity), share)
+
+
+@pytest.mark.parametrize(("sensitivity", "lower"), [(Fraction(1, 2), 0.0), (Fraction(1), 0.5)], ids=str)
+def test_a_count_that_is_not_whole_gets_a_mechanism_on_a_lattice(sensitivity, lower):
+    share = Share(epsilon=1.0, delta=0.0, groups=1, parts=1)
+    facts = {"step": 1.0, "mechanism": None, "confidence": 0.95}
+    found = publishers.whole_number(rb.Interval(lower, 9), sensitivity, share, **facts)
+    assert isinstance(found, MechanismPublisher)
+    found.check(sensitivity, share)
+    assert not isinstance(publishers.whole_number(rb.Interval(0, 9), Fraction(1), share, **facts), MechanismPublisher)
 
 
 def test_control_discrete_laplace_noise_that_is_one_step_too_narrow_is_refused():

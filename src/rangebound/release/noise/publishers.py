@@ -90,11 +90,17 @@ def whole_number(
     """
     reach = rounded_up(Fraction(math.ceil(sensitivity)))
     best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
-    if mechanism is None and step == 1.0 and isinstance(support, Interval) and sensitivity.denominator == 1:
+    if mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(sensitivity, support):
         other = DiscreteLaplace.calibrated(sensitivity=int(sensitivity), epsilon=share.epsilon, support=support)
         if other.mse <= best.worst_error().mse:
             return DiscreteLaplacePublisher(mechanism=other, level=confidence)
     return MechanismPublisher(mechanism=best, grain=1.0, step=step, level=confidence)
+
+
+def _are_whole(sensitivity: Fraction, support: Interval) -> bool:
+    """Whether the sensitivity and the ends of the support are whole numbers, as discrete Laplace noise needs them."""
+    ends = (each for each in (support.lower, support.upper) if math.isfinite(each))
+    return sensitivity.denominator == 1 and all(each == math.floor(each) for each in ends)
 
 
 @lru_cache(maxsize=1024)

@@ -119,8 +119,8 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     except CertificateInvalid:
         raise
     except (RangeboundError, ValueError, RecursionError):
-        raise CertificateInvalid("published: is no release that could be made; verify the .json form") from None
-    _demand(same, "published", "are not the bytes that a release is written in")
+        raise CertificateInvalid("published: not a table of this version; verify the .json form") from None
+    _demand(same, "published", "not in the form in which a release is written")
     stated = json.loads(certificate)
     for name, fact in _stated(release, ready, entry).items():
         _demand(stated.get(name) == fact, name, "is not that of this table and its plan; it may be of another table")
@@ -186,17 +186,17 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     """
     entry = checked.entry
     if entry is None:
-        raise CertificateInvalid("ledger: this release was charged to none")
+        raise CertificateInvalid("ledger: this release was not charged to a ledger")
     try:
         ledger.verify(head=entry.head)
         stored, history = ledger.published(entry.request), ledger.history(entry.account)
     except ArgumentError as reason:  # a made-up entry may name what no ledger can have
         raise CertificateInvalid(f"ledger: {reason}") from None
-    _demand(stored == published, "ledger", "has not published these bytes for the request")
+    _demand(stored == published, "ledger", "did not publish these bytes for the request")
     cost = Cost(epsilon=repr(checked.epsilon), delta=repr(checked.delta))
     charges = [each for each in history if each.request == entry.request]
     paid = [each.cost for each in charges if each.kind is Kind.SPEND]
-    _demand(paid == [cost], "ledger", "has not charged the account with the budget of the plan")
+    _demand(paid == [cost], "ledger", "did not charge the account with the budget of the plan")
 
 
 def _check_claims(ready: Prepared) -> None:
@@ -245,7 +245,7 @@ def _check_table(release: Release, ready: Prepared) -> None:
     said = ready.mechanisms
     _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
     whole = Release(plan=plan, cells=tuple(made), mechanisms=said).to_bytes()
-    _demand(whole == release.to_bytes(), "published", "has numbers that are written in another way")  # such as -0.0
+    _demand(whole == release.to_bytes(), "published", "contains numbers in another notation")  # such as -0.0
 
 
 def _keys(block: Block, cells: Sequence[Cell]) -> Sequence[Key]:
