@@ -227,7 +227,7 @@ def test_answers_that_are_not_whole_are_refused_and_not_shown():
         with pytest.raises((ArgumentError, TypeError), match="answer") as caught:
             made.release(answer)
         assert "123456" not in str(caught.value)
-    with pytest.raises(ArgumentError, match=r"answer=0\.5: must be a whole number"):
+    with pytest.raises(ArgumentError, match=r"^answer: must be a whole number"):
         made.error(0.5)
     with pytest.raises(ArgumentError, match="level"):
         made.confidence_interval(3.0, 1.0)

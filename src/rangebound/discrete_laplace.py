@@ -159,7 +159,7 @@ class DiscreteLaplace:
         >>> round(m.pmf(0, 0), 6), round(m.pmf(3, 0), 6), m.pmf(-1, 0)
         (0.731059, 0.023007, 0.0)
         """
-        published, true = arguments.finite("value", value), _whole("answer", answer)
+        published, true = arguments.finite("value", value), _whole(answer)
         if not self.can_draw(published):
             return 0.0
         k = int(published) - true
@@ -194,7 +194,7 @@ class DiscreteLaplace:
         >>> m.error(0).bias == m.error(0).mae, round(m.error(10**9).mse, 6)
         (True, 1.841347)
         """
-        true, lower, upper = _whole("answer", answer), self.support.lower, self.support.upper
+        true, lower, upper = _whole(answer), self.support.lower, self.support.upper
         missed = int(max(lower - true, true - upper, 0))  # outside the support so much cannot be avoided
         if missed:
             one, two = self._moments(missed, upper - lower)
@@ -311,12 +311,14 @@ class DiscreteLaplace:
         raise ArgumentError(f"data={arguments.shown(data)}: must be what DiscreteLaplace.to_dict writes")
 
 
-def _whole(name: str, value: object) -> int:
-    """`value` as a whole number."""
-    found = arguments.finite(name, value)
-    if found != math.floor(found):
-        raise ArgumentError(f"{name}={arguments.shown(value)}: must be a whole number")
-    return int(found)
+def _whole(answer: object) -> int:
+    """One true answer as a whole number; no error shows it."""
+    true = arguments.answers(answer, -math.inf, math.inf)
+    if true.ndim:
+        raise ArgumentTypeError(f"answer of type {type(answer).__name__}: must be one number")
+    if true != np.floor(true):
+        raise ArgumentError("answer: must be a whole number")
+    return int(true)
 
 
 def draw(mechanism: DiscreteLaplace, answers: Floats, bits: Bits) -> Floats:
