@@ -19,6 +19,7 @@ from flint import arb, arb_series, ctx
 Ball = arb
 End = Ball | None  # an end of a span; None where it is infinite
 
+ZERO: Ball = arb(0)
 INFINITY: Ball = arb.pos_inf()
 PRECISIONS = (128, 256, 512, 1024, 4096)
 _ENOUGH = 24  # bits of a result that are enough where more precision does not give more

@@ -20,14 +20,14 @@ from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.counterexample import Counterexample, excess, find_counterexample, quick_counterexample
 from rangebound.privacy.pairs.laplace_pair import top_stick
 from rangebound.privacy.pinned import loss_is_pinned
-from rangebound.privacy.search.roots import falling_root
 from rangebound.privacy.supremum import by_windows
 from rangebound.privacy.unions import laplace_union
-from rangebound.privacy.unions.laplace_interval import first_private, interval_scale, universal_scale
+from rangebound.privacy.unions.laplace_interval import interval_scale, universal_scale
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
 from rangebound.privacy.worst import worst_loss, worst_under
 from rangebound.query import Query
+from rangebound.roots import boundary, falling_root, first_above
 from rangebound.support import Interval, Support, Union, is_line
 
 _CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
@@ -171,7 +171,7 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     scale = math.exp(root)
     if abs(nice / scale - 1.0) < 1e-9 and over(nice) <= 0.0:
         return nice
-    return first_private(scale, lambda s: over(s) <= 0.0)
+    return first_above(scale, lambda s: over(s) <= 0.0)
 
 
 def _by_counterexamples(request: _Request, cap: float) -> float:
@@ -215,30 +215,31 @@ def _first_guess(request: _Request) -> float:
     points = start.shape.points
     if not (start.noise.gaussian and start.shape.normalised and points):
         return start.noise.scale
+
     # Their log-ratio varies by 2x, x = d step/(2 s^2), and `top_stick` is attained.
+    def above(x: float) -> bool:
+        return top_stick(ball(x), ball(request.claim.epsilon)) > request.claim.delta
+
     with precision(PRECISIONS[0]):
         low, high = 0.0, 1.0
-        while not top_stick(ball(high), ball(request.claim.epsilon)) > request.claim.delta:
+        while not above(high):
             low, high = high, 2.0 * high
-        while high - low > 1e-9 * high:
-            middle = 0.5 * (low + high)
-            above = top_stick(ball(middle), ball(request.claim.epsilon)) > request.claim.delta
-            low, high = (low, middle) if above else (middle, high)
+        _, high = boundary(above, low, high, 1e-9)
     gap = max(b - a for a, b in itertools.pairwise(points))
     return math.sqrt(0.5 * request.query.sensitivity / high) * math.sqrt(gap) * (1.0 - 1e-9)
 
 
 def _first_in_reach(request: _Request, low: float, high: float) -> float:
     """The least scale that is possible at all, between one that is not and one that is."""
-    while high - low > 1e-10 * high:
-        middle = 0.5 * (low + high)
+
+    def possible(scale: float) -> bool:
         try:
-            request.mechanism(middle)
+            request.mechanism(scale)
         except ArgumentError:
-            low = middle
-        else:
-            high = middle
-    return high
+            return False
+        return True
+
+    return boundary(possible, low, high, 1e-10)[1]
 
 
 def _pair_scale(request: _Request, counterexample: Counterexample, scale: float) -> float:

@@ -21,11 +21,11 @@ from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
-from rangebound.privacy.search.roots import bracket, falling_root
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.privacy.supremum import by_windows, enclosed, tasks
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
+from rangebound.roots import bracket, falling_root
 
 
 class Counterexample(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from rangebound import arguments
 from rangebound.accounting.enclosure import Enclosure
@@ -18,6 +18,7 @@ from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, 
 from rangebound.accounting.pld.fourier import ComposedPLD
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.privacy import worst_delta, worst_epsilon
+from rangebound.roots import falling_bracket
 
 _TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290
 _MOST_BINS = 2.0**21
@@ -204,6 +205,7 @@ def _root(function: Callable[[float], float], delta: float, around: ComposedPLD)
     """Where a falling function passes delta: a place where it is above and one where it is not, close to each other."""
     aim = math.log(delta)
 
+    @cache
     def height(place: float) -> float:
         value = function(place)
         return math.log(value) - aim if value > 0.0 else -math.inf
@@ -225,17 +227,4 @@ def _root(function: Callable[[float], float], delta: float, around: ComposedPLD)
         low, h_low = high, h_high
         high, pace = min(high + pace, top), 2.0 * pace
         h_high = height(high)
-    for turn in range(100):
-        if high - low <= _CLOSE * high:
-            break
-        middle = 0.5 * (low + high)
-        if turn % 4 != 3 and math.isfinite(h_low) and math.isfinite(h_high):
-            # A secant step, set off a little so that both ends of the bracket move.
-            guess = low + (high - low) * h_low / (h_low - h_high) + (-1) ** turn * 0.3 * _CLOSE * high
-            middle = min(max(guess, low + 0.1 * _CLOSE * high), high - 0.1 * _CLOSE * high)
-        value = height(middle)
-        if value > 0.0:
-            low, h_low = middle, value
-        else:
-            high, h_high = middle, value
-    return low, high
+    return falling_bracket(height, low, high, _CLOSE)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.ball import Ball, ball, down, precision, up
+from rangebound.roots import boundary
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,7 +118,5 @@ def _rising_root(composition: PLDComposition, function: Callable[[float], float]
     low, high = 0.0, 1e-3 / composition.reach
     while function(high) < 0.0 and high * composition.reach < _STEEPEST:
         low, high = high, 2.0 * high
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if function(middle) < 0.0 else (low, middle)
+    low, high = boundary(lambda t: function(t) >= 0.0, low, high, 2.0**-12)
     return 0.5 * (low + high)

@@ -18,9 +18,7 @@ from typing import NamedTuple
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, expm1, is_taylor, log1p, smallest, tightened, value_of
-
-_ZERO: Ball = ball(0.0)
+from rangebound.ball import ZERO, Ball, ball, expm1, is_taylor, log1p, smallest, tightened, value_of
 
 
 class Parts(NamedTuple):
@@ -31,8 +29,8 @@ class Parts(NamedTuple):
     inside: Ball  # mass of P between the two
     lift: Ball  # mass of Q between the two, less that of P
     overlap: Callable[[Ball], Ball]  # the integral of the docstring above, of y
-    only_p: Ball = _ZERO  # mass that only P has
-    only_q: Ball = _ZERO  # mass that only Q has
+    only_p: Ball = ZERO  # mass that only P has
+    only_q: Ball = ZERO  # mass that only Q has
     limited: bool = False  # whether the noise has a limit
 
     def kept(self, d: Ball) -> Ball:

@@ -6,6 +6,7 @@ import bisect
 import itertools
 
 from rangebound.ball import (
+    ZERO,
     Ball,
     ball,
     down,
@@ -15,7 +16,6 @@ from rangebound.ball import (
 )
 from rangebound.noise import BallNoise
 from rangebound.privacy.pairs.laplace_pair import Parts
-from rangebound.privacy.pairs.laplace_spans import ZERO
 
 _FEW = 8  # points that are added one by one
 

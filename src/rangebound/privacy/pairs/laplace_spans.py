@@ -7,6 +7,7 @@ import itertools
 import math
 
 from rangebound.ball import (
+    ZERO,
     Ball,
     End,
     ball,
@@ -21,9 +22,6 @@ from rangebound.ball import (
 )
 from rangebound.law import Shape
 from rangebound.privacy.pairs.integrals import Span
-
-ZERO: Ball = ball(0.0)
-
 
 _ENDLESS = 1e15  # scales: beyond this an exponential does not fit
 

@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from flint import arb
 
-from rangebound.ball import Ball, End, ball, expm1, is_taylor, largest, smallest, tightened, value_of
+from rangebound.ball import ZERO, Ball, End, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.integrals import Integrals, Plain, Span, View
 from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 
-_ZERO: Ball = ball(0.0)
 _FEW = 4  # spans of which a series is cheap
 
 
@@ -70,13 +69,13 @@ class Truncated:
             # The loss rises with the position. Where it is not above epsilon, nothing leaks; where it is from
             # the left end of the cell on, the threshold lies inside the support, and without a clip there is no kink.
             if self.loss(p[0].upper(), d) <= epsilon:
-                return {0: _ZERO}
+                return {0: ZERO}
             if self.loss(p[0].lower(), d) >= epsilon:
                 return {0: of([(self.spans[0][0], t)])}
         if not value_of(t).is_finite():
             return dict.fromkeys(only or (0,), arb.nan())
         if is_taylor(p) and len(self.spans) > 1:
-            return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: _ZERO}
+            return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: ZERO}
         return {0: of(self._up_to(t))}
 
     def _view(self, p: Ball) -> View:

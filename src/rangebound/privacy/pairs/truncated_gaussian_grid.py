@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from flint import arb, fmpq
 
-from rangebound.ball import INFINITY, Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
+from rangebound.ball import INFINITY, ZERO, Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import BallNoise, Noise
 from rangebound.privacy.pairs.pieces import near_pair, up_to
 from rangebound.privacy.pairs.theta import Theta
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 
-_ZERO: Ball = ball(0.0)
 _SHORT = 16  # steps of a grid up to which its points are summed one by one
 ROUNDED = Fraction(1, 10**6)  # of a step: points may be off their places by so much
 
@@ -40,7 +39,7 @@ class GaussianSums:
 
     def below(self, p: Ball) -> Callable[[int], Ball]:
         """The sums for k = 0, 1, ..."""
-        return list(itertools.accumulate(self._weights(p), initial=_ZERO)).__getitem__
+        return list(itertools.accumulate(self._weights(p), initial=ZERO)).__getitem__
 
     def total(self, p: Ball) -> Ball:
         """The sum over all points."""
@@ -49,9 +48,9 @@ class GaussianSums:
     def slopes(self, p: Ball) -> Callable[[int], Ball]:
         """d/dp of the logarithm of the sum over the first k points."""
         weights = list(self._weights(p))
-        sums = itertools.accumulate(weights, initial=_ZERO)
+        sums = itertools.accumulate(weights, initial=ZERO)
         pulls = (rate * weight for rate, weight in zip(self._rates, weights, strict=True))
-        firsts = itertools.accumulate(pulls, initial=_ZERO)
+        firsts = itertools.accumulate(pulls, initial=ZERO)
         found = [first / each if value_of(each) > 0 else arb.nan() for first, each in zip(firsts, sums, strict=True)]
         return found.__getitem__
 
@@ -173,7 +172,7 @@ class TruncatedGaussianGrid(TruncatedGrid):
                 return {0: arb.nan()}
             only = range(first, last + 1)
         if slopes is not None:  # the two laws nearly agree: their ratio from the slopes of the logarithms
-            return {k: below_p(k) / zp * -expm1(epsilon + d * slopes(k) - change) if k else _ZERO for k in only}
+            return {k: below_p(k) / zp * -expm1(epsilon + d * slopes(k) - change) if k else ZERO for k in only}
         weight = epsilon.exp() / zq
         return {k: below_p(k) / zp - below_q(k) * weight for k in only}
 

@@ -10,6 +10,7 @@ from flint import arb
 
 from rangebound.ball import (
     INFINITY,
+    ZERO,
     Ball,
     ball,
     expm1,
@@ -20,7 +21,7 @@ from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.integrals import Span
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
-from rangebound.privacy.pairs.laplace_spans import ZERO, SideMasses, earlier, later, span_mass
+from rangebound.privacy.pairs.laplace_spans import SideMasses, earlier, later, span_mass
 from rangebound.privacy.pairs.pieces import shifted
 from rangebound.privacy.pairs.truncated import Truncated
 

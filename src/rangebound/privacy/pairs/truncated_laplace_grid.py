@@ -8,6 +8,7 @@ from collections.abc import Collection
 from flint import arb
 
 from rangebound.ball import (
+    ZERO,
     Ball,
     ball,
     down,
@@ -20,7 +21,6 @@ from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.laplace_points import LaplaceSums
-from rangebound.privacy.pairs.laplace_spans import ZERO
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 
 _MORE = 1.001

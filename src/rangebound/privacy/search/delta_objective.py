@@ -21,7 +21,7 @@ from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.endless_lattice import Ceiling, stick_ceiling
 from rangebound.privacy.search.objective import GAPS, PairObjective
 from rangebound.privacy.search.positions import Line
-from rangebound.privacy.search.roots import falling_root
+from rangebound.roots import falling_root
 
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 

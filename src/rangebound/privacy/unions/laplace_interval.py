@@ -10,6 +10,7 @@ from rangebound.ball import PRECISIONS, ball, precision
 from rangebound.noise import Noise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
+from rangebound.roots import boundary, first_above
 from rangebound.support import Interval
 
 _LARGEST = 10**308
@@ -61,7 +62,7 @@ def interval_scale(answers: Interval, epsilon: float, sensitivity: float) -> flo
         return bool(loss <= epsilon)
 
     with precision(PRECISIONS[0]):
-        return first_private(1.0 / x, private)
+        return first_above(1.0 / x, private)
 
 
 def universal_scale(claim: Claim, sensitivity: float, noise: Callable[[float], Noise]) -> float:
@@ -84,20 +85,4 @@ def universal_scale(claim: Claim, sensitivity: float, noise: Callable[[float], N
             low, high = high, 2.0 * high
         while private(low):
             low, high = 0.5 * low, low
-        while high - low > 1e-12 * high:
-            middle = 0.5 * low + 0.5 * high
-            low, high = (low, middle) if private(middle) else (middle, high)
-        return high
-
-
-def first_private(scale: float, private: Callable[[float], bool]) -> float:
-    """The first scale at or just above `scale` that is private; steps of an ulp, then growing.
-
-    >>> first_private(1.0, lambda scale: scale > 1.0) == math.nextafter(1.0, 2.0)
-    True
-    """
-    step = math.ulp(scale)
-    while not private(scale):
-        scale += step
-        step *= 2.0
-    return scale
+        return boundary(private, low, high, 1e-12)[1]

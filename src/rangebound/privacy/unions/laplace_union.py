@@ -30,6 +30,7 @@ from rangebound.privacy.unions.span_masses import (
     parse_spans,
     worst_pairs,
 )
+from rangebound.roots import falling_root
 
 _SMALLEST = 1e-290  # well above the numbers that have lost relative precision to underflow
 
@@ -256,12 +257,11 @@ def _bracket(epsilon: float, distance: float, count: int) -> tuple[float, float]
 
 def _crossing(loss: Callable[[float], float], epsilon: float, lowest: float, highest: float) -> float:
     """A private scale where `loss` falls through `epsilon`; `lowest` is not private, `highest` is."""
-    from scipy.optimize import brentq
 
     def excess(log_stretch: float) -> float:
         return math.log(loss(lowest * math.exp(log_stretch)) / epsilon)
 
-    root = lowest * math.exp(brentq(excess, 0.0, math.log(highest / lowest), xtol=1e-13, rtol=1e-13))
+    root = lowest * math.exp(falling_root(excess, 0.0, math.log(highest / lowest), absolute=1e-13))
     # The root is known to about 1e-13; go up until the loss, evaluated and not inferred, is small enough.
     step = 0.0
     while (scale := min(root * (1.0 + step), highest)) < highest and loss(scale) > epsilon:

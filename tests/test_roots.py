@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rangebound.privacy.search.roots import bracket, falling_root
+from rangebound.roots import boundary, bracket, falling_bracket, falling_root, first_above
 
 FUNCTIONS: list[tuple[Callable[[float], float], float, float, float]] = [
     (lambda x: 2.0 - x**3, 0.0, 5.0, 2.0 ** (1 / 3)),
@@ -56,3 +56,42 @@ def test_a_bracket_holds_the_root(start: float, root: float) -> None:
 
 def test_a_bracket_ends_at_the_limit() -> None:
     assert bracket(lambda x: 1.0, 7.0)[1] == 7.0
+
+
+CURVES = {
+    "line": lambda root: lambda x: root - x,
+    "cubic": lambda root: lambda x: (root - x) ** 3,
+    "steep": lambda root: lambda x: math.expm1(50.0 * (root - x)),
+    "cliff": lambda root: lambda x: 1.0 if x < root else -math.inf,
+}
+
+
+@pytest.mark.parametrize("root", [1.0 + 1e-9, 1.25, math.pi / 2.0, 2.0 - 1e-9])
+@pytest.mark.parametrize("name", CURVES)
+def test_both_ends_of_a_bracket_are_on_their_sides(name: str, root: float) -> None:
+    """The safe end is the one on which the function is not above zero, and it is evaluated, not inferred."""
+    above = CURVES[name](root)
+    low, high = falling_bracket(above, 1.0, 2.0, 1e-6)
+    assert above(low) > 0.0 >= above(high)
+    assert 1.0 <= low < high <= min(2.0, low * (1.0 + 2e-6))
+    low, high = boundary(lambda x: above(x) <= 0.0, 1.0, 2.0, 1e-9)
+    assert above(low) > 0.0 >= above(high)
+    assert high <= low * (1.0 + 2e-9)
+
+
+def test_a_bracket_ends_where_there_is_no_double_between() -> None:
+    low, high = boundary(lambda x: x * x >= 2.0, 1.0, 2.0, 0.0)
+    assert high == math.nextafter(low, 2.0)
+    assert low * low < 2.0 <= high * high
+
+
+def test_the_first_point_is_at_the_start_or_just_above() -> None:
+    assert first_above(1.5, lambda x: True) == 1.5
+    assert first_above(1.5, lambda x: x >= 1.5 + 4 * math.ulp(1.5)) <= 1.5 + 8 * math.ulp(1.5)
+    assert first_above(1.5, lambda x: x >= 1.6) >= 1.6
+
+
+def test_the_unsafe_end_would_be_noticed() -> None:
+    """A control: the last point above zero is not on the safe side."""
+    above = CURVES["line"](math.sqrt(2.0))
+    assert above(falling_root(above, 1.0, 2.0)) > 0.0
