@@ -1,4 +1,4 @@
-"""Every citation in the code and the documentation names an entry of references.bib."""
+"""Citations, files and links: what the code and the documentation refer to exists."""
 
 import ast
 import io
@@ -104,3 +104,46 @@ class Holder:
 def test_control_invented_keys_are_found(keys: set[str]) -> None:
     found = unresolved("\n".join(prose(MODULE)), keys)
     assert found == {"invented1999", "comment1998", "second1997", "alone1996", "wrapped1995", "note1994"}
+
+
+FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|c|md|toml))`")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+PLACES = (ROOT, ROOT / "src", ROOT / "src" / "rangebound")
+ELSEWHERE = {"comparison.md", "CHANGELOG.md"}  # files of other libraries, and files as they were called then
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def missing_files(text: str) -> set[str]:
+    """Return the files of the project that a page names and that do not exist."""
+    return {name for name in FILE.findall(text) if not any((place / name).exists() for place in PLACES)}
+
+
+def headings(text: str) -> set[str]:
+    """Return the anchors of a page, as mkdocs makes them from its headings."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each).strip().lower()) for each in titles}
+
+
+def broken_links(path: Path, text: str) -> set[str]:
+    """Return the links of a page to files or headings that do not exist."""
+    broken = set()
+    for name, anchor in LINK.findall(text):
+        target = (path.parent / name).resolve()
+        readable = target.suffix == ".md" and target.exists()
+        content = text if not name else target.read_text(encoding="utf-8") if readable else ""
+        if not target.exists() or (anchor and anchor not in headings(content)):
+            broken.add(f"{name}#{anchor}" if anchor else name)
+    return broken
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_file_and_link_on_a_page_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert broken_links(path, text) == set()
+    assert path.name in ELSEWHERE or missing_files(text) == set()
+
+
+def test_control_missing_files_and_links_are_found() -> None:
+    assert missing_files("`tests/test_references.py` and `sampling/settle.py`") == {"sampling/settle.py"}
+    page = "# A page\n[here](#a-page) [there](#no-page) [gone](docs/gone.md) [wrong](docs/index.md#nowhere)\n"
+    assert broken_links(ROOT / "README.md", page) == {"#no-page", "docs/gone.md", "docs/index.md#nowhere"}
