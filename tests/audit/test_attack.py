@@ -96,7 +96,7 @@ def test_a_set_that_is_no_threshold_is_caught_by_the_classifier():
         return np.ldexp(np.rint(np.ldexp(4.0 * draw.integers(0, 8, count) + 2.0 * edges + draw.random(count), 20)), -20)
 
     found = attack(leaky, pair=(0.0, 1.0), epsilon=1.0, draws=100_000)
-    assert found.event.startswith("score of Histogram")
+    assert found.event.startswith("score of HistogramClassifier")
     assert 1.8 < found.epsilon < np.log(9.0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rangebound.audit.features import Histogram, grain, last_bits, seen_only, table
+from rangebound.audit.features import HistogramClassifier, grain, last_bits, seen_only, table
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
@@ -43,7 +43,7 @@ def test_numbers_of_one_sample_only():
 def test_the_histogram_learns_what_is_not_a_threshold():
     draw = np.random.default_rng(1)
     inside, outside = draw.uniform(-1, 1, 40_000), draw.uniform(1, 2, 40_000) * draw.choice([-1.0, 1.0], 40_000)
-    found = Histogram()
+    found = HistogramClassifier()
     found.fit(table(np.concatenate([inside, outside])), np.repeat([1, 0], 40_000))
     assert (found.predict_proba(table(np.asarray([0.0, 0.5])))[:, 1] > 0.9).all()
     assert (found.predict_proba(table(np.asarray([-1.5, 1.5])))[:, 1] < 0.1).all()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import Kind
+from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.rule import Cost
 
 ROUNDS_A_LEDGER = 10
@@ -93,7 +93,7 @@ def violations(path: Path) -> dict[str, int]:
     """What came out that the ledger does not cover, and what the ledger gave beyond its total."""
     with Ledger.open(path) as ledger:
         ledger.verify()
-        spends = [record for record in ledger.history() if record.kind is Kind.SPEND]
+        spends = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
         names = {record.request for record in spends}
         answers = {tuple(line.decode().split(" ")) for line in lines(path.with_suffix(".revealed"))}
         return {

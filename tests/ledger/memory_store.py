@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rangebound.ledger.chain import Entry
+from rangebound.ledger.chain import LedgerEntry
 
 
 class MemoryTransaction:
@@ -13,13 +13,13 @@ class MemoryTransaction:
         self.store, self.rows, self.bytes = store, dict(store.rows), dict(store.bytes)
         self.version: object = store.version
 
-    def entries(self, start: int) -> Iterator[Entry]:
+    def entries(self, start: int) -> Iterator[LedgerEntry]:
         return iter([self.rows[seq] for seq in sorted(self.rows) if seq >= start])
 
-    def entry(self, seq: int) -> Entry | None:
+    def entry(self, seq: int) -> LedgerEntry | None:
         return self.rows.get(seq)
 
-    def find(self, kind: str, request: str) -> Entry | None:
+    def find(self, kind: str, request: str) -> LedgerEntry | None:
         return next((each for each in self.rows.values() if (each.kind, each.request) == (kind, request)), None)
 
     def payload(self, seq: int) -> bytes | None:
@@ -28,7 +28,7 @@ class MemoryTransaction:
     def payloads(self) -> Iterator[int]:
         return iter(sorted(self.bytes))
 
-    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         if entry.request is not None and self.find(entry.kind, entry.request) is not None:
             return False
         self.rows[entry.seq] = entry
@@ -41,7 +41,7 @@ class MemoryTransaction:
 
 
 class MemoryStore:
-    def __init__(self, first: Entry) -> None:
+    def __init__(self, first: LedgerEntry) -> None:
         self.rows, self.bytes, self.version = {first.seq: first}, dict[int, bytes](), 0
 
     @contextmanager
@@ -50,7 +50,7 @@ class MemoryStore:
 
     reading = writing
 
-    def reread(self, seq: int) -> Entry | None:
+    def reread(self, seq: int) -> LedgerEntry | None:
         return self.rows.get(seq)
 
     def damage(self) -> list[str]:

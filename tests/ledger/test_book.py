@@ -23,7 +23,7 @@ from rangebound.errors import (
     RequestFailed,
 )
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import NO_SEAL, Entry, Kind, sealed
+from rangebound.ledger.chain import NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.export import to_csv, to_json
 from rangebound.ledger.rule import Cost, RenyiCost, RenyiFilter
 from rangebound.ledger.sqlite_transaction import SQLiteTransaction
@@ -37,26 +37,28 @@ class ListStore:
 
     def __init__(self, key: bytes) -> None:
         self.rows = [
-            sealed(key, NO_SEAL, Entry(1, 0, "ledger", None, "id", *[None] * 4, "", "rangebound ledger 1", "", b""))
+            sealed(
+                key, NO_SEAL, LedgerEntry(1, 0, "ledger", None, "id", *[None] * 4, "", "rangebound ledger 1", "", b"")
+            )
         ]
         self.bytes: dict[int, bytes] = {}
 
     @contextlib.contextmanager
     def writing(self) -> Iterator["ListStore"]:
-        self.draft: list[tuple[Entry, bytes | None]] = []
+        self.draft: list[tuple[LedgerEntry, bytes | None]] = []
         yield self
 
     reading = writing
 
-    def entries(self, start: int) -> Iterator[Entry]:
+    def entries(self, start: int) -> Iterator[LedgerEntry]:
         return iter(self.rows[max(0, start - 1) :])
 
-    def entry(self, seq: int) -> Entry | None:
+    def entry(self, seq: int) -> LedgerEntry | None:
         return self.rows[seq - 1] if 0 < seq <= len(self.rows) else None
 
     reread = entry
 
-    def find(self, kind: str, request: str) -> Entry | None:
+    def find(self, kind: str, request: str) -> LedgerEntry | None:
         return next((row for row in self.rows if (row.kind, row.request) == (kind, request)), None)
 
     def payload(self, seq: int) -> bytes | None:
@@ -69,7 +71,7 @@ class ListStore:
     def version(self) -> object:
         return object()  # it never says that nothing has changed, so the ledger always looks
 
-    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         if entry.request is not None and self.find(entry.kind, entry.request) is not None:
             return False
         self.draft.append((entry, payload))
@@ -350,7 +352,13 @@ def test_history_says_who_what_and_when(ledger):
     )
     ledger.open_account("other", epsilon=1)
     records = ledger.history()
-    assert [record.kind for record in records] == [Kind.LEDGER, Kind.ACCOUNT, Kind.SPEND, Kind.PUBLISH, Kind.ACCOUNT]
+    assert [record.kind for record in records] == [
+        EntryKind.LEDGER,
+        EntryKind.ACCOUNT,
+        EntryKind.SPEND,
+        EntryKind.PUBLISH,
+        EntryKind.ACCOUNT,
+    ]
     assert [record.seq for record in records] == [1, 2, 3, 4, 5]
     account, spend, publish = records[1:4]
     assert (account.who, account.note, str(account.cost)) == ("anna", "survey of 2026", "epsilon 1, delta 0.000001")
@@ -384,7 +392,7 @@ def test_a_check_sees_the_history_of_its_account_and_may_refuse_with_nothing_spe
     seen = []
 
     def refuse(history):
-        seen.append([each.what for each in history if each.kind is Kind.SPEND])
+        seen.append([each.what for each in history if each.kind is EntryKind.SPEND])
         raise KeyError("no")
 
     for _ in range(2):
@@ -455,7 +463,7 @@ def test_a_draw_that_could_not_be_stored_is_not_made_again(any_ledger, monkeypat
         words.add(str(caught.value))
     assert len(words) == len(computed) == 1
     assert any_ledger.published("1") is None
-    assert [each.kind for each in any_ledger.history("people")[1:]] == [Kind.SPEND, Kind.FAIL]
+    assert [each.kind for each in any_ledger.history("people")[1:]] == [EntryKind.SPEND, EntryKind.FAIL]
     assert spent(any_ledger) == TENTH
     assert any_ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: b"fits") == b"fits"
     any_ledger.verify()
@@ -504,7 +512,7 @@ def test_a_draw_that_finds_no_room_is_not_made_again(ledger, monkeypatch, at_onc
         with pytest.raises(RequestFailed):
             ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: computed.append(1) or b"x")
     assert computed == []
-    assert [each.kind for each in ledger.history("people")[2:]] == ([] if at_once else [Kind.FAIL])
+    assert [each.kind for each in ledger.history("people")[2:]] == ([] if at_once else [EntryKind.FAIL])
 
 
 @pytest.mark.parametrize(
@@ -590,7 +598,7 @@ def test_a_clock_set_back_a_year_changes_no_order_and_is_noted(ledger, monkeypat
     ledger.reserve(account="people", request="2", cost=TENTH)
     monkeypatch.undo()
     ledger.reserve(account="people", request="3", cost=TENTH)
-    records = [record for record in ledger.history() if record.kind is Kind.SPEND]
+    records = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
     assert [record.request for record in records] == ["1", "2", "3"]
     assert records[1].time < records[0].time
     assert ledger.verify().clock_set_back == (records[1].seq,)

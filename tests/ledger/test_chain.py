@@ -5,10 +5,10 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rangebound.ledger.chain import NO_SEAL, Entry, holds, seal, sealed
+from rangebound.ledger.chain import NO_SEAL, LedgerEntry, holds, seal, sealed
 
 KEY = bytes(range(32))
-BLANK = Entry(1, 0, "spend", None, None, None, None, None, None, "", "", "", b"")
+BLANK = LedgerEntry(1, 0, "spend", None, None, None, None, None, None, "", "", "", b"")
 
 values = st.one_of(
     st.none(), st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"])), st.binary()
@@ -32,7 +32,7 @@ def test_a_key_of_any_length_is_taken_as_hmac_takes_it(key, before):
 @given(rows, rows)
 def test_different_entries_have_different_seals(first, second):
     same = [type(x) for x in first] == [type(x) for x in second] and first == second
-    assert (seal(KEY, NO_SEAL, Entry(*first, b"")) == seal(KEY, NO_SEAL, Entry(*second, b""))) == same
+    assert (seal(KEY, NO_SEAL, LedgerEntry(*first, b"")) == seal(KEY, NO_SEAL, LedgerEntry(*second, b""))) == same
 
 
 @given(

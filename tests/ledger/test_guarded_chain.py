@@ -5,24 +5,24 @@ import hashlib
 import pytest
 
 from rangebound.errors import LedgerTampered
-from rangebound.ledger.chain import FORMAT, NO_SEAL, Entry, Kind, sealed
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.guarded_chain import GuardedChain, refuse
 from rangebound.ledger.head import Head, HeadFile, head_of
 from tests.ledger.memory_store import MemoryStore
 
 KEY = b"k" * 32
 NAME = "0" * 32
-FIRST = sealed(KEY, NO_SEAL, Entry(1, 0, Kind.LEDGER.value, request=NAME, what=FORMAT))
+FIRST = sealed(KEY, NO_SEAL, LedgerEntry(1, 0, EntryKind.LEDGER.value, request=NAME, what=FORMAT))
 TERMS = '{"promise": ["1", "0"], "rule": "sum"}'
-ACCOUNT = Entry(0, 0, Kind.ACCOUNT.value, account="people", first=10**12, second=0, what=TERMS)
+ACCOUNT = LedgerEntry(0, 0, EntryKind.ACCOUNT.value, account="people", first=10**12, second=0, what=TERMS)
 
 
-def spend(request: str) -> Entry:
-    return Entry(0, 0, Kind.SPEND.value, account="people", request=request, first=1, second=0)
+def spend(request: str) -> LedgerEntry:
+    return LedgerEntry(0, 0, EntryKind.SPEND.value, account="people", request=request, first=1, second=0)
 
 
-def publish(request: str, ref: int, digest: bytes = bytes(32)) -> Entry:
-    return Entry(0, 0, Kind.PUBLISH.value, account="people", request=request, ref=ref, digest=digest)
+def publish(request: str, ref: int, digest: bytes = bytes(32)) -> LedgerEntry:
+    return LedgerEntry(0, 0, EntryKind.PUBLISH.value, account="people", request=request, ref=ref, digest=digest)
 
 
 @pytest.fixture
@@ -52,14 +52,14 @@ def test_an_entry_that_changed_since_it_was_read_is_found_when_it_is_looked_up(c
     """The version says that nobody wrote; someone did, past the store."""
     chain.store.rows[3] = chain.store.rows[3]._replace(first=2)
     with pytest.raises(LedgerTampered, match="entry 3"):
-        chain.read(lambda transaction: chain.find(transaction, Kind.SPEND, "1"))
-    assert chain.read(lambda transaction: chain.find(transaction, Kind.SPEND, "3")) == chain.state.last
+        chain.read(lambda transaction: chain.find(transaction, EntryKind.SPEND, "1"))
+    assert chain.read(lambda transaction: chain.find(transaction, EntryKind.SPEND, "3")) == chain.state.last
 
 
 def test_an_entry_under_another_request_is_found(chain):
     chain.store.rows[3] = chain.store.rows[4]._replace(request="1")
     with pytest.raises(LedgerTampered):
-        chain.read(lambda transaction: chain.find(transaction, Kind.SPEND, "1"))
+        chain.read(lambda transaction: chain.find(transaction, EntryKind.SPEND, "1"))
 
 
 def test_bytes_that_changed_or_went_are_found(chain):

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from rangebound.ledger.amount import SCALE, rounded_down
-from rangebound.ledger.chain import Entry, Kind
+from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.record import Reservation, account_of, record_of
 from rangebound.ledger.replay import Balance
 from rangebound.ledger.rule import Cost, PlainSum, RenyiFilter
 
-OPENED = Entry(2, 1_500_000, Kind.ACCOUNT, account="people")
+OPENED = LedgerEntry(2, 1_500_000, EntryKind.ACCOUNT, account="people")
 
 
 def test_an_account_shows_promise_total_spent_and_remaining():
@@ -34,7 +34,9 @@ def test_an_account_shows_promise_total_spent_and_remaining():
 
 
 def test_a_record_reads_its_cost_by_the_rule_of_its_account():
-    spend = Entry(3, 0, Kind.SPEND, account="model", request="1", first=SCALE // 4, second=0, seal=b"\x01" * 32)
+    spend = LedgerEntry(
+        3, 0, EntryKind.SPEND, account="model", request="1", first=SCALE // 4, second=0, seal=b"\x01" * 32
+    )
     found = record_of(spend, {"model": RenyiFilter(order=16)})
     assert str(found.cost) == "divergence 0.25 at order 16"
     assert found.to_dict()["cost"] == {"order": "16", "divergence": "0.25"}
@@ -42,7 +44,9 @@ def test_a_record_reads_its_cost_by_the_rule_of_its_account():
 
 
 def test_an_entry_without_a_cost_has_none():
-    published = Entry(4, 0, Kind.PUBLISH, account="people", request="1", ref=3, digest=b"\x02" * 32, seal=bytes(32))
+    published = LedgerEntry(
+        4, 0, EntryKind.PUBLISH, account="people", request="1", ref=3, digest=b"\x02" * 32, seal=bytes(32)
+    )
     found = record_of(published, {"people": PlainSum()})
     assert found.cost is None
     assert found.digest == "02" * 32
@@ -50,7 +54,7 @@ def test_an_entry_without_a_cost_has_none():
 
 @pytest.mark.parametrize(("time", "year"), [(2**62, 9999), (-(2**62), 1)])
 def test_a_clock_beyond_the_calendar_is_shown_at_its_end(time, year):
-    entry = Entry(1, time, Kind.LEDGER, request="id", seal=bytes(32))
+    entry = LedgerEntry(1, time, EntryKind.LEDGER, request="id", seal=bytes(32))
     assert record_of(entry, {}).time.year == year
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from rangebound.errors import LedgerTampered
 from rangebound.ledger.amount import SCALE, rounded_down
-from rangebound.ledger.chain import FORMAT, NO_SEAL, Entry, Kind, sealed
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.replay import Replay, terms
 from rangebound.ledger.rule import PlainSum, RenyiFilter
 
@@ -12,25 +12,27 @@ KEY = b"k" * 32
 EPSILON, DELTA = rounded_down("epsilon", 1), rounded_down("delta", "1e-6")
 
 
-def chain(*drafts: Entry) -> list[Entry]:
+def chain(*drafts: LedgerEntry) -> list[LedgerEntry]:
     """The entries with numbers and seals, behind a first one."""
     entries, before = [], NO_SEAL
-    for seq, draft in enumerate((Entry(1, 0, Kind.LEDGER.value, request="id", what=FORMAT), *drafts), start=1):
+    for seq, draft in enumerate(
+        (LedgerEntry(1, 0, EntryKind.LEDGER.value, request="id", what=FORMAT), *drafts), start=1
+    ):
         entries.append(sealed(KEY, before, draft._replace(seq=seq)))
         before = entries[-1].seal
     return entries
 
 
-def account(name: str = "people", units: int = SCALE, what: str | None = None) -> Entry:
+def account(name: str = "people", units: int = SCALE, what: str | None = None) -> LedgerEntry:
     what = terms(PlainSum(), EPSILON, DELTA) if what is None else what
-    return Entry(0, 0, Kind.ACCOUNT.value, account=name, first=units, second=10**6, what=what)
+    return LedgerEntry(0, 0, EntryKind.ACCOUNT.value, account=name, first=units, second=10**6, what=what)
 
 
-def spend(units: int = SCALE // 4, request: str = "1", name: str = "people", delta: int = 0) -> Entry:
-    return Entry(0, 0, Kind.SPEND.value, account=name, request=request, first=units, second=delta)
+def spend(units: int = SCALE // 4, request: str = "1", name: str = "people", delta: int = 0) -> LedgerEntry:
+    return LedgerEntry(0, 0, EntryKind.SPEND.value, account=name, request=request, first=units, second=delta)
 
 
-def state(*drafts: Entry) -> Replay:
+def state(*drafts: LedgerEntry) -> Replay:
     found = Replay(key=KEY)
     found.advance(iter(chain(*drafts)))
     return found
@@ -49,8 +51,8 @@ def test_spends_add_up_exactly():
 
 
 def test_published_and_failed_spends_are_no_longer_pending():
-    published = Entry(0, 0, Kind.PUBLISH.value, account="people", request="1", ref=3, digest=bytes(32))
-    failed = Entry(0, 0, Kind.FAIL.value, account="people", request="2", ref=4)
+    published = LedgerEntry(0, 0, EntryKind.PUBLISH.value, account="people", request="1", ref=3, digest=bytes(32))
+    failed = LedgerEntry(0, 0, EntryKind.FAIL.value, account="people", request="2", ref=4)
     found = state(account(), spend(request="1"), spend(request="2"), published, failed)
     assert (found.pending, found.failed) == (set(), {4})
     assert found.accounts["people"].spends == 2  # the charge stands in either case
@@ -78,11 +80,11 @@ def test_a_state_goes_on_from_the_last_entry_that_it_knows():
         [spend()],
         [account(), spend(name="others")],
         [account(), spend()._replace(request=None)],
-        [account(), Entry(0, 0, Kind.PUBLISH.value, ref=3, digest=bytes(32))],
-        [account(), spend(), Entry(0, 0, Kind.PUBLISH.value, ref=3)],
-        [account(), spend(), Entry(0, 0, Kind.FAIL.value)],
-        [account(), Entry(0, 0, Kind.LEDGER.value, request="id", what=FORMAT)],
-        [account(), Entry(0, 0, "gift", account="people")],
+        [account(), LedgerEntry(0, 0, EntryKind.PUBLISH.value, ref=3, digest=bytes(32))],
+        [account(), spend(), LedgerEntry(0, 0, EntryKind.PUBLISH.value, ref=3)],
+        [account(), spend(), LedgerEntry(0, 0, EntryKind.FAIL.value)],
+        [account(), LedgerEntry(0, 0, EntryKind.LEDGER.value, request="id", what=FORMAT)],
+        [account(), LedgerEntry(0, 0, "gift", account="people")],
         [account(what='{"promise": ["1", "0"], "rule": "sum", "rule": "sum"}')],
         [account(what='{"promise": ["1.0", "0"], "rule": "sum"}')],
         [account(what="{}")],

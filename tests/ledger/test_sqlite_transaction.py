@@ -2,12 +2,12 @@
 
 import pytest
 
-from rangebound.ledger.chain import NO_SEAL, Entry, Kind
+from rangebound.ledger.chain import NO_SEAL, EntryKind, LedgerEntry
 from rangebound.ledger.sqlite import SQLiteStore
 
-FIRST = Entry(1, 0, Kind.LEDGER.value, request="id", note="Zürich", seal=NO_SEAL)
-SECOND = Entry(
-    2, 5, Kind.PUBLISH.value, account="people", request="1", ref=1, digest=bytes(32), note="Zürich", seal=NO_SEAL
+FIRST = LedgerEntry(1, 0, EntryKind.LEDGER.value, request="id", note="Zürich", seal=NO_SEAL)
+SECOND = LedgerEntry(
+    2, 5, EntryKind.PUBLISH.value, account="people", request="1", ref=1, digest=bytes(32), note="Zürich", seal=NO_SEAL
 )
 
 
@@ -26,8 +26,8 @@ def test_a_committed_entry_is_read_back_as_it_was(store):
     with store.reading() as transaction:
         assert list(transaction.entries(1)) == [FIRST, SECOND]
         assert list(transaction.entries(2)) == [SECOND]
-        assert transaction.entry(2) == transaction.find(Kind.PUBLISH, "1") == SECOND
-        assert transaction.entry(3) is transaction.find(Kind.SPEND, "1") is None
+        assert transaction.entry(2) == transaction.find(EntryKind.PUBLISH, "1") == SECOND
+        assert transaction.entry(3) is transaction.find(EntryKind.SPEND, "1") is None
         assert transaction.payload(2) == b"\x00bytes"
         assert transaction.payload(1) is None
         assert list(transaction.payloads()) == [2]
@@ -58,7 +58,7 @@ def test_one_entry_of_a_kind_for_a_request(store):
     with store.writing() as transaction:
         assert transaction.append(SECOND)
         assert not transaction.append(SECOND._replace(seq=3), b"other")
-        assert transaction.append(SECOND._replace(seq=3, kind=Kind.FAIL.value))
+        assert transaction.append(SECOND._replace(seq=3, kind=EntryKind.FAIL.value))
         transaction.commit()
     with store.reading() as transaction:
         assert [each.seq for each in transaction.entries(1)] == [1, 2, 3]

@@ -4,12 +4,12 @@ import pytest
 
 from rangebound.errors import BudgetExceeded, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Cost, Ledger
-from rangebound.ledger.chain import FORMAT, NO_SEAL, Entry, Kind, sealed
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.store import NoRoom, Store
 from tests.ledger.memory_store import MemoryStore, MemoryTransaction
 
 KEY = b"k" * 32
-FIRST = sealed(KEY, NO_SEAL, Entry(1, 0, Kind.LEDGER.value, request="id", what=FORMAT))
+FIRST = sealed(KEY, NO_SEAL, LedgerEntry(1, 0, EntryKind.LEDGER.value, request="id", what=FORMAT))
 
 
 @pytest.fixture

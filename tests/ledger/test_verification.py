@@ -10,7 +10,7 @@ import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import Entry
+from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.rule import Cost
 
 TENTH = Cost(epsilon=0.1)
@@ -104,7 +104,7 @@ CHANGES = {
 
 
 def test_every_field_is_tried():
-    assert set(CHANGES) == set(Entry._fields)
+    assert set(CHANGES) == set(LedgerEntry._fields)
 
 
 @pytest.mark.parametrize("field", CHANGES)
@@ -165,7 +165,7 @@ def test_two_entries_that_changed_places_are_found(used):
 
 @pytest.mark.parametrize("place", [0, -3, 2 * SPENDS + 4, 99])
 def test_a_doubled_entry_is_found(used, place):
-    fields = ", ".join(Entry._fields[1:])
+    fields = ", ".join(LedgerEntry._fields[1:])
     edit(
         used,
         f"INSERT INTO entries (seq, {fields}) SELECT {place}, {fields.replace('request', 'NULL')} FROM entries "

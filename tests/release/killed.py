@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from rangebound.ledger import Ledger, Reservation
-from rangebound.ledger.chain import Kind
+from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.rule import Cost
 from rangebound.release import explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
@@ -133,7 +133,7 @@ def trial(path: Path, broken: bool, point: str | None, delay: float) -> Counter[
     with Ledger.open(path) as ledger:
         ledger.verify()
         final = ledger.published("one")
-        spends = [record for record in ledger.history() if record.kind is Kind.SPEND]
+        spends = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
         seen["not charged once"] = len(spends) != 1 or ledger.account("people").spent != Cost(epsilon="0.5")
     seen["third run wrote to the ledger"] = heads[0] != heads[1]
     seen["published again"] = stored is not None and (stored != final or heads[0] != before)

@@ -6,7 +6,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.sampling import lattice_of, sampler_for
-from rangebound.sampling.draw_plan import Family, farthest, plan
+from rangebound.sampling.draw_plan import DrawFamily, farthest, plan
 
 INF = math.inf
 
@@ -41,12 +41,12 @@ def test_the_family_follows_noise_and_bounding():
     line, interval = rb.Interval(-INF, INF), rb.Interval(0, 10)
     laplace, limited = rb.Laplace(scale=1.0), rb.TruncatedLaplacian(scale=1.0, limit=20.0)
     cases = [
-        (mechanism(interval, interval), Family.GAUSSIAN),
-        (mechanism(interval, interval, rb.RECTIFY), Family.PLAIN_GAUSSIAN),
-        (mechanism(line, interval, rb.UNBOUNDED), Family.PLAIN_GAUSSIAN),
-        (mechanism(interval, interval, noise=laplace), Family.LAPLACE),
-        (mechanism(interval, interval, rb.RECTIFY, laplace), Family.PLAIN_LAPLACE),
-        (mechanism(interval, interval, rb.RECTIFY, limited), Family.LAPLACE),
+        (mechanism(interval, interval), DrawFamily.GAUSSIAN),
+        (mechanism(interval, interval, rb.RECTIFY), DrawFamily.PLAIN_GAUSSIAN),
+        (mechanism(line, interval, rb.UNBOUNDED), DrawFamily.PLAIN_GAUSSIAN),
+        (mechanism(interval, interval, noise=laplace), DrawFamily.LAPLACE),
+        (mechanism(interval, interval, rb.RECTIFY, laplace), DrawFamily.PLAIN_LAPLACE),
+        (mechanism(interval, interval, rb.RECTIFY, limited), DrawFamily.LAPLACE),
     ]
     for m, family in cases:
         assert plan(m.noise, m.shape, m.query.range, lattice_of(1.0)).family is family

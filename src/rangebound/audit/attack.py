@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rangebound import arguments
 from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.events import best
-from rangebound.audit.features import FEATURES, Classifier, Histogram, classified, seen_only
+from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, classified, seen_only
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
@@ -78,7 +78,7 @@ def attack(
     half, quarter = count // 2, count // 4
     learned = [
         seen_only(first[:quarter], second[:quarter]),
-        classified(classifier or Histogram(), first[:quarter], second[:quarter]),
+        classified(classifier or HistogramClassifier(), first[:quarter], second[:quarter]),
     ]
     # A feature that was learned from some outputs is evaluated on others, or it would look better than it is.
     # The best of many events is partly luck, and more so the rarer it is: a stricter level compensates for it.

@@ -40,7 +40,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Choice:
+class EventChoice:
     """An event with its direction, and its score on the outputs that it was chosen on."""
 
     score: float
@@ -48,7 +48,7 @@ class Choice:
     swapped: bool
 
 
-def best(feature: Feature, first: Floats, second: Floats, delta: float, confidence: float) -> Choice | None:
+def best(feature: Feature, first: Floats, second: Floats, delta: float, confidence: float) -> EventChoice | None:
     """The best event on one feature, in either direction: the one with the largest lower bound on these outputs."""
     p, q = np.sort(feature.compute(first)), np.sort(feature.compute(second))
     found = None
@@ -57,7 +57,7 @@ def best(feature: Feature, first: Floats, second: Floats, delta: float, confiden
             values = scores(a, b, len(p), delta, confidence)
             at = int(values.argmax())
             if values[at] > (0.0 if found is None else found.score):
-                found = Choice(float(values[at]), Event(feature, relation, float(levels[at])), bool(swapped))
+                found = EventChoice(float(values[at]), Event(feature, relation, float(levels[at])), bool(swapped))
     return found
 
 

@@ -93,11 +93,11 @@ def table(outputs: Floats) -> Floats:
     return np.stack([np.where(np.isfinite(outputs), outputs, 0.0), grain(outputs), last_bits(outputs)], axis=1)
 
 
-class Histogram:
+class HistogramClassifier:
     """A plain classifier: the share of each kind in the cells of a grid over value and fineness.
 
     >>> rows = np.asarray([[0.0, 1.0, 0.0], [0.1, 1.0, 0.0], [5.0, 1.0, 0.0], [5.1, 1.0, 0.0]])
-    >>> found = Histogram()
+    >>> found = HistogramClassifier()
     >>> found.fit(rows, np.asarray([1, 1, 0, 0]))
     >>> (found.predict_proba(rows)[:, 1] > 0.5).tolist()
     [True, True, False, False]

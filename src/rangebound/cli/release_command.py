@@ -248,9 +248,9 @@ def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
 
 
 def _became(ledger: Ledger, request: str) -> str:
-    from rangebound.ledger.chain import Kind
+    from rangebound.ledger.chain import EntryKind
 
-    charged = any(each.kind is Kind.SPEND and each.request == request for each in ledger.history())
+    charged = any(each.kind is EntryKind.SPEND and each.request == request for each in ledger.history())
     return "the charge stands; the same request again is free" if charged else "nothing was charged"
 
 

@@ -20,7 +20,7 @@ from rangebound.errors import (
     RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
-from rangebound.ledger.chain import FORMAT, NO_SEAL, Entry, Kind, sealed
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
 from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
@@ -88,9 +88,9 @@ class Ledger:
         store, place = vacant(path, key, name, patience)
         text = prose("note", note)
 
-        def first() -> Entry:
+        def first() -> LedgerEntry:
             found = read_key(place) if place.exists() else make_key(place)
-            entry = Entry(1, now(), Kind.LEDGER.value, request=name, what=FORMAT, note=text)
+            entry = LedgerEntry(1, now(), EntryKind.LEDGER.value, request=name, what=FORMAT, note=text)
             entry = sealed(found, NO_SEAL, entry)
             head_file(store, name, found, patience=patience).create(head_of(entry))
             return entry
@@ -168,7 +168,7 @@ class Ledger:
         total = rule.total(limit, slack).units
         if not any(total):
             raise ArgumentError("epsilon=0, delta=0: one of them must be positive; nothing could be spent")
-        draft = _draft(Kind.ACCOUNT, who=who, what=terms(rule, limit, slack), note=note)
+        draft = _draft(EntryKind.ACCOUNT, who=who, what=terms(rule, limit, slack), note=note)
         draft = draft._replace(account=name, first=total[0], second=total[1])
         with self._chain.writing() as transaction:
             accounts = self._chain.state.accounts
@@ -203,17 +203,17 @@ class Ledger:
         arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost, such as Cost(epsilon=0.1), or a RenyiCost")
         if not any(cost.units):
             raise ArgumentError(f"cost={cost}: must be positive; what leaks nothing needs no budget")
-        draft = _draft(Kind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
+        draft = _draft(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
         with self._chain.writing() as transaction:
             balance = _balance(self._chain.state, account)
             first, second = balance.rule.units(cost)
             draft = draft._replace(first=first, second=second)
-            if check is not None and self._chain.find(transaction, Kind.SPEND, request) is None:
+            if check is not None and self._chain.find(transaction, EntryKind.SPEND, request) is None:
                 check(self._chain.records(transaction, account))
             spend = self._chain.append(transaction, draft) if balance.admits((first, second)) else None
             published = None
             if spend is None:  # the request is known, or costs too much
-                spend = self._chain.find(transaction, Kind.SPEND, request)
+                spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
                     raise BudgetExceeded(
                         f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining}); "
@@ -235,22 +235,22 @@ class Ledger:
         arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
         if type(payload) is not bytes:
             # Not shown: it may be a draw.
-            self._finish(reservation, Kind.FAIL, who=who)
+            self._finish(reservation, EntryKind.FAIL, who=who)
             raise ArgumentTypeError(
                 f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode(); "
                 "the charge stands"
             )
         if len(payload) > PAYLOAD_LIMIT:  # by how much is not said: it may be the size of a draw
-            self._finish(reservation, Kind.FAIL, who=who)
+            self._finish(reservation, EntryKind.FAIL, who=who)
             raise ArgumentError(
                 f"payload: must have at most {PAYLOAD_LIMIT} bytes; the charge stands, publish it in parts"
             )
         try:
-            return self._finish(reservation, Kind.PUBLISH, payload, who=who)
+            return self._finish(reservation, EntryKind.PUBLISH, payload, who=who)
         except NoRoom as error:
             self._lost.add(reservation.seq)
             with suppress(LedgerUnavailable):  # where there is no room for this either, this process remembers it
-                self._finish(reservation, Kind.FAIL, who=who)
+                self._finish(reservation, EntryKind.FAIL, who=who)
             raise LedgerUnavailable(f"{error}; the charge stands, and the request is not computed again") from error
 
     @arguments.guided
@@ -303,7 +303,7 @@ class Ledger:
         plain_name("request", request)
 
         def take(transaction: Transaction) -> bytes | None:
-            spend, state = self._chain.find(transaction, Kind.SPEND, request), self._chain.state
+            spend, state = self._chain.find(transaction, EntryKind.SPEND, request), self._chain.state
             if spend is None or spend.seq in state.pending or spend.seq in state.failed:
                 return None
             return self._chain.payload(transaction, spend)
@@ -334,7 +334,7 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def _repeated(self, transaction: Transaction, spend: Entry, draft: Entry) -> bytes | None:
+    def _repeated(self, transaction: Transaction, spend: LedgerEntry, draft: LedgerEntry) -> bytes | None:
         """The bytes of a request that is known already, if it has any; refused if it was charged for something else."""
         if (spend.account, spend.first, spend.second, spend.what) != (
             draft.account,
@@ -349,7 +349,9 @@ class Ledger:
         self._refuse_failed(spend)
         return None if spend.seq in self._chain.state.pending else self._chain.payload(transaction, spend)
 
-    def _finish(self, reservation: Reservation, kind: Kind, payload: bytes | None = None, *, who: str | None) -> bytes:
+    def _finish(
+        self, reservation: Reservation, kind: EntryKind, payload: bytes | None = None, *, who: str | None
+    ) -> bytes:
         """Complete a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
         digest = None if payload is None else hashlib.sha256(payload).digest()
         draft = _draft(kind, who=who)._replace(
@@ -357,10 +359,10 @@ class Ledger:
         )
         with self._chain.writing() as transaction:
             state = self._chain.state
-            spend = self._chain.find(transaction, Kind.SPEND, reservation.request)
+            spend = self._chain.find(transaction, EntryKind.SPEND, reservation.request)
             if spend is None or spend.seq != reservation.seq:
                 raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
-            if kind is Kind.PUBLISH:
+            if kind is EntryKind.PUBLISH:
                 self._refuse_failed(spend)
             if spend.seq in state.failed:
                 return b""
@@ -370,7 +372,7 @@ class Ledger:
                 raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
         return payload or b""
 
-    def _refuse_failed(self, spend: Entry) -> None:
+    def _refuse_failed(self, spend: LedgerEntry) -> None:
         state = self._chain.state
         if spend.seq in state.failed or (spend.seq in self._lost and spend.seq in state.pending):
             raise RequestFailed(
@@ -386,9 +388,9 @@ def _guarded(ledger: Ledger, store: SQLiteStore, patience: float) -> Ledger:
     return ledger
 
 
-def _draft(kind: Kind, *, who: str | None, what: str = "", note: str = "") -> Entry:
+def _draft(kind: EntryKind, *, who: str | None, what: str = "", note: str = "") -> LedgerEntry:
     """An entry that has no number, time or seal yet."""
-    return Entry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note))
+    return LedgerEntry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note))
 
 
 def _balance(state: Replay, name: str) -> Balance:

@@ -20,7 +20,7 @@ _BLOCK = 64  # bytes of SHA-256's block
 Field: TypeAlias = int | str | bytes | float | None
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry says."""
 
     LEDGER = "ledger"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     FAIL = "fail"
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One line of a ledger, as it is stored; which fields are used depends on its kind.
 
     | kind | account | request | first, second | ref | digest | what |
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
     seal: bytes = b""
 
 
-def seal(key: bytes, before: bytes, entry: Entry) -> bytes:
+def seal(key: bytes, before: bytes, entry: LedgerEntry) -> bytes:
     """The seal that belongs on an entry that follows the seal `before`."""
     fields = b"".join(map(_encoded, entry[:-1]))
     start, end = _keyed(key)
@@ -77,12 +77,12 @@ def _keyed(key: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
     return inner, outer
 
 
-def sealed(key: bytes, before: bytes, entry: Entry) -> Entry:
+def sealed(key: bytes, before: bytes, entry: LedgerEntry) -> LedgerEntry:
     """The entry with its seal."""
-    return Entry(*entry[:-1], seal(key, before, entry))
+    return LedgerEntry(*entry[:-1], seal(key, before, entry))
 
 
-def holds(key: bytes, before: bytes, entry: Entry) -> bool:
+def holds(key: bytes, before: bytes, entry: LedgerEntry) -> bool:
     """Whether the seal on an entry is the one that belongs there."""
     return type(entry.seal) is bytes and hmac.compare_digest(entry.seal, seal(key, before, entry))
 

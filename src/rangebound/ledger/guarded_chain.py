@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from rangebound.errors import LedgerTampered
-from rangebound.ledger.chain import Entry, Kind, holds, sealed
+from rangebound.ledger.chain import EntryKind, LedgerEntry, holds, sealed
 from rangebound.ledger.head import HeadFile, HeldHead, head_of
 from rangebound.ledger.key import Key
 from rangebound.ledger.record import Record, record_of
@@ -61,7 +61,7 @@ class GuardedChain:
             self._advance(transaction)
             yield transaction
 
-    def append(self, transaction: Transaction, draft: Entry, payload: bytes | None = None) -> Entry | None:
+    def append(self, transaction: Transaction, draft: LedgerEntry, payload: bytes | None = None) -> LedgerEntry | None:
         """Add an entry durably, with number, time and seal; or nothing, if there is one of its kind for its request.
 
         The state follows only when the commit has succeeded and the entry is in the file that others find; if that is
@@ -82,7 +82,7 @@ class GuardedChain:
         self._version = transaction.version
         return entry
 
-    def find(self, transaction: Transaction, kind: Kind, request: str) -> Entry | None:
+    def find(self, transaction: Transaction, kind: EntryKind, request: str) -> LedgerEntry | None:
         """The entry for a request, checked again: it may have changed since the chain was read. The last entry needs no
         second check, because every transaction begins with it."""
         last = self.state.last
@@ -97,9 +97,9 @@ class GuardedChain:
             raise LedgerTampered(f"entry {entry.seq}: is not as it was written")
         return entry
 
-    def payload(self, transaction: Transaction, spend: Entry) -> bytes:
+    def payload(self, transaction: Transaction, spend: LedgerEntry) -> bytes:
         """The bytes that were published for a spend, checked against their digest."""
-        entry = self.find(transaction, Kind.PUBLISH, spend.request or "")
+        entry = self.find(transaction, EntryKind.PUBLISH, spend.request or "")
         payload = None if entry is None else transaction.payload(entry.seq)
         if entry is None or entry.ref != spend.seq or payload is None:
             raise LedgerTampered(f"entry {spend.seq}: its published bytes are missing")
@@ -116,9 +116,9 @@ class GuardedChain:
         """Check all entries, and that there is nothing else."""
         published = set()
 
-        def noted(entries: Iterator[Entry]) -> Iterator[Entry]:
+        def noted(entries: Iterator[LedgerEntry]) -> Iterator[LedgerEntry]:
             for entry in entries:
-                if entry.kind == Kind.PUBLISH:
+                if entry.kind == EntryKind.PUBLISH:
                     published.add(entry.seq)
                 yield entry
 

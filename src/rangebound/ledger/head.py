@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
-from rangebound.ledger.chain import Entry
+from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.key import sync_folder
 
 try:
@@ -48,7 +48,7 @@ class Head(NamedTuple):
         return f"{self.seq}:{self.seal.hex()}"
 
 
-def head_of(entry: Entry) -> Head:
+def head_of(entry: LedgerEntry) -> Head:
     """The head of a ledger whose last entry this is."""
     return Head(entry.seq, entry.seal)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
 from rangebound.ledger.amount import Amount
-from rangebound.ledger.chain import Entry, Kind
+from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.replay import Balance
 from rangebound.ledger.rule import AnyCost, Rule
 
@@ -47,7 +47,7 @@ class Record:
 
     seq: int
     time: datetime
-    kind: Kind
+    kind: EntryKind
     account: str | None
     request: str | None
     cost: AnyCost | None
@@ -94,13 +94,13 @@ def account_of(name: str, balance: Balance) -> Account:
     )
 
 
-def record_of(entry: Entry, rules: dict[str, Rule]) -> Record:
+def record_of(entry: LedgerEntry, rules: dict[str, Rule]) -> Record:
     """The entry as a record of the history, by the rule of its account."""
     paid = entry.first is not None and entry.second is not None and entry.account is not None
     return Record(
         seq=entry.seq,
         time=_moment(entry.time),
-        kind=Kind(entry.kind),
+        kind=EntryKind(entry.kind),
         account=entry.account,
         request=entry.request,
         cost=rules[entry.account or ""].cost((entry.first or 0, entry.second or 0)) if paid else None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rangebound.errors import LedgerTampered, RangeboundError
 from rangebound.ledger.amount import Amount, rounded_down
-from rangebound.ledger.chain import FORMAT, NO_SEAL, Entry, Kind, holds
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.rule import AnyCost, Rule, Units, rule_from_dict
 
 
@@ -16,7 +16,7 @@ from rangebound.ledger.rule import AnyCost, Rule, Units, rule_from_dict
 class Balance:
     """An account and what was spent from it so far."""
 
-    opened: Entry
+    opened: LedgerEntry
     rule: Rule
     epsilon: Amount
     delta: Amount
@@ -45,7 +45,7 @@ class Replay:
 
     key: bytes = field(repr=False)
     name: str = ""  # the ledger's own id
-    last: Entry | None = None
+    last: LedgerEntry | None = None
     accounts: dict[str, Balance] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)  # spends without published bytes
     failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
@@ -60,7 +60,7 @@ class Replay:
         """The seal that the entry to come is chained to."""
         return self.last.seal if self.last else NO_SEAL
 
-    def advance(self, entries: Iterator[Entry]) -> None:
+    def advance(self, entries: Iterator[LedgerEntry]) -> None:
         """Check and add the entries that came since; they begin with the last one that is known, if there is one."""
         if self.last is not None and next(entries, None) != self.last:
             raise LedgerTampered(f"entry {self.last.seq}: has changed or gone; the ledger was edited or rolled back")
@@ -73,7 +73,7 @@ class Replay:
         if self.last is None:
             raise LedgerTampered("entry 1: is missing")
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LedgerEntry) -> None:
         """Add an entry that is known to be genuine."""
         try:
             _STEPS[entry.kind](self, entry)
@@ -87,13 +87,13 @@ def terms(rule: Rule, epsilon: Amount, delta: Amount) -> str:
     return json.dumps({**rule.to_dict(), "promise": [str(epsilon), str(delta)]}, sort_keys=True)
 
 
-def _begin(replay: Replay, entry: Entry) -> None:
+def _begin(replay: Replay, entry: LedgerEntry) -> None:
     if replay.last is not None or entry.what != FORMAT:
         raise ValueError(f"a ledger begins once, with {FORMAT!r}")
     replay.name = entry.request or ""
 
 
-def _open(replay: Replay, entry: Entry) -> None:
+def _open(replay: Replay, entry: LedgerEntry) -> None:
     data = json.loads(entry.what)
     epsilon, delta = data.pop("promise")
     if entry.account is None or entry.account in replay.accounts or entry.first is None or entry.second is None:
@@ -106,7 +106,7 @@ def _open(replay: Replay, entry: Entry) -> None:
     )
 
 
-def _spend(replay: Replay, entry: Entry) -> None:
+def _spend(replay: Replay, entry: LedgerEntry) -> None:
     balance = replay.accounts[entry.account or ""]
     cost = (entry.first or 0, entry.second or 0)
     if min(cost) < 0 or max(cost) == 0 or entry.request is None or not balance.admits(cost):
@@ -115,23 +115,23 @@ def _spend(replay: Replay, entry: Entry) -> None:
     replay.pending.add(entry.seq)
 
 
-def _publish(replay: Replay, entry: Entry) -> None:
+def _publish(replay: Replay, entry: LedgerEntry) -> None:
     if entry.ref is None or entry.digest is None:
         raise ValueError("bytes are published for a spend")
     replay.pending.remove(entry.ref)
 
 
-def _fail(replay: Replay, entry: Entry) -> None:
+def _fail(replay: Replay, entry: LedgerEntry) -> None:
     if entry.ref is None:
         raise ValueError("what fails is a spend")
     replay.pending.remove(entry.ref)
     replay.failed.add(entry.ref)
 
 
-_STEPS: dict[str, Callable[[Replay, Entry], None]] = {
-    Kind.LEDGER: _begin,
-    Kind.ACCOUNT: _open,
-    Kind.SPEND: _spend,
-    Kind.PUBLISH: _publish,
-    Kind.FAIL: _fail,
+_STEPS: dict[str, Callable[[Replay, LedgerEntry], None]] = {
+    EntryKind.LEDGER: _begin,
+    EntryKind.ACCOUNT: _open,
+    EntryKind.SPEND: _spend,
+    EntryKind.PUBLISH: _publish,
+    EntryKind.FAIL: _fail,
 }

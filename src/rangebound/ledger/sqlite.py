@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
-from rangebound.ledger.chain import Entry
+from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.key import sync_folder
 from rangebound.ledger.sqlite_transaction import INSERT, ONE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
@@ -87,14 +87,14 @@ class SQLiteStore:
         """A transaction that sees one state of the store throughout."""
         return SQLiteTransaction(self, "BEGIN")
 
-    def reread(self, seq: int) -> Entry | None:
+    def reread(self, seq: int) -> LedgerEntry | None:
         """The entry with a number, through a connection that is opened for this alone: nothing that this process
         remembers of the file plays a part."""
         connection = sqlite3.connect(f"{self._address}?mode=rw", uri=True, isolation_level=None, timeout=self._patience)
         try:
             connection.text_factory = _text
             row = connection.execute(ONE, (seq,)).fetchone()
-            return row and Entry._make(row)
+            return row and LedgerEntry._make(row)
         finally:
             connection.close()
 
@@ -105,7 +105,7 @@ class SQLiteStore:
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
             return [] if found == ["ok"] else [line for text in found for line in str(text).splitlines()]
 
-    def create(self, first: Callable[[], Entry]) -> None:
+    def create(self, first: Callable[[], LedgerEntry]) -> None:
         """Make the file with its first entry, which is asked for once the file is ours alone."""
         with self._held():
             if self._connection is None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol
 
-from rangebound.ledger.chain import Entry
+from rangebound.ledger.chain import LedgerEntry
 
-_COLUMNS = ", ".join(Entry._fields)
+_COLUMNS = ", ".join(LedgerEntry._fields)
 INSERT = (
-    f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(Entry._fields))}) "
+    f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(LedgerEntry._fields))}) "
     "ON CONFLICT (request, kind) WHERE request IS NOT NULL DO NOTHING"
 )
 _FROM = f"SELECT {_COLUMNS} FROM entries WHERE seq >= ? ORDER BY seq"
@@ -51,19 +51,19 @@ class SQLiteTransaction:
     ) -> None:
         self._store.end(error)
 
-    def entries(self, start: int) -> Iterator[Entry]:
+    def entries(self, start: int) -> Iterator[LedgerEntry]:
         """The entries from number `start` on, in order of their numbers."""
-        return map(Entry._make, self._connection.execute(_FROM, (start,)))
+        return map(LedgerEntry._make, self._connection.execute(_FROM, (start,)))
 
-    def entry(self, seq: int) -> Entry | None:
+    def entry(self, seq: int) -> LedgerEntry | None:
         """The entry with a number."""
         row = self._connection.execute(ONE, (seq,)).fetchone()
-        return row and Entry._make(row)
+        return row and LedgerEntry._make(row)
 
-    def find(self, kind: str, request: str) -> Entry | None:
+    def find(self, kind: str, request: str) -> LedgerEntry | None:
         """The entry of a kind with a request id."""
         row = self._connection.execute(_FIND, (request, kind)).fetchone()
-        return row and Entry._make(row)
+        return row and LedgerEntry._make(row)
 
     def payload(self, seq: int) -> bytes | None:
         """The bytes that were stored with an entry."""
@@ -74,7 +74,7 @@ class SQLiteTransaction:
         """The numbers of the entries that have bytes stored."""
         return (row[0] for row in self._connection.execute("SELECT seq FROM payloads ORDER BY seq"))
 
-    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
         if not self._connection.execute(INSERT, entry).rowcount:
             return False

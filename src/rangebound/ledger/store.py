@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from rangebound.errors import LedgerUnavailable
-from rangebound.ledger.chain import Entry
+from rangebound.ledger.chain import LedgerEntry
 
 
 class NoRoom(LedgerUnavailable):
@@ -22,15 +22,15 @@ class Transaction(Protocol):
         """The same as in an earlier transaction only if no other writer has changed anything since then."""
         ...
 
-    def entries(self, start: int) -> Iterator[Entry]:
+    def entries(self, start: int) -> Iterator[LedgerEntry]:
         """The entries from number `start` on, in order of their numbers."""
         ...
 
-    def entry(self, seq: int) -> Entry | None:
+    def entry(self, seq: int) -> LedgerEntry | None:
         """The entry with a number."""
         ...
 
-    def find(self, kind: str, request: str) -> Entry | None:
+    def find(self, kind: str, request: str) -> LedgerEntry | None:
         """The entry of a kind with a request id."""
         ...
 
@@ -42,7 +42,7 @@ class Transaction(Protocol):
         """The numbers of the entries that have bytes stored."""
         ...
 
-    def append(self, entry: Entry, payload: bytes | None = None) -> bool:
+    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
         ...
 
@@ -62,7 +62,7 @@ class Store(Protocol):
         """A transaction that sees one state of the store throughout."""
         ...
 
-    def reread(self, seq: int) -> Entry | None:
+    def reread(self, seq: int) -> LedgerEntry | None:
         """The entry with a number, as a process that opens the store by its name now would find it."""
         ...
 

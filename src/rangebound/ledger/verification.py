@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered
-from rangebound.ledger.chain import NO_SEAL, Entry, Kind, holds
+from rangebound.ledger.chain import NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.head import Head
 from rangebound.ledger.replay import Replay
 from rangebound.ledger.store import Store, Transaction
@@ -90,14 +90,14 @@ def _entries(transaction: Transaction, key: bytes, seen: _Progress) -> Iterator[
         yield "entry 1: is missing"
 
 
-def _note(entry: Entry, seen: _Progress) -> None:
+def _note(entry: LedgerEntry, seen: _Progress) -> None:
     if type(entry.time) is int:
         if entry.time < seen.latest:
             seen.set_back.append(entry.seq)
         seen.latest = max(seen.latest, entry.time)
-    if entry.kind == Kind.LEDGER and entry.seq == 1:
+    if entry.kind == EntryKind.LEDGER and entry.seq == 1:
         seen.name = entry.request or ""
-    if entry.kind == Kind.PUBLISH:
+    if entry.kind == EntryKind.PUBLISH:
         seen.published[entry.seq] = entry.digest
     seen.last = entry.seq
     seen.seal = entry.seal if type(entry.seal) is bytes else NO_SEAL

@@ -21,7 +21,7 @@ from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, mapped
 from rangebound.privacy.pinned import loss_is_pinned, loss_values
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.cell_bound import HIGH, LOW, Objective, Task, bound
+from rangebound.privacy.search.cell_bound import HIGH, LOW, SearchObjective, Task, bound
 from rangebound.privacy.search.positions import Line
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import tasks
@@ -219,10 +219,10 @@ class _Steps:
             raise _TooMuchWork
 
 
-class _Counted(Objective):
+class _Counted(SearchObjective):
     """An objective whose evaluations are counted; a wide cell has many branches, each of which looks at all spans."""
 
-    def __init__(self, objective: Objective, steps: _Steps, each: int) -> None:
+    def __init__(self, objective: SearchObjective, steps: _Steps, each: int) -> None:
         self._objective, self._steps, self._each = objective, steps, each
         self.smooth, self.attained = objective.smooth, objective.attained
         self.monotone, self.peaked = objective.monotone, objective.peaked

@@ -32,7 +32,7 @@ NEAR = 4.0  # scales from a location to the support up to which the tables reach
 _LARGEST = sys.float_info.max
 
 
-class Family(enum.IntEnum):
+class DrawFamily(enum.IntEnum):
     """The formulas of the kernel; *plain* noise is not conditioned."""
 
     LAPLACE = 0
@@ -51,7 +51,7 @@ class DrawPlan:
     outputs: tuple[float, float]  # the ends of what can be published
     scale: float
     lattice: Lattice
-    family: Family
+    family: DrawFamily
 
     @property
     def margin(self) -> float:
@@ -124,7 +124,7 @@ def plan(noise: Noise, shape: Shape, answers: Interval | Union, lattice: Lattice
     ((lower, upper),) = shape.spans
     given = (lower, upper) if shape.normalised else (-math.inf, math.inf)
     free = math.isinf(given[0]) and math.isinf(given[1]) and not noise.limited
-    plain = Family.PLAIN_GAUSSIAN if noise.gaussian else Family.PLAIN_LAPLACE
+    plain = DrawFamily.PLAIN_GAUSSIAN if noise.gaussian else DrawFamily.PLAIN_LAPLACE
     return DrawPlan(
         answers=(answers.hull.lower, answers.hull.upper),
         given=given,
@@ -132,7 +132,7 @@ def plan(noise: Noise, shape: Shape, answers: Interval | Union, lattice: Lattice
         outputs=(max(lower, -_LARGEST), min(upper, _LARGEST)),
         scale=noise.scale,
         lattice=lattice,
-        family=plain if free else (Family.GAUSSIAN if noise.gaussian else Family.LAPLACE),
+        family=plain if free else (DrawFamily.GAUSSIAN if noise.gaussian else DrawFamily.LAPLACE),
     )
 
 

@@ -25,7 +25,7 @@ _ZEROS = bytes(_BLOCK)
 _KEPT = 512  # words that a thread keeps ready for single draws
 
 
-class Source(Protocol):
+class WordSource(Protocol):
     """Where random words come from: here the only one that `release` knows; tests bring their own to the draw."""
 
     def fill(self, words: Words) -> None:

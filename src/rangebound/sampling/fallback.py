@@ -20,7 +20,7 @@ from flint import arb, fmpz
 from rangebound.ball import Ball, ball, precision
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.sampling.entropy import Source
+from rangebound.sampling.entropy import WordSource
 from rangebound.sampling.lattice import Lattice
 
 _BITS = 128
@@ -31,7 +31,7 @@ _ALONE = threading.Lock()  # the precision of ball arithmetic belongs to the who
 class Uniform:
     """A uniform number in (0, 1) of which as many bits are known as were needed so far."""
 
-    def __init__(self, word: int, source: Source) -> None:
+    def __init__(self, word: int, source: WordSource) -> None:
         self._bits, self._known, self._source = word, 64, source
 
     def below(self, share: Callable[[], tuple[Ball, Ball]]) -> bool:
@@ -56,7 +56,7 @@ class Fallback:
     shape: Shape
     lattice: Lattice | None
 
-    def __call__(self, word: int, answer: float, guess: float, source: Source) -> float:
+    def __call__(self, word: int, answer: float, guess: float, source: WordSource) -> float:
         """The number that `word` draws at the true answer; `guess`, right or not, only saves time."""
         with _ALONE:
             uniform = Uniform(word, source)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.sampling.draw_plan import RARE, DrawPlan, Family
+from rangebound.sampling.draw_plan import RARE, DrawFamily, DrawPlan
 from rangebound.sampling.entropy import Words
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ def inverted(plan: DrawPlan, words: Words, answers: Floats) -> Drawn:
     return (_gaussian if plan.family in _GAUSSIAN else _laplace)(plan, up, down, location)
 
 
-_GAUSSIAN = (Family.GAUSSIAN, Family.PLAIN_GAUSSIAN)
+_GAUSSIAN = (DrawFamily.GAUSSIAN, DrawFamily.PLAIN_GAUSSIAN)
 
 
 def _laplace(plan: DrawPlan, up: Floats, down: Floats, location: Floats) -> Drawn:

@@ -17,8 +17,8 @@ from rangebound.noise import Curve, Noise
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.sampling import inversion, points, tail, truncation
-from rangebound.sampling.draw_plan import NEAR, DrawPlan, Family, farthest, largest, plan
-from rangebound.sampling.entropy import SECURE, Source, Words
+from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
+from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.fallback import Fallback
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
 
@@ -58,7 +58,7 @@ class Sampler:
         lattice = self.fallback.lattice
         return 0.0 if lattice is None else rounded_up(lattice.step / 2)
 
-    def draw(self, words: Words, answers: Floats, source: Source, out: Floats) -> None:
+    def draw(self, words: Words, answers: Floats, source: WordSource, out: Floats) -> None:
         """One number for every answer and word (contiguous arrays of one length, at most `chunk` long), into `out`."""
         if len(self.query.range.spans) > 1:
             answers = self.query.clip(answers)
@@ -73,7 +73,7 @@ class Sampler:
             answer = self.query.clip(answers[i]).item()
             out[i] = self.fallback(int(words[i]), answer, float(out[i]), source)
 
-    def draw_one(self, answer: float, source: Source = SECURE) -> float:
+    def draw_one(self, answer: float, source: WordSource = SECURE) -> float:
         """One number for one finite answer."""
         word = source.word()
         if self.compiled is not None and len(self.query.range.spans) == 1:
@@ -122,7 +122,7 @@ def _compiled(whole: DrawPlan) -> tuple[int, Floats, Floats] | None:
         return None
     from rangebound.sampling.tables import laplace_tables, tables  # made when they are needed: they take their time
 
-    laplace = whole.family in (Family.LAPLACE, Family.PLAIN_LAPLACE)
+    laplace = whole.family in (DrawFamily.LAPLACE, DrawFamily.PLAIN_LAPLACE)
     return int(whole.family), whole.packed(), laplace_tables() if laplace else tables()
 
 

@@ -18,7 +18,7 @@ INF = math.inf
 ORDER = 4
 
 
-class Cell:
+class SearchCell:
     """A random mechanism with a cell of positions; often across the ends of its support."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -53,10 +53,10 @@ class Cell:
             yield ball(min(max(self.start + share * (self.end - self.start), self.start), self.end))
 
 
-def cells(seed: int, count: int) -> Iterator[Cell]:
+def cells(seed: int, count: int) -> Iterator[SearchCell]:
     generator = np.random.default_rng([161, seed])
     for _ in range(count):
-        yield Cell(generator)
+        yield SearchCell(generator)
 
 
 def covers(wide: Any, exact: Any) -> bool:

@@ -9,10 +9,18 @@ import pytest
 
 from rangebound.privacy.windows import gaussian_windows as tested
 from rangebound.privacy.windows.chebyshev import UNIT, lebesgue
-from rangebound.privacy.windows.gaussian_windows import Bounds, Windows, bounds, folded, highest, nodes_of, windows_of
+from rangebound.privacy.windows.gaussian_windows import (
+    Bounds,
+    GaussianWindows,
+    bounds,
+    folded,
+    highest,
+    nodes_of,
+    windows_of,
+)
 
 
-def some(*pairs: tuple[float, float], rho: float = 32.0) -> Windows:
+def some(*pairs: tuple[float, float], rho: float = 32.0) -> GaussianWindows:
     return windows_of([(a, b, 1.0, k, 0, rho) for k, (a, b) in enumerate(pairs)])
 
 
@@ -37,11 +45,11 @@ def tent(p: np.ndarray) -> np.ndarray:
     return 1.0 - (p - 0.3) ** 2
 
 
-def subdivided(windows: Windows) -> Windows:
+def subdivided(windows: GaussianWindows) -> GaussianWindows:
     return windows._replace(rho=np.full_like(windows.rho, 32.0))
 
 
-def evaluated(windows: Windows) -> Bounds:
+def evaluated(windows: GaussianWindows) -> Bounds:
     p, _ = nodes_of(windows, 20)
     return bounds(windows, tent(p), np.zeros_like(p), 20, 0.0, None)
 
@@ -58,7 +66,7 @@ def test_the_supremum_over_windows_is_enclosed() -> None:
 def test_what_is_not_a_number_is_never_a_bound(field: str) -> None:
     """One window of several that is not known leaves the supremum unknown."""
 
-    def unknown(windows: Windows) -> Bounds:
+    def unknown(windows: GaussianWindows) -> Bounds:
         found = evaluated(windows)
         value = getattr(found, field).copy()
         value[0] = math.nan
@@ -72,7 +80,7 @@ def test_a_bound_that_smaller_windows_cannot_improve_ends_the_search() -> None:
     """What the polynomial misses does not shrink: it must not be halved until nothing is left of the time."""
     rounds = []
 
-    def vague(windows: Windows) -> Bounds:
+    def vague(windows: GaussianWindows) -> Bounds:
         rounds.append(windows.start.size)
         p, _ = nodes_of(windows, 20)
         return bounds(windows, 0.0 * p, np.zeros_like(p), 20, 1e-30, None)
@@ -84,7 +92,7 @@ def test_a_bound_that_smaller_windows_cannot_improve_ends_the_search() -> None:
 def test_too_many_windows_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tested, "_MOST", 3)
 
-    def vague(windows: Windows) -> Bounds:
+    def vague(windows: GaussianWindows) -> Bounds:
         found = evaluated(windows)
         return found._replace(upper=found.upper + 1.0)
 

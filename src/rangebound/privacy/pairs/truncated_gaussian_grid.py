@@ -71,7 +71,7 @@ class LatticeSums(GaussianSums):
     """The same for points that are equally spaced, up to the rounding of each to a double: a few polynomials."""
 
     def __init__(
-        self, lattice: Lattice, points: list[Ball], places: tuple[float, ...], noise: BallNoise, p: Ball
+        self, lattice: LongLattice, points: list[Ball], places: tuple[float, ...], noise: BallNoise, p: Ball
     ) -> None:
         self.variance = noise.scale * noise.scale
         self._lattice, self._last = lattice, len(points) - 1
@@ -105,7 +105,7 @@ class LatticeSums(GaussianSums):
         return slope
 
 
-class Lattice(NamedTuple):
+class LongLattice(NamedTuple):
     """The step of a regular grid and the sums over it."""
 
     step: Ball
@@ -114,7 +114,7 @@ class Lattice(NamedTuple):
     wobble: Ball  # no point is farther from its place, in units of the step, than half of this
 
 
-def lattice_of(places: tuple[float, ...], scale: Ball) -> Lattice | None:
+def lattice_of(places: tuple[float, ...], scale: Ball) -> LongLattice | None:
     """The lattice of a regular grid; None for a short one, or one whose points are far from their places."""
     if len(places) <= _SHORT:
         return None
@@ -124,7 +124,7 @@ def lattice_of(places: tuple[float, ...], scale: Ball) -> Lattice | None:
     exact, wobble = _rational(step), _rational(off)
     rate = (exact / scale) * (exact / scale)
     reach = ball(float(len(places)))
-    return Lattice(exact, float(step), Theta(rate, (wobble, reach) if off else None), wobble)
+    return LongLattice(exact, float(step), Theta(rate, (wobble, reach) if off else None), wobble)
 
 
 @lru_cache(maxsize=64)

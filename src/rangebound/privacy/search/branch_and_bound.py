@@ -43,7 +43,7 @@ PEAK = 0.125  # steps: as much to either side of the best place is a cell of its
 FLOOR = 1e-300  # a supremum that is proved to be below this is as good as zero
 
 
-class Cell(NamedTuple):
+class SearchCell(NamedTuple):
     """Positions [start, end] of task number `task`, and an upper bound on the objective there."""
 
     task: int
@@ -60,7 +60,7 @@ class Found:
     upper: float
     task: int
     position: float
-    cells: tuple[Cell, ...]
+    cells: tuple[SearchCell, ...]
 
     @property
     def closed(self) -> bool:
@@ -125,7 +125,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[t
         return Found(best.value, math.inf, best.task, best.position, ())
     size = max(2, *(task.objective.size() for task in tasks))
     patience = max(2 * PATIENCE // size, 2 * PATIENCE // 10)
-    queue: list[tuple[float, int, Cell]] = []
+    queue: list[tuple[float, int, SearchCell]] = []
     count = 0
 
     def enough() -> float:
@@ -136,7 +136,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[t
     def add(task: int, start: float, end: float) -> None:
         nonlocal count
         count += 1
-        cell = Cell(
+        cell = SearchCell(
             task,
             start,
             end,
@@ -171,7 +171,7 @@ def enclose(tasks: Sequence[Task], target: float | None = None, near: Sequence[t
     )
 
 
-def _cuts(cell: Cell, top: float, step: float) -> list[float]:
+def _cuts(cell: SearchCell, top: float, step: float) -> list[float]:
     """Where to split a cell; empty where it cannot be split."""
     start, end = cell.start, cell.end
     if math.isinf(start) and math.isinf(end):

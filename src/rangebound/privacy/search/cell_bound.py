@@ -27,7 +27,7 @@ LOW, HIGH, EASY = 5, 16, 150
 MANY, WIDE = 4, 1.3
 
 
-class Objective(Protocol):
+class SearchObjective(Protocol):
     """A number that each pair leaks: zero or more, and growing with the distance of the pair."""
 
     smooth: bool  # whether no branch has a kink
@@ -66,7 +66,7 @@ class Objective(Protocol):
 class Task(NamedTuple):
     """One direction of the divergence along one line of pairs."""
 
-    objective: Objective
+    objective: SearchObjective
     line: Line
 
     def kinks(self) -> list[float]:
@@ -140,7 +140,7 @@ def _no_kink(task: Task, start: float, end: float) -> bool:
 
 
 def _by_taylor(
-    objective: Objective,
+    objective: SearchObjective,
     start: float,
     end: float,
     cell: Ball,

@@ -22,7 +22,7 @@ from rangebound.privacy.pairs.exact import (
     TruncatedGaussianGrid,
     family,
 )
-from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, Lattice, spacing
+from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, LongLattice, spacing
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.cell_bound import MANY
 from rangebound.privacy.search.endless_lattice import Ceiling
@@ -232,7 +232,7 @@ class PairObjective:
         return most
 
 
-def _long_lattice(kind: Pair, noise: Noise, shape: Shape) -> Lattice | None:
+def _long_lattice(kind: Pair, noise: Noise, shape: Shape) -> LongLattice | None:
     """The lattice of a grid that is wide against Gaussian noise, and so worth comparing with an endless one."""
     if not isinstance(kind, TruncatedGaussianGrid):
         return None

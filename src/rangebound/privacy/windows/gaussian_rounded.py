@@ -19,8 +19,8 @@ from rangebound.privacy.windows.gaussian_laws import Indices, Laws, Place
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
     Bounds,
+    GaussianWindows,
     Highest,
-    Windows,
     bounds,
     folded,
     highest,
@@ -38,13 +38,13 @@ _SEEN = 90.0  # in logarithms: what is so much smaller than the sum is left out
 
 
 def rounded_renyi(
-    scale: float, shape: Shape, order: float, windows: Windows, target: float | None = None
+    scale: float, shape: Shape, order: float, windows: GaussianWindows, target: float | None = None
 ) -> Highest | None:
     """The largest Renyi divergence of an order on windows."""
     if windows.d.min() != windows.d.max():
         return None
     d = float(windows.d[0])
-    cells = _Cells(scale, shape, order, d)
+    cells = _GaussianCells(scale, shape, order, d)
     cells.level = max(cells.scouted(windows), 0.0) if target is None else (order - 1.0) * target
     if not 0.0 < cells.level < _LARGEST:
         return None
@@ -59,7 +59,7 @@ def rounded_renyi(
     return found._replace(upper=high + slack, lower=low - slack)
 
 
-class _Cells:
+class _GaussianCells:
     """The cells of a map of the noisy value, and the span that it leaves as it is."""
 
     def __init__(self, scale: float, shape: Shape, order: float, d: float) -> None:
@@ -85,13 +85,13 @@ class _Cells:
             self.middle = cuts[0] + margin, cuts[-1] - margin
             self.step, self._wobble = step, moved
 
-    def scouted(self, windows: Windows) -> float:
+    def scouted(self, windows: GaussianWindows) -> float:
         """The largest logarithm of a sum at a few places, roughly."""
         p = np.linspace(windows.start, windows.end, _SCOUTS).reshape(-1)
         found = [self._terms(p[some], *self._near(p[some], 0.0))[0] for some in self._blocks(p, *self._near(p, 0.0))]
         return max(float(np.logaddexp.reduce(each, axis=1).max()) for each in found)
 
-    def subdivided(self, windows: Windows) -> Windows | None:
+    def subdivided(self, windows: GaussianWindows) -> GaussianWindows | None:
         """The windows, cut until half the height of each ellipse is at most s/sqrt(a)."""
         most = self._scale / math.sqrt(self._order) * (1.0 - 1e-9)
         limits = {rho: most / (0.5 * (rho - 1.0 / rho)) for rho in RHOS}
@@ -102,7 +102,7 @@ class _Cells:
         small = pieces.radius <= limits[RHOS[0]]
         return pieces._replace(rho=np.where(small, RHOS[0], RHOS[-1]))
 
-    def bounds(self, windows: Windows, target: float | None) -> Bounds:
+    def bounds(self, windows: GaussianWindows, target: float | None) -> Bounds:
         """Bounds on the sum for windows with one ellipse."""
         rho = float(windows.rho[0])
         if self._lift - self.level < _DEEP:
@@ -121,7 +121,7 @@ class _Cells:
         missed = size * truncation(degree, rho)
         return bounds(windows, value, error, degree, float(missed) if near is None else missed, target)
 
-    def _kept(self, windows: Windows) -> tuple[tuple[Indices, Indices], Floats]:
+    def _kept(self, windows: GaussianWindows) -> tuple[tuple[Indices, Indices], Floats]:
         """For each window the cells that matter in it, and a bound on the sum in its ellipse.
 
         The logarithm t of what a cell adds has t'' <= (a - 1)/s^2, because that of a probability is concave and bends

@@ -11,8 +11,8 @@ from rangebound.privacy.windows.gaussian_laws import Indices, Laws, Seen
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
     Bounds,
+    GaussianWindows,
     Highest,
-    Windows,
     bounds,
     folded,
     highest,
@@ -32,7 +32,7 @@ _BRACKET = 1e-9  # scales within which a cut is found
 
 
 def stick(
-    laws: Laws, epsilon: float, windows: Windows, target: float | None = None, known: float = 0.0
+    laws: Laws, epsilon: float, windows: GaussianWindows, target: float | None = None, known: float = 0.0
 ) -> Highest | None:
     """The largest hockey-stick divergence on windows: P(x < t) - e^epsilon Q(x < t) at the best threshold t.
 
@@ -70,7 +70,7 @@ def _degrees(epsilon: float, level: float) -> dict[float, int]:
     return {rho: max(degree, 6) for rho, degree in needed.items() if degree <= _HIGHEST}
 
 
-def _scouted(laws: Laws, epsilon: float, windows: Windows) -> Highest:
+def _scouted(laws: Laws, epsilon: float, windows: GaussianWindows) -> Highest:
     """The largest divergence at a few places."""
     laws = laws.attentive(_LEAST)
     count = max(2, min(_SCOUTS, _SCOUTED // windows.start.size))
@@ -112,7 +112,9 @@ def _pair(laws: Laws, p: Floats, d: Floats) -> tuple[Seen, Seen]:
     return laws.see(p, np.zeros_like(d)), laws.see(p, d)
 
 
-def _events(laws: Laws, epsilon: float, windows: Windows, target: float | None, degrees: dict[float, int]) -> Bounds:
+def _events(
+    laws: Laws, epsilon: float, windows: GaussianWindows, target: float | None, degrees: dict[float, int]
+) -> Bounds:
     """On points: bounds over all events {x <= x_k} of which one may be the best somewhere in the window.
 
     The best threshold rises with the position, so these are the events between the best ones at the ends. They are told
@@ -187,7 +189,7 @@ def _thresholds_at(laws: Laws, epsilon: float, p: Floats, d: Floats) -> tuple[Fl
     return value, error
 
 
-def _branches(laws: Laws, epsilon: float, windows: Windows) -> Windows:
+def _branches(laws: Laws, epsilon: float, windows: GaussianWindows) -> GaussianWindows:
     """The windows cut where the threshold meets an end of a span; branch k is for thresholds from end k - 1 to end k.
 
     Each cut is found by halving to a bracket whose ends surely lie on either side, and both sides keep the bracket.
@@ -220,7 +222,7 @@ def _branches(laws: Laws, epsilon: float, windows: Windows) -> Windows:
 
 
 def _thresholds(
-    laws: Laws, epsilon: float, windows: Windows, target: float | None, degrees: dict[float, int]
+    laws: Laws, epsilon: float, windows: GaussianWindows, target: float | None, degrees: dict[float, int]
 ) -> Bounds:
     """On spans: the event of all spans below the threshold, and of the span that it is in the part below it."""
     rho = float(windows.rho[0])
@@ -253,7 +255,7 @@ def _up_to_threshold(laws: Laws, epsilon: float, pair: tuple[Seen, Seen], branch
     return value, np.where(np.isnan(error), np.inf, error)
 
 
-def _in_ellipse(laws: Laws, epsilon: float, windows: Windows) -> Floats:
+def _in_ellipse(laws: Laws, epsilon: float, windows: GaussianWindows) -> Floats:
     """A bound on P(x < t) - e^epsilon Q(x < t) in the ellipse, where t is off its real values by at most `drift`.
 
     In the ellipse a law has at most twice its real masses. What t adds to the real masses is the density about it times

@@ -25,7 +25,7 @@ _MOST, _ROUNDS = 8_000, 10  # windows, and how often they are cut into halves
 _TIGHT = 1e-9  # relative: windows that may reach higher than this above the largest value are cut
 
 
-class Windows(NamedTuple):
+class GaussianWindows(NamedTuple):
     """Windows of positions [start, end] of pairs at distance `d`, each on one line, and the branch of its objective."""
 
     start: Floats
@@ -35,15 +35,15 @@ class Windows(NamedTuple):
     branch: Indices
     rho: Floats  # of the ellipse over the window; 0 until one is found
 
-    def some(self, chosen: Flags | Indices) -> Windows:
+    def some(self, chosen: Flags | Indices) -> GaussianWindows:
         """Those that are chosen."""
-        return Windows._make(each[chosen] for each in self)
+        return GaussianWindows._make(each[chosen] for each in self)
 
-    def halves(self) -> Windows:
+    def halves(self) -> GaussianWindows:
         """Each cut in two."""
         return self.cut(np.full(self.start.size, 2))
 
-    def cut(self, parts: Indices) -> Windows:
+    def cut(self, parts: Indices) -> GaussianWindows:
         """Each cut in as many equal parts."""
         found = self.some(np.repeat(np.arange(parts.size), parts))
         number = np.arange(found.start.size) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -91,16 +91,16 @@ class Highest(NamedTuple):
     place: float
 
 
-def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> Windows:
+def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> GaussianWindows:
     """Windows from their rows."""
     columns = list(zip(*rows, strict=True)) or [()] * 6
     kinds = (np.float64, np.float64, np.float64, np.intp, np.intp, np.float64)
-    return Windows._make(np.asarray(each, dtype=kind) for each, kind in zip(columns, kinds, strict=True))
+    return GaussianWindows._make(np.asarray(each, dtype=kind) for each, kind in zip(columns, kinds, strict=True))
 
 
 def highest(
-    windows: Windows | None,
-    evaluate: Callable[[Windows], Bounds],
+    windows: GaussianWindows | None,
+    evaluate: Callable[[GaussianWindows], Bounds],
     target: float | None,
     tight: float = _TIGHT,
 ) -> Highest | None:
@@ -130,7 +130,7 @@ def highest(
     return None if math.isinf(top) else Highest(top, lower, line, place)
 
 
-def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bounds:
+def _evaluated(windows: GaussianWindows, evaluate: Callable[[GaussianWindows], Bounds]) -> Bounds:
     """Bounds for windows with different ellipses."""
     found = Bounds(*(np.empty(windows.start.size) for _ in Bounds._fields))
     for rho in np.unique(windows.rho):
@@ -141,8 +141,8 @@ def _evaluated(windows: Windows, evaluate: Callable[[Windows], Bounds]) -> Bound
 
 
 def subdivided(
-    laws: Laws, windows: Windows, offsets: tuple[float, ...], rhos: tuple[float, ...] = RHOS
-) -> Windows | None:
+    laws: Laws, windows: GaussianWindows, offsets: tuple[float, ...], rhos: tuple[float, ...] = RHOS
+) -> GaussianWindows | None:
     """The windows, cut until each has an ellipse; None where that takes too many. The last ones are remembered.
 
     A window that is a part of one that has an ellipse has the same one, only smaller.
@@ -158,9 +158,9 @@ def _subdivided(
     rows: tuple[tuple[float, float, float, int, int, float], ...],
     offsets: tuple[float, ...],
     rhos: tuple[float, ...],
-) -> Windows | None:
+) -> GaussianWindows | None:
     laws, windows = Laws(scale, shape), windows_of(rows)
-    done: list[Windows] = []
+    done: list[GaussianWindows] = []
     for _ in range(64):
         windows = windows._replace(rho=np.zeros_like(windows.rho))
         unrest = np.zeros_like(windows.rho)
@@ -174,7 +174,7 @@ def _subdivided(
         good = windows.rho > 0.0
         done.append(windows.some(good))
         if good.all():
-            return Windows._make(np.concatenate(each) for each in zip(*done, strict=True))
+            return GaussianWindows._make(np.concatenate(each) for each in zip(*done, strict=True))
         # A variance over a wide window is mostly its width, so the root is a better guess of the parts that it takes.
         windows = windows.some(~good).cut(np.clip(2.0 * np.sqrt(unrest[~good]), 2, 64).astype(np.intp))
         if windows.start.size > _MOST:
@@ -182,14 +182,16 @@ def _subdivided(
     return None
 
 
-def _unrest(laws: Laws, windows: Windows, offset: float) -> Floats:
+def _unrest(laws: Laws, windows: GaussianWindows, offset: float) -> Floats:
     """y sqrt(V)/s^2 for half the height y of the ellipse, at an offset in distances of the pair; at most 1 is calm."""
     variance = laws.variance(windows.middle - windows.wide, windows.middle + windows.wide, offset * windows.d)
     found: Floats = windows.high * np.sqrt(variance) / laws.scale**2 * (1.0 + 1e-9)
     return found
 
 
-def folded(windows: Windows, middle: tuple[float, float] | None, step: float, offsets: Sequence[float]) -> Windows:
+def folded(
+    windows: GaussianWindows, middle: tuple[float, float] | None, step: float, offsets: Sequence[float]
+) -> GaussianWindows:
     """On a long regular grid one step stands for all positions whose locations all lie in the middle of it."""
     if middle is None:
         return windows
@@ -202,14 +204,14 @@ def folded(windows: Windows, middle: tuple[float, float] | None, step: float, of
     return windows_of(rows)
 
 
-def nodes_of(windows: Windows, degree: int) -> tuple[Floats, Floats]:
+def nodes_of(windows: GaussianWindows, degree: int) -> tuple[Floats, Floats]:
     """The nodes of all windows in one row, with the distances of their pairs."""
     p = windows.middle[:, None] + windows.radius[:, None] * nodes(degree)
     return p.reshape(-1), np.repeat(windows.d, degree + 1)
 
 
 def bounds(
-    windows: Windows, value: Floats, error: Floats, degree: int, missed: Floats | float, target: float | None
+    windows: GaussianWindows, value: Floats, error: Floats, degree: int, missed: Floats | float, target: float | None
 ) -> Bounds:
     """From values at the nodes of each window, their errors, and what the polynomial misses, a bound for each.
 

@@ -21,8 +21,8 @@ from rangebound.privacy.windows.gaussian_rounded import rounded_renyi
 from rangebound.privacy.windows.gaussian_sticks import stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_windows import (
     Bounds,
+    GaussianWindows,
     Highest,
-    Windows,
     bounds,
     folded,
     highest,
@@ -98,7 +98,7 @@ class _Search:
         """Whether a value above the target was found."""
         return self._target is not None and self._found.lower > self._target
 
-    def add(self, windows: Windows) -> bool:
+    def add(self, windows: GaussianWindows) -> bool:
         """Look at windows; False where they do not tell."""
         if not windows.start.size:
             return True
@@ -149,7 +149,7 @@ def _ends(shape: Shape) -> list[float]:
     return [*shape.points, *(end for pair in (*shape.spans, *shape.cells) for end in pair)]
 
 
-def _largest(objective: Delta | Renyi, windows: Windows, target: float | None, known: float) -> Highest | None:
+def _largest(objective: Delta | Renyi, windows: GaussianWindows, target: float | None, known: float) -> Highest | None:
     scale, shape = objective.step(), objective.shape
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):  # what is unknown has no finite bound
         if isinstance(objective, Delta):
@@ -164,7 +164,7 @@ def _between(
     outer: tuple[float, float],
     inner: tuple[float, float] = (math.inf, -math.inf),
     holes: Sequence[tuple[float, float]] = (),
-) -> Windows:
+) -> GaussianWindows:
     """The parts of the lines in a bracket, less what lies in another one or in holes. An inner bracket may be empty."""
     left_out = [*holes, *([inner] if inner[0] <= inner[1] else [])]
     rows = []
@@ -177,12 +177,12 @@ def _between(
     return windows_of(rows)
 
 
-def renyi(laws: Laws, order: float, windows: Windows, target: float | None = None) -> Highest | None:
+def renyi(laws: Laws, order: float, windows: GaussianWindows, target: float | None = None) -> Highest | None:
     """The largest Renyi divergence of an order on windows: (A(p - (a-1)d) - a A(p) + (a-1) A(p + d))/(a - 1)."""
     offsets = (1.0 - order, 0.0, 1.0)
     factors = np.asarray([1.0, -order, order - 1.0]) / (order - 1.0)
 
-    def evaluate(windows: Windows) -> Bounds:
+    def evaluate(windows: GaussianWindows) -> Bounds:
         rho = float(windows.rho[0])
         degree = _DEGREES[rho]
         p, d = nodes_of(windows, degree)

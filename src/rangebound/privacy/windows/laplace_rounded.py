@@ -27,7 +27,16 @@ from rangebound.privacy.search.positions import Line
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
-from rangebound.privacy.windows.segments import Ends, Indices, Windows, joined, rate_of, running, where, windows_of
+from rangebound.privacy.windows.segments import (
+    Ends,
+    Indices,
+    LaplaceWindows,
+    joined,
+    rate_of,
+    running,
+    where,
+    windows_of,
+)
 
 _NARROW = 1.0  # scales: in narrower cells differences of masses are taken from the middle
 _REGULAR = 3e-9  # relative to the result: by so little the rounding of cuts may move it where one step stands for all
@@ -45,7 +54,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
     """
     if not tasks or not all(_fits(task) for task in tasks):
         return None
-    work: list[tuple[Problem, Windows]] = []
+    work: list[tuple[Problem, LaplaceWindows]] = []
     for objective in {id(task.objective): task.objective for task in tasks}.values():
         assert isinstance(objective, Renyi)
         noise, cuts = objective.noise, [high for _, high in objective.shape.cells[:-1]]
@@ -128,7 +137,7 @@ def _wobble(objective: Renyi, cuts: list[float], lines: list[Line]) -> float | N
     return moved if moved * 4.0 * order / (order - 1.0) <= _REGULAR * min(order * d * d, d) else None
 
 
-def folded(ends: Ends, windows: Windows, wobble: float) -> Windows:
+def folded(ends: Ends, windows: LaplaceWindows, wobble: float) -> LaplaceWindows:
     """Of windows that differ by the step alone, both cells inner ones, one that holds all."""
     last = ends.places.size - 2
     tolerance = 2.0 * wobble * ends.scale + 128.0 * UNIT * float(np.abs(ends.places).max())
@@ -150,7 +159,7 @@ def _wider(discs: Discs, more: Floats | float) -> Discs:
     return Discs(discs.mid, discs.rad + more)
 
 
-class _Cells(NamedTuple):
+class _LaplaceCells(NamedTuple):
     """Cells of a grid, and what of their sums does not depend on the positions."""
 
     ends: Ends  # the cuts are all but the first and the last
@@ -163,7 +172,7 @@ class _Cells(NamedTuple):
 def _problem(objective: Renyi, ends: Ends, wobble: float) -> Problem:
     order, noise = float(objective.order), objective.noise
     limit = exactly(noise.extent).over(exactly(noise.scale)) if noise.limited else None
-    cells = _Cells(ends, order, _between(ends, order), limit, wobble)
+    cells = _LaplaceCells(ends, order, _between(ends, order), limit, wobble)
     radii = (*RADII[:2], min(RADII[2], 0.3 / order))
     return Problem(ends, None, lambda windows, _, sigma: _renyi(cells, windows, sigma), radii)
 
@@ -186,7 +195,7 @@ class _Place(NamedTuple):
     after: Discs
 
 
-def _renyi(cells: _Cells, windows: Windows, sigma: Discs) -> Discs:
+def _renyi(cells: _LaplaceCells, windows: LaplaceWindows, sigma: Discs) -> Discs:
     """d + log(T)/(a-1), T the sum of P^a Q^(1-a) relative to e^{(a-1)d}."""
     ends, d = cells.ends, _column(windows.d)
     tau = sigma.plus(_column(windows.apart))
@@ -213,7 +222,7 @@ def _column(each: Discs) -> Discs:
     return each.at((slice(None), None))
 
 
-def _own(cells: _Cells, at: _Place) -> Discs:
+def _own(cells: _LaplaceCells, at: _Place) -> Discs:
     """Twice the mass of the cell in which a location lies: (1 - e^-before) + (1 - e^-after), if it has both ends.
 
     In a narrow cell of width w it is 2 (1 - e^-w/2) - e^-before (e^u - 1)^2, u = before - w/2, which does not cancel.
@@ -228,14 +237,14 @@ def _own(cells: _Cells, at: _Place) -> Discs:
     return where(at.cell == cells.ends.places.size - 2, outer.plus(left), found)
 
 
-def _seen(cells: _Cells, cell: Indices, away: Discs, outermost: int) -> Discs:
+def _seen(cells: _LaplaceCells, cell: Indices, away: Discs, outermost: int) -> Discs:
     """1 - e^-w for a cell as seen from `away` outside of it; the outermost one ends at the limit."""
     inner = cells.ends.widths.at(cell).scaled(-1.0).expm1().scaled(-1.0)
     outer = exactly(1.0) if cells.limit is None else away.minus(cells.limit).expm1().scaled(-1.0)
     return where(cell == outermost, outer, inner)
 
 
-def _inner(cells: _Cells, windows: Windows, p: _Place) -> Discs:
+def _inner(cells: _LaplaceCells, windows: LaplaceWindows, p: _Place) -> Discs:
     """The cells strictly between the two locations."""
     ends, rate = cells.ends, rate_of(cells.order)
     first, second = windows.first[:, None] + 1, windows.second[:, None]
@@ -245,7 +254,7 @@ def _inner(cells: _Cells, windows: Windows, p: _Place) -> Discs:
     return p.after.times(rate).scaled(-1.0).exp().times(some)
 
 
-def _left(cells: _Cells, windows: Windows, p: _Place) -> Discs:
+def _left(cells: _LaplaceCells, windows: LaplaceWindows, p: _Place) -> Discs:
     """The cells left of both locations. What the limit takes from the first one changes its ratio as well."""
     found = p.before.scaled(-1.0).exp()
     if cells.limit is not None:
@@ -256,7 +265,7 @@ def _left(cells: _Cells, windows: Windows, p: _Place) -> Discs:
     return where(p.cell > 0, found, exactly(np.zeros((1, 1))))
 
 
-def _right(cells: _Cells, windows: Windows, q: _Place) -> Discs:
+def _right(cells: _LaplaceCells, windows: LaplaceWindows, q: _Place) -> Discs:
     """The cells right of both locations."""
     found = q.after.scaled(-1.0).exp()
     if cells.limit is not None:
@@ -268,7 +277,7 @@ def _right(cells: _Cells, windows: Windows, q: _Place) -> Discs:
     return where(q.cell < cells.ends.places.size - 2, found, exactly(np.zeros((1, 1))))
 
 
-def _less(cells: _Cells, of_p: Discs, of_q: Discs) -> Discs:
+def _less(cells: _LaplaceCells, of_p: Discs, of_q: Discs) -> Discs:
     """x (x/y)^(a-1) - 1 with x = 1 - e^{s-L} and y alike, for an outermost cell at distances s from p and q."""
     assert cells.limit is not None
     x, y = (away.minus(cells.limit).expm1().scaled(-1.0) for away in (of_p, of_q))

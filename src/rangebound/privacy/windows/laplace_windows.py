@@ -28,7 +28,7 @@ from rangebound.privacy.windows.segments import (
     Ends,
     Events,
     Indices,
-    Windows,
+    LaplaceWindows,
     ends_of,
     event,
     events_of,
@@ -49,7 +49,7 @@ _TOLERANCE, _PATIENT = 2e-11, 20  # relative, for so many halvings
 _UNDECIDED = 1e-8  # relative: an enclosure so close above a target is left undecided
 _BLOCK, _ROWS = 4_000, 256  # windows that are evaluated at a time, and polynomials (more would start threads)
 
-Values = Callable[[Windows, Indices, Discs], Discs]
+Values = Callable[[LaplaceWindows, Indices, Discs], Discs]
 """Of windows, the segment that holds the threshold of each, and distances from the end on the left of p, in scales."""
 
 
@@ -63,7 +63,7 @@ class _Bounds(NamedTuple):
 
 
 def _bounded(
-    ends: Ends, windows: Windows, segments: Indices, values: Values, radii: tuple[float, ...], floor: float
+    ends: Ends, windows: LaplaceWindows, segments: Indices, values: Values, radii: tuple[float, ...], floor: float
 ) -> _Bounds:
     """Bounds of the function over each window."""
     middle = 0.5 * windows.low + 0.5 * windows.high
@@ -114,7 +114,7 @@ class Problem(NamedTuple):
     values: Values
     radii: tuple[float, ...] = RADII
 
-    def glance(self, windows: Windows, values: bool) -> _Bounds:
+    def glance(self, windows: LaplaceWindows, values: bool) -> _Bounds:
         """First order: the wider pair from the first p to the last q; on demand also the value at the first p."""
         width = difference(windows.high, windows.low).over(exactly(self.ends.scale))
         end = exactly(windows.high).over(exactly(self.ends.scale)).plus(windows.apart)
@@ -128,7 +128,7 @@ class Problem(NamedTuple):
         upper = self._there(at_once._replace(d=wider[0], apart=wider[1]))[1]
         return _Bounds(upper, lower, windows.low, np.zeros_like(lower))
 
-    def _there(self, windows: Windows) -> tuple[Floats, Floats]:
+    def _there(self, windows: LaplaceWindows) -> tuple[Floats, Floats]:
         """Lower and upper bounds at the first position of each window."""
         sigma = exactly(windows.low[:, None]).over(exactly(self.ends.scale))
         if self.epsilon is None:
@@ -149,7 +149,7 @@ class Problem(NamedTuple):
         np.maximum.at(highest, events.rows, upper)
         return lowest, np.where(events.never, 0.0, highest)
 
-    def bounds(self, windows: Windows, floor: float) -> _Bounds:
+    def bounds(self, windows: LaplaceWindows, floor: float) -> _Bounds:
         """By Chebyshev polynomials."""
         if self.epsilon is None:
             return _bounded(self.ends, windows, windows.first, self.values, self.radii, floor)
@@ -163,7 +163,7 @@ class Problem(NamedTuple):
         return _Bounds(upper, lower, offset, rough)
 
 
-def _problem(objective: Delta | Renyi | Loss, ends: Ends, windows: Windows) -> Problem:
+def _problem(objective: Delta | Renyi | Loss, ends: Ends, windows: LaplaceWindows) -> Problem:
     reach = int((windows.second - windows.first).max(initial=0)) + 1
     if isinstance(objective, Loss):
         return Problem(ends, None, lambda some, _, sigma: loss(ends, some, sigma))
@@ -190,7 +190,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
         groups.setdefault(id(task.objective), []).append((number, task))
     if not tasks or not all(_fits(task) for task in tasks):
         return None
-    work: list[tuple[Problem, Windows]] = []
+    work: list[tuple[Problem, LaplaceWindows]] = []
     for group in groups.values():
         objective = group[0][1].objective
         ends = ends_of(objective.shape, objective.noise.scale)  # type: ignore[attr-defined]
@@ -223,7 +223,7 @@ class _Best(NamedTuple):
     position: float
 
 
-def search(tasks: Sequence[Task], work: list[tuple[Problem, Windows]], target: float | None) -> Found | None:
+def search(tasks: Sequence[Task], work: list[tuple[Problem, LaplaceWindows]], target: float | None) -> Found | None:
     """Cut windows until none is too high, or it is known on which side of the target all are; see `enclosed`."""
     best, upper, done = _Best(-math.inf, 0, math.nan), -math.inf, 0
     for step in range(_ROUNDS):
@@ -257,14 +257,14 @@ def search(tasks: Sequence[Task], work: list[tuple[Problem, Windows]], target: f
     return result if result.upper <= max(close, FLOOR) else None
 
 
-Step = tuple[Problem, Windows, _Bounds]
+Step = tuple[Problem, LaplaceWindows, _Bounds]
 
 
-def _glance(problem: Problem, windows: Windows, values: bool) -> _Bounds:
+def _glance(problem: Problem, windows: LaplaceWindows, values: bool) -> _Bounds:
     return _in_blocks(lambda some: problem.glance(some, values), windows)
 
 
-def _in_blocks(function: Callable[[Windows], _Bounds], windows: Windows) -> _Bounds:
+def _in_blocks(function: Callable[[LaplaceWindows], _Bounds], windows: LaplaceWindows) -> _Bounds:
     """The bounds of all windows, some at a time."""
     starts = range(0, windows.task.size, _BLOCK)
     parts = [function(windows.at(slice(start, start + _BLOCK))) for start in starts]
@@ -285,7 +285,7 @@ def _sharper(step: Step, enough: float) -> Step:
     return problem, windows, _Bounds(upper, lower, offset, rough)
 
 
-def _parts(windows: Windows, longest: float) -> Windows | None:
+def _parts(windows: LaplaceWindows, longest: float) -> LaplaceWindows | None:
     """Windows cut in the middle, long ones twice; None where one is too narrow."""
     middle = 0.5 * windows.low + 0.5 * windows.high
     if not ((windows.low < middle) & (middle < windows.high)).all():
@@ -302,7 +302,9 @@ def _better(tasks: Sequence[Task], seen: list[Step], best: _Best) -> _Best:
     return max(best, *found, key=lambda each: each.value)
 
 
-def _place(tasks: Sequence[Task], problem: Problem, windows: Windows, found: _Bounds, by: Floats) -> tuple[int, float]:
+def _place(
+    tasks: Sequence[Task], problem: Problem, windows: LaplaceWindows, found: _Bounds, by: Floats
+) -> tuple[int, float]:
     """The task and position of the window that is highest by some measure."""
     row = int(np.argmax(by))
     task = int(windows.task[row])

@@ -76,7 +76,7 @@ def running(loss_of: Discs, inside: Discs, *, points: bool) -> Discs:
     return Discs(np.asarray(mids), np.asarray(rads))
 
 
-class Windows(NamedTuple):
+class LaplaceWindows(NamedTuple):
     """Windows of positions p = end number `first` + offset, offsets from `low` to `high`; q = p + d in `second`."""
 
     task: Indices
@@ -87,30 +87,30 @@ class Windows(NamedTuple):
     d: Discs  # in scales
     apart: Discs  # q from the end on its left less p from its own, in scales
 
-    def at(self, index: Any) -> Windows:
+    def at(self, index: Any) -> LaplaceWindows:
         """Some of them."""
         numbers = (self.task[index], self.first[index], self.second[index], self.low[index], self.high[index])
-        return Windows(*numbers, self.d.at(index), self.apart.at(index))
+        return LaplaceWindows(*numbers, self.d.at(index), self.apart.at(index))
 
-    def halves(self) -> Windows:
+    def halves(self) -> LaplaceWindows:
         """Each cut in the middle."""
         middle = 0.5 * self.low + 0.5 * self.high
         both = [self._replace(high=middle), self._replace(low=middle)]
         return joined(both)
 
 
-def joined(parts: Sequence[Windows]) -> Windows:
+def joined(parts: Sequence[LaplaceWindows]) -> LaplaceWindows:
     """All windows of several sets."""
     task, first, second = (np.concatenate([part[k] for part in parts]) for k in range(3))
     low, high = np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts])
-    return Windows(task, first, second, low, high, *(_side_by_side([part[k] for part in parts]) for k in (5, 6)))
+    return LaplaceWindows(task, first, second, low, high, *(_side_by_side([part[k] for part in parts]) for k in (5, 6)))
 
 
 def _side_by_side(parts: Sequence[Any]) -> Discs:
     return Discs(np.concatenate([part.mid for part in parts]), np.concatenate([part.rad for part in parts]))
 
 
-def windows_of(ends: Ends, number: int, line: Line) -> Windows:
+def windows_of(ends: Ends, number: int, line: Line) -> LaplaceWindows:
     """The windows of a line: together they hold every position whose pair lies in the support's hull.
 
     Edges are rounded outward, so that a window may reach over an end by an ulp or so. There its function is the
@@ -143,7 +143,7 @@ def windows_of(ends: Ends, number: int, line: Line) -> Windows:
     apart = difference(places[first], places[second]).plus(distance).over(exactly(ends.scale))
     whole = distance.over(exactly(ends.scale))
     of_line = Discs(np.full(first.size, whole.mid), np.full(first.size, whole.rad))
-    found = Windows(np.full(first.size, number), first, second, low, high, of_line, apart)
+    found = LaplaceWindows(np.full(first.size, number), first, second, low, high, of_line, apart)
     return found.at(low <= high)
 
 
@@ -159,7 +159,7 @@ class _Seen(NamedTuple):
     tau: Discs  # q from the end on its left
 
 
-def _seen(ends: Ends, windows: Windows, sigma: Discs) -> _Seen:
+def _seen(ends: Ends, windows: LaplaceWindows, sigma: Discs) -> _Seen:
     first, second = windows.first[:, None], windows.second[:, None]
     tau = sigma.plus(_column(windows.apart))
     rest, beyond = ends.widths.at(first).minus(sigma), ends.widths.at(second).minus(tau)
@@ -182,14 +182,14 @@ def _faded(mass: Discs, inside: Floats, way: Discs) -> Discs:
     return Discs(mid, spread * (1.0 + 64.0 * UNIT) + rough + 1e-290)
 
 
-class Sums(NamedTuple):
+class SegmentSums(NamedTuple):
     """Masses of what lies between two ends: from end a to a + k as seen from a, and from b - k to b as seen from b."""
 
     ahead: Discs
     behind: Discs
 
 
-def sums_of(ends: Ends, reach: int, rate: Discs) -> Sums:
+def sums_of(ends: Ends, reach: int, rate: Discs) -> SegmentSums:
     """With the weight e^{-rate s} at s scales; points of a grid count at both ends, spans where they are whole."""
     count = ends.places.size
     start, step = np.arange(count)[:, None], np.arange(reach + 1)[None, :]
@@ -198,14 +198,14 @@ def sums_of(ends: Ends, reach: int, rate: Discs) -> Sums:
     ahead = difference(ends.places[start], ends.places[up]).over(scale).times(rate).exp()
     behind = difference(ends.places[down_], ends.places[start]).over(scale).times(rate).exp()
     if ends.points:
-        return Sums(ahead.summed(), behind.summed())
+        return SegmentSums(ahead.summed(), behind.summed())
     whole = _integral(ends.widths, rate)
     nothing = Discs(np.zeros((count, 1)), np.zeros((count, 1)))
     segments = len(ends.inside) - 1
     after, before = np.minimum(up[:, :-1], segments), np.maximum(down_[:, 1:], 0)
     ahead = whole.times(exactly(ends.inside)).at(after).times(ahead.at((slice(None), slice(None, -1))))
     behind = whole.times(exactly(ends.inside)).at(before).times(behind.at((slice(None), slice(None, -1))))
-    return Sums(*(_next_to(nothing, each).summed() for each in (ahead, behind)))
+    return SegmentSums(*(_next_to(nothing, each).summed() for each in (ahead, behind)))
 
 
 def _integral(way: Discs, rate: Discs) -> Discs:
@@ -226,13 +226,13 @@ def _next_to(first: Discs, second: Discs) -> Discs:
     return Discs(*(np.concatenate(both, axis=1) for both in zip(first, second, strict=True)))
 
 
-def loss(ends: Ends, windows: Windows, sigma: Discs) -> Discs:
+def loss(ends: Ends, windows: LaplaceWindows, sigma: Discs) -> Discs:
     """d + log Z(q)/Z(p), seen left of p."""
     seen = _seen(ends, windows, sigma)
     return _column(windows.d).plus(seen.of_q.over(seen.of_p).log())
 
 
-def renyi(ends: Ends, sums: Sums, order: float, windows: Windows, sigma: Discs) -> Discs:
+def renyi(ends: Ends, sums: SegmentSums, order: float, windows: LaplaceWindows, sigma: Discs) -> Discs:
     """d + log([L + M + R e^{-r d}]/Z(p))/(order - 1) + log Z(q)/Z(p), r = 2 order - 1.
 
     M is the mass between the two with the weight e^{-r s} at the distance s from p.
@@ -264,7 +264,9 @@ def _threshold(seen: _Seen, d: Discs, epsilon: float) -> Discs:
     return d.minus(exactly(epsilon)).plus(seen.of_q.over(seen.of_p).log()).halved()
 
 
-def event(ends: Ends, sums: Sums, epsilon: float, windows: Windows, segment: Indices, sigma: Discs) -> Discs:
+def event(
+    ends: Ends, sums: SegmentSums, epsilon: float, windows: LaplaceWindows, segment: Indices, sigma: Discs
+) -> Discs:
     """delta where the threshold lies in `segment`: of a gap the event of all that is left of it, whatever t is.
 
     In a span it is the one up to t as if all between t and the span belonged to it: never less than delta.
@@ -300,7 +302,7 @@ class Events(NamedTuple):
     never: Mask  # of each window: whether delta is 0 there
 
 
-def events_of(ends: Ends, epsilon: float, windows: Windows) -> Events:
+def events_of(ends: Ends, epsilon: float, windows: LaplaceWindows) -> Events:
     """The threshold rises with the position, so on a window it stays between the two at its ends.
 
     On a grid each segment in between is a row; on a union one of them, a span unless it is the only one.

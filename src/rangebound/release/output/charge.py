@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rangebound.errors import BudgetExceeded, PlanError
-from rangebound.ledger.chain import Kind
+from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import Cost
 from rangebound.release.output.table import plan_json, sha256
@@ -43,7 +43,7 @@ def check_unit(plan: Plan, history: Iterable[Record]) -> None:
     own = _words(plan.unit)
     for each in history:
         head, named, other = each.what.partition(_UNIT)
-        if each.kind is Kind.SPEND and head.startswith((_RELEASE, _SUGGESTION)) and named and other != own:
+        if each.kind is EntryKind.SPEND and head.startswith((_RELEASE, _SUGGESTION)) and named and other != own:
             raise PlanError(
                 f"unit: is {own}, but account {each.account!r} has paid for unit {other}, and their costs do not add "
                 "up; take the same unit, or an account of its own",

@@ -11,7 +11,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import Kind
+from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.rule import Cost
 from rangebound.release.noise.allocation import Allocation, spent
 from rangebound.release.noise.draw import Cell, Key
@@ -195,7 +195,7 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     _demand(stored == published, "ledger", "did not publish these bytes for the request")
     cost = Cost(epsilon=repr(checked.epsilon), delta=repr(checked.delta))
     charges = [each for each in history if each.request == entry.request]
-    paid = [each.cost for each in charges if each.kind is Kind.SPEND]
+    paid = [each.cost for each in charges if each.kind is EntryKind.SPEND]
     _demand(paid == [cost], "ledger", "did not charge the account with the budget of the plan")
 
 
