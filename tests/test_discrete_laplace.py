@@ -1,5 +1,6 @@
 """Discrete Laplace noise: its law is the stated one, exactly where bits are few, statistically where they are many."""
 
+import functools
 import json
 import math
 import random
@@ -98,29 +99,39 @@ def test_beyond_the_doubles_numbers_are_added_whole(monkeypatch):
 SUPPORTS = [LINE, rb.Interval(0, math.inf), rb.Interval(0, 1), rb.Interval(-3, 7), rb.Interval(-math.inf, 4)]
 
 
+ONE = 2**160  # probabilities are summed as whole numbers, in units that are far below every tolerance
+
+
+@functools.cache
+def noise(scale):
+    """P(X = k) for k = 0, 1, ..., in units of 1 / ONE; what lies beyond the last is below 1e-34."""
+    with mpmath.workprec(200):
+        r = mpmath.exp(-1 / mpmath.mpf(scale))
+        return [int((1 - r) / (1 + r) * r**k * ONE) for k in range(45 + int(80 * scale))]
+
+
 def law(mechanism, answer):
-    """The clamped law at a true answer, summed up outcome by outcome in 40 digits."""
-    with mpmath.workdps(40):
-        r = mpmath.exp(-1 / mpmath.mpf(mechanism.scale))
-        found, reach = {}, 45 + int(80 * mechanism.scale)  # beyond that lies less than 1e-34
-        for k in range(-reach, reach + 1):
-            value = min(max(answer + k, mechanism.support.lower), mechanism.support.upper)
-            found[value] = found.get(value, 0) + (1 - r) / (1 + r) * r ** abs(k)
-        return found
+    """The clamped law at a true answer, summed up outcome by outcome."""
+    found, chances = {}, noise(mechanism.scale)
+    for k in range(1 - len(chances), len(chances)):
+        value = min(max(answer + k, mechanism.support.lower), mechanism.support.upper)
+        found[value] = found.get(value, 0) + chances[abs(k)]
+    return found
 
 
 def worst_stick(mechanism, epsilon):
     """The largest hockey-stick divergence over pairs of answers around the ends of the support, both ways."""
     ends = [int(end) for end in (mechanism.support.lower, mechanism.support.upper) if math.isfinite(end)] or [0]
     laws = {answer: law(mechanism, answer) for end in ends for answer in range(end - 5, end + 6)}
-    with mpmath.workdps(40):
-        ratio = mpmath.exp(mpmath.mpf(epsilon))
-        return max(
-            sum(max(p - ratio * laws[b].get(value, 0), 0) for value, p in laws[a].items())
-            for a in laws
-            for b in laws
-            if 0 < abs(a - b) <= mechanism.sensitivity
-        )
+    with mpmath.workprec(200):
+        ratio = int(mpmath.exp(mpmath.mpf(epsilon)) * ONE)
+    most = max(
+        sum(max(p - (ratio * laws[b].get(value, 0) >> 160), 0) for value, p in laws[a].items())
+        for a in laws
+        for b in laws
+        if 0 < abs(a - b) <= mechanism.sensitivity
+    )
+    return mpmath.mpf(most) / ONE
 
 
 @pytest.mark.parametrize("support", SUPPORTS, ids=str)
@@ -154,7 +165,7 @@ def test_epsilon_is_the_inverse_of_the_profile_on_the_safe_side(scale, sensitivi
 @pytest.mark.parametrize("answer", [-40, -3, 0, 1, 5, 60])
 def test_probabilities_and_errors_are_those_of_the_law(support, answer):
     made = DiscreteLaplace(scale=2.2, sensitivity=1, support=support)
-    exact = law(made, answer)
+    exact = {value: Fraction(chance, ONE) for value, chance in law(made, answer).items()}
     for value in range(-6, 9):
         assert made.pmf(value, answer) == pytest.approx(float(exact.get(value, 0)), rel=1e-12, abs=1e-300)
     assert made.pmf(0.5, answer) == 0.0
