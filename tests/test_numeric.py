@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -13,6 +15,7 @@ import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rangebound import numeric
 from rangebound.numeric import ldexpm1, log_sum, namespace, rounded_down, rounded_up, special
 from tests.crosscheck.compare import agree
 
@@ -92,3 +95,30 @@ def test_a_fraction_beyond_the_doubles_is_rounded_to_its_side() -> None:
 def test_zero_is_rounded_to_positive_zero() -> None:
     for tiny in (Fraction(0), Fraction(1, 10**400)):
         assert math.copysign(1.0, rounded_down(tiny)) == 1.0  # a share without delta is published as 0.0
+
+
+def rounding_by_hand(source: str) -> list[str]:
+    """The functions of a source that take a step to the next double beside a fraction."""
+
+    def words(node: ast.AST) -> set[str]:
+        found = [each for each in ast.walk(node) if isinstance(each, (ast.Attribute, ast.Name))]
+        return {each.attr if isinstance(each, ast.Attribute) else each.id for each in found}
+
+    functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
+    return [each.name for each in functions if {"nextafter", "Fraction"} <= words(each)]
+
+
+def test_a_fraction_is_rounded_to_a_double_in_one_place() -> None:
+    package = Path(numeric.__file__).parent
+    found = {
+        (path.name, name)
+        for path in package.rglob("*.py")
+        for name in rounding_by_hand(path.read_text(encoding="utf-8"))
+    }
+    assert found == {("numeric.py", "rounded_up")}
+
+
+def test_control_rounding_by_hand_is_found() -> None:
+    copy = "def up(x):\n    y = float(x)\n    return y if Fraction(y) >= x else math.nextafter(y, 9.0)\n"
+    assert rounding_by_hand(copy) == ["up"]
+    assert rounding_by_hand("def next_one(x: float) -> float:\n    return math.nextafter(x, 9.0)\n") == []
