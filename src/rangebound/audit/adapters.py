@@ -6,7 +6,7 @@ Each adapter only calls what it is given, so that it works with any version that
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, SupportsFloat
+from typing import Protocol, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,20 @@ from rangebound.audit.attack import Draw
 from rangebound.errors import ArgumentTypeError
 
 Floats = npt.NDArray[np.float64]
+
+
+class FrozenDistribution(Protocol):
+    """A frozen distribution of scipy.stats."""
+
+    def rvs(self, *, size: int) -> Floats:
+        """So many draws."""
+
+
+class Randomiser(Protocol):
+    """A mechanism of diffprivlib."""
+
+    def randomise(self, value: float) -> float:
+        """One output."""
 
 
 def one_by_one(call: Callable[[float], SupportsFloat]) -> Draw:
@@ -54,7 +68,7 @@ def numpy(sample: Callable[..., Floats], **parameters: float) -> Draw:
     return draw
 
 
-def scipy(distribution: Any) -> Draw:
+def scipy(distribution: FrozenDistribution) -> Draw:
     """The answer plus noise from a frozen distribution of scipy.stats, such as `scipy.stats.laplace(scale=2.0)`.
 
     >>> from scipy.stats import norm
@@ -69,13 +83,13 @@ def scipy(distribution: Any) -> Draw:
     return draw
 
 
-def diffprivlib(mechanism: Any) -> Draw:
+def diffprivlib(mechanism: Randomiser) -> Draw:
     """A mechanism of diffprivlib, by its method `randomise`."""
     _check("mechanism", mechanism, "randomise", "a mechanism of diffprivlib")
     return one_by_one(mechanism.randomise)
 
 
-def opendp(measurement: Any) -> Draw:
+def opendp(measurement: Callable[[float], SupportsFloat]) -> Draw:
     """A measurement of OpenDP on a single number."""
     _check("measurement", measurement, "__call__", "a measurement of OpenDP")
     return one_by_one(measurement)

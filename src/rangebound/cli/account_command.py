@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -47,14 +47,26 @@ def account(
         deltas, epsilons = delta or [], epsilon or []
     elif not deltas and not epsilons:
         deltas = [1e-6]
-    rows: list[dict[str, Any]] = [
-        {"asked": "epsilon", "at": {"delta": level}, **_bounds(both_epsilons(event, level))} for level in deltas
-    ]
-    rows += [{"asked": "delta", "at": {"epsilon": level}, **_bounds(both_deltas(event, level))} for level in epsilons]
+    rows = [_Row("epsilon", "delta", level, _bounds(both_epsilons(event, level))) for level in deltas]
+    rows += [_Row("delta", "epsilon", level, _bounds(both_deltas(event, level))) for level in epsilons]
     if json:
-        print(json_text.dumps({"steps": _count(event), "results": _plain(rows)}, indent=1))
+        print(json_text.dumps({"steps": _count(event), "results": [each.to_dict() for each in rows]}, indent=1))
     else:
         _show(rows, _count(event))
+
+
+class _Row(NamedTuple):
+    """One number that was asked for, the other one that it is asked at, and its bounds."""
+
+    asked: str
+    given: str
+    level: float
+    bounds: dict[str, float]
+
+    def to_dict(self) -> dict[str, object]:
+        """The row as plain data, without infinities, which JSON does not have."""
+        plain = {key: "inf" if math.isinf(each) else each for key, each in self.bounds.items()}
+        return {"asked": self.asked, "at": {self.given: self.level}, **plain}
 
 
 def _bounds(both: BothAccountants) -> dict[str, float]:
@@ -147,7 +159,7 @@ def _count(event: ComposedEvent) -> int:
     return sum(steps(event).values())
 
 
-def _show(rows: list[dict[str, Any]], count: int) -> None:
+def _show(rows: list[_Row], count: int) -> None:
     import sys
 
     from rich.console import Console
@@ -159,19 +171,9 @@ def _show(rows: list[dict[str, Any]], count: int) -> None:
     for name in ("asked", "at least", "at most", "privacy loss", "Renyi"):
         table.add_column(name, justify="left" if name == "asked" else "right")
     for row in rows:
-        ((name, level),) = row["at"].items()
         table.add_row(
-            f"{row['asked']} at {name} {level:g}",
-            downwards(row["at_least"]),
-            *(upwards(row[key]) for key in ("at_most", "privacy_loss", "renyi")),
+            f"{row.asked} at {row.given} {row.level:g}",
+            downwards(row.bounds["at_least"]),
+            *(upwards(row.bounds[key]) for key in ("at_most", "privacy_loss", "renyi")),
         )
     Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, markup=False, emoji=False).print(table)
-
-
-def _plain(value: object) -> object:
-    """The same without infinities, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return "inf" if isinstance(value, float) and math.isinf(value) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -112,7 +112,7 @@ def errors(
     from rangebound import plot
 
     asked = words.query(range, sensitivity)
-    place: Any = at if at in ("worst", "average") else _number(at)
+    place = at if at in ("worst", "average") else _number(at)
     epsilons = None if epsilon is None else sorted(epsilon)
     within = words.support(asked, grid)
     axes = plot.errors(asked, epsilons=epsilons, delta=delta, objective=objective, at=place, support=within)
@@ -129,7 +129,8 @@ def _number(text: str) -> float:
 def _save(axes: Axes, output: Path) -> None:
     from matplotlib import pyplot as plt
 
-    figure: Any = axes.figure
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     figure.savefig(output)
     plt.close(figure)
     typer.echo(str(output))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,8 @@ from rangebound.errors import ArgumentError
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.release import Plan, Release, Source
+    from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.engine.spark import Spark
 
 _BLINK = 0.5  # seconds between two updates of the progress of a scan
 
@@ -82,8 +84,10 @@ def release(
     if found.source is None:
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
-    settings: dict[str, Any] = {"spark": spark, "threads": threads, "memory": memory}
-    with pointing(plan), open_source(found.source, folder=folder, **settings) as engine:
+    with (
+        pointing(plan),
+        open_source(found.source, folder=folder, spark=spark, threads=threads, memory=memory) as engine,
+    ):
         if dry_run:
             check_schema(found, engine.schema())
             show.cautions(found, engine.schema())
@@ -178,7 +182,7 @@ def _opened(path: Path, key: Path | None) -> Ledger:
     return Ledger.open(path, key=key)
 
 
-def _made(plan: Plan, engine: Any, ledger: Ledger, request: str, *, quiet: bool) -> Release:
+def _made(plan: Plan, engine: DuckDB | Spark, ledger: Ledger, request: str, *, quiet: bool) -> Release:
     """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
