@@ -32,8 +32,8 @@ from rangebound.support import Interval, Support, Union, is_line
 
 _CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
 _LARGEST_EPSILON = 1e6
-_GLANCE = 1e-3  # of the sensitivity over epsilon: the scale below which no pair is trusted to show itself
-_RANGE = 1e150  # scales are looked for within this factor of the sensitivity over epsilon
+_PROOF_BELOW = 1e-3  # of the sensitivity over epsilon: smaller scales are searched with a proof
+_RANGE = 1e150  # scales are searched within this factor of the sensitivity over epsilon
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ def _by_counterexamples(request: _Request, cap: float) -> float:
         except ArgumentError:  # the noise no longer reaches the support: less than the least that does is not possible
             low, scale = scale, _first_in_reach(request, scale, 2.0 * scale)
             continue
-        # On the way down a quick look is enough; a proof is due once a pair has shown what is needed.
-        if low == 0.0 and scale > _GLANCE * natural:
+        # On the way down a quick search is enough; a proof is due once a pair has shown what is needed.
+        if low == 0.0 and scale > _PROOF_BELOW * natural:
             counterexample = quick_counterexample(mechanism.setting, request.claim)
         else:
             counterexample = find_counterexample(mechanism.setting, request.claim, counterexample)
@@ -314,4 +314,5 @@ def _inside_range(scale: float, request: _Request) -> None:
             "its support the published number reveals next to nothing; build the Mechanism with a scale of your own"
         )
     if scale > natural * _RANGE:
-        raise Unsatisfiable(f"{request.claim.terms}: no scale meets this; allow a larger epsilon or delta")
+        larger = "epsilon" if request.claim.notion is Notion.METRIC else "epsilon or delta"
+        raise Unsatisfiable(f"{request.claim.terms}: no scale meets this; allow a larger {larger}")

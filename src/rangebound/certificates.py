@@ -265,7 +265,7 @@ def _check_spans(mechanism: Mapping[str, Mapping[str, Mapping[str, Sequence[obje
     answers, support = mechanism["query"]["range"].get("union", ()), mechanism["support"].get("union", ())
     if steps_of_spans(len(answers), len(support)) > WORK:
         raise CertificateInvalid(
-            f"mechanism: has too many spans; a check may take {WORK} steps, and a quarter of their square counts"
+            f"mechanism: has too many spans; n of them count as n^2/4 steps, and a check may take at most {WORK}"
         )
 
 

@@ -21,7 +21,7 @@ from rangebound.utility import Error
 
 
 class Objective(enum.Enum):
-    """What to keep small: mean absolute error, mean squared error, or the size of the bias."""
+    """What is minimised: mean absolute error, mean squared error, or the size of the bias."""
 
     MAE = "mae"
     MSE = "mse"
@@ -29,7 +29,7 @@ class Objective(enum.Enum):
 
 
 class At(enum.Enum):
-    """Where to look: the worst true answer, or the average over a uniform one."""
+    """Where the error is taken: at the worst true answer, or on average over a uniform one."""
 
     WORST = "worst"
     AVERAGE = "average"

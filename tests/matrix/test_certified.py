@@ -146,7 +146,9 @@ def test_every_counterexample_is_one(seed: int) -> None:
     a, b = found.pair
     assert all(any(low <= x <= high for low, high in m.query.range.spans) for x in (a, b))
     assert abs(Fraction(a) - Fraction(b)) <= Fraction(m.query.sensitivity)
-    assert (true.renyi(a, b, INF) if delta == 0.0 else true.stick(a, b, epsilon)) > (delta or epsilon)
+    assert (true.renyi(a, b, INF) if delta == 0.0 else true.stick(a, b, epsilon)) > rb.Claim(
+        epsilon=epsilon, delta=delta
+    ).limit
     assert found.delta <= true.stick(a, b, epsilon)
     if delta > 0.0 and math.isfinite(found.epsilon):
         assert true.stick(a, b, found.epsilon) >= delta

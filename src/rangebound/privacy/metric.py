@@ -31,7 +31,7 @@ from rangebound.privacy.pairs.exact import (
 from rangebound.privacy.setting import Setting
 
 _STEPS = (0, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40)  # powers of 1/2: distances of a pair in scales
-_PLACES = 8  # that are looked at for a counterexample, the steepest first
+_PLACES = 8  # examined for a counterexample, the steepest first
 
 
 def worst_score(setting: Setting) -> float:
@@ -46,7 +46,7 @@ def steepest_pair(setting: Setting) -> tuple[tuple[float, float], float]:
     """The pair of answers found to need the largest epsilon in the metric sense, and what it needs, rounded down.
 
     A pair at distance t needs its loss times sensitivity/t. The rate is a limit of ever closer pairs, so pairs at
-    shrinking distances from the steepest places are looked at.
+    shrinking distances from the steepest places are examined.
 
     Guarantee: evaluated in balls at the two doubles themselves, both in the range of the answers. A lower bound: no
     claim is made that no other pair needs more.

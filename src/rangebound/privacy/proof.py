@@ -194,7 +194,7 @@ def _steps_of_one(setting: Setting) -> int:
 
 
 def _fixed_steps(setting: Setting, bits: int) -> int:
-    """The steps of a check but for its cells: spans, points and answers are looked through, and the ends evaluated."""
+    """The steps of a check but for its cells: spans, points and answers are read, and the ends evaluated."""
     shape = setting.shape
     size = len(shape.spans) + len(shape.points) + len(shape.cells)
     ends = 2 * max(size, _steps_of_one(setting)) * bits // PRECISIONS[0] if shape.normalised else 0
@@ -220,7 +220,7 @@ class _Steps:
 
 
 class _Counted(SearchObjective):
-    """An objective whose evaluations are counted; a wide cell has many branches, each of which looks at all spans."""
+    """An objective whose evaluations are counted; a wide cell has many branches, each of which evaluates all spans."""
 
     def __init__(self, objective: SearchObjective, steps: _Steps, each: int) -> None:
         self._objective, self._steps, self._each = objective, steps, each

@@ -38,7 +38,7 @@ class Setting:
         return (self,) if _symmetric(self) else (self, mirror)
 
     def lines(self) -> list[Line]:
-        """The pairs to look at. A truncated Laplace law does not change beyond the ends of its support."""
+        """The lines of pairs that matter. A truncated Laplace law does not change beyond the ends of its support."""
         hull = self.answers.hull
         if hull.bounded and Fraction(hull.upper) - Fraction(hull.lower) <= Fraction(self.sensitivity):
             found = [Line(hull.lower, hull.lower, hull.upper, hull.lower)]

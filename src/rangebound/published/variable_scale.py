@@ -336,7 +336,7 @@ def _lower_over_upper(pair: _Pair, level: float) -> Floats:
     over = np.maximum(pair.ratio_t - level, 0.0)
     below = -np.expm1(-over) * b * -np.expm1(-pair.t / b) + _lag(a, pair.split, pair.t)
     reach = over / pair.steep
-    between = a * _settled(reach / a) + np.exp(-reach / a) * b * _second(-reach / b)
+    between = a * _risen(reach / a) + np.exp(-reach / a) * b * _second(-reach / b)
     return tail + np.where(pair.ratio_t > level, pair.peak_a * (below + between), near)
 
 
@@ -349,7 +349,7 @@ def _upper_over_lower(pair: _Pair, level: float) -> Floats:
     # integral over s in [0, reach] of e^{-s/B} (1 - e^{-over} e^{split s}); it is at least half of its first part
     right = -np.expm1(-over) * b * -np.expm1(-reach / b) - np.exp(-over) * _lag(a, pair.split, reach)
     reach = over / pair.steep
-    left = b * _settled(reach / b) + np.exp(-reach / b) * a * _second(-reach / a)
+    left = b * _risen(reach / b) + np.exp(-reach / b) * a * _second(-reach / a)
     return np.where(over > 0.0, pair.peak_b * (right + left), 0.0)
 
 
@@ -358,11 +358,11 @@ def _lag(slow: Floats, split: Floats, reach: Floats) -> Floats:
     x, h = reach / slow, split * reach
     total = x + h
     some = total > 0.0
-    share = np.where(x > 0.0, h * _settled(x) / np.where(x > 0.0, x, 1.0), 0.0) + np.exp(-x) * _second(-h)
+    share = np.where(x > 0.0, h * _risen(x) / np.where(x > 0.0, x, 1.0), 0.0) + np.exp(-x) * _second(-h)
     return np.where(some, reach * share / np.where(some, total, 1.0), 0.0)
 
 
-def _settled(x: Floats) -> Floats:
+def _risen(x: Floats) -> Floats:
     """1 - (1 + x) e^{-x} for x >= 0, without cancellation."""
     return np.where(x > 1.0, 1.0 - (1.0 + x) * np.exp(-x), np.exp(-x) * _second(np.minimum(x, 1.0)))
 
