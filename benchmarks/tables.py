@@ -22,10 +22,9 @@ from rangebound.release import Plan, make_plan
 from rangebound.release import demo as clinic
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.estimate import estimate
+from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
-from rangebound.release.plan.model import known_rows
 from rangebound.release.prepare import prepare
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.contribution_bound import Salt
@@ -125,9 +124,10 @@ def _of_quantile(publisher: QuantilePublisher, counts: Any, truth: float) -> flo
 
 def _of_estimate(plan: Plan, publisher: MechanismPublisher, exact: Any, truth: float, draws: int) -> float:
     drawn = publisher.mechanism.release(np.tile([publisher.exact(each) for each in exact], (draws, 1)))
-    question, rows = plan.query[0], known_rows(plan.query[0], plan.unit)
-    unknown = [(0.0, math.inf)] * len(exact)
-    return rmse([estimate(question, each, unknown, rows=rows).value for each in drawn.tolist()], truth)
+    question = plan.query[0]
+    unknown = ((0.0, math.inf),) * len(exact)
+    readings = [Reading(values=tuple(each), intervals=unknown) for each in drawn.tolist()]
+    return rmse([question.estimate(each, plan.unit).value for each in readings], truth)
 
 
 def with_diffprivlib(kind: str, waits: list[float], turns: int) -> list[float]:

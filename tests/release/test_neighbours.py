@@ -14,7 +14,7 @@ import pytest
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocate
-from rangebound.release.sql.aggregate import aggregate, sensitivity
+from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import KINDS, SALT, plan_data
 
 CLINICS = ["a", "b", "c"]
@@ -80,6 +80,10 @@ def distances(plan, worlds, replaced, seed):
     return result
 
 
+def sensitivity(question, unit, groups):
+    return question.sensitivity(unit, groups)
+
+
 def plan_for(worlds, unit):
     keys = {"world": list(range(worlds)), "clinic": CLINICS}
     return make_plan(
@@ -105,7 +109,7 @@ def check(worlds, unit, seed):
     found = distances(plan, worlds, plan.unit.replaced, seed)
     attained = 0
     for index, question in enumerate(plan.query):
-        declared = sensitivity(question, plan.unit, groups=len(CLINICS))
+        declared = sensitivity(question, plan.unit, len(CLINICS))
         cell, total, touched = found[index]
         assert cell <= declared.cell * (2 if declared.twice else 1), question.kind
         assert total <= declared.cell * declared.groups, question.kind
@@ -170,7 +174,7 @@ def test_a_replaced_unit_moves_all_coordinates_by_twice_its_rows_and_groups_and_
     plan = make_plan(plan_data(["world", "clinic"], asked, unit=unit, keys=keys))
     largest = farthest(plan, pairs)
     for index, question in enumerate(plan.query):
-        declared = sensitivity(question, plan.unit, groups=len(clinics))
+        declared = sensitivity(question, plan.unit, len(clinics))
         assert largest[index] == declared.cell * declared.groups, question.kind
         if question.kind in ("mean", "share", "variance", "standard deviation", "histogram", "quantiles"):
             assert declared.cell * declared.groups == 2 * rows * groups
@@ -191,24 +195,23 @@ def test_only_pure_noise_is_used_where_a_unit_may_move_a_group_by_two_steps():
 
 
 def test_control_half_the_noise_of_a_replaced_unit_is_too_little(monkeypatch):
-    def halved(question, unit, *, groups):
-        found = exactly(question, unit, groups=groups)
+    def halved(question, unit, groups):
+        found = question.sensitivity(unit, groups)
         return replace(found, groups=found.groups // 2) if found.twice else found
 
-    exactly = sensitivity
     monkeypatch.setattr("tests.release.test_neighbours.sensitivity", halved)
     with pytest.raises(AssertionError):
         test_a_replaced_unit_moves_all_coordinates_by_twice_its_rows_and_groups_and_no_more(2)
 
 
 def test_control_without_bounds_the_sensitivity_is_exceeded(monkeypatch):
-    monkeypatch.setattr("rangebound.release.sql.statements._Scan._at_most", lambda self, amount, n: amount.copy())
+    monkeypatch.setattr("rangebound.release.sql.statements.at_most", lambda amount, n, rows: amount.copy())
     with pytest.raises(AssertionError):
         check(80, UNITS[0], seed=11)
 
 
 def test_control_a_choice_that_looks_at_others_is_exceeded(monkeypatch):
-    plain = "rangebound.release.sql.statements._Scan._kept"
-    monkeypatch.setattr(plain, lambda self, measures: self._indexed(measures))
+    plain = "rangebound.release.sql.scan.Scan.truncated"
+    monkeypatch.setattr(plain, lambda self, measures: self.indexed(measures))
     with pytest.raises(AssertionError):
         check(80, UNITS[1], seed=11)

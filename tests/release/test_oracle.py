@@ -29,12 +29,13 @@ from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, Share
+from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.schema import check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.prepare import answers, bin_names, prepared
-from rangebound.release.sql import expression
-from rangebound.release.sql.aggregate import aggregate, sensitivity
+from rangebound.release.prepare import answers, prepared
+from rangebound.release.sql import expression, measured
+from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
 
 BIG = 2**60
@@ -205,7 +206,7 @@ def make(unit, by, where, count, columns, missing, chance, part):
 def published(plan, engine):
     """What is published for every question and key, with so large an epsilon that the noise is gone."""
     check_schema(plan, engine.schema())
-    found = {index: sensitivity(each, plan.unit, groups=4 if each.by else 1) for index, each in enumerate(plan.query)}
+    found = {index: each.sensitivity(plan.unit, 4 if each.by else 1) for index, each in enumerate(plan.query)}
     # The e^epsilon of a count and a sum must be a double.
     epsilons = [500.0 if each.kind in ("count", "count of units", "sum") else 1e9 for each in plan.query]
     shares = {at: Share(epsilon=each, delta=0.0, groups=1, parts=1) for at, each in enumerate(epsilons)}
@@ -500,7 +501,7 @@ def test_bins_of_days_are_named_by_the_days_that_they_have():
     question = {"column": "day", "range": [days[0], days[-1]], "bins": 7}
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "histogram", **question}]})
     found = counted_in_bins(pa.table({"day": days}), question)
-    for at, (name, count) in enumerate(zip(bin_names(plan.query[0]), found, strict=True)):
+    for at, (name, count) in enumerate(zip(plan.query[0].parts, found, strict=True)):
         first, last = map(datetime.date.fromisoformat, name.split(" to "))
         assert count == sum(first <= day < last or (at == 6 and day == last) for day in days)
     with pytest.raises(PlanError, match="bins: must be at most 30, so that each has a day"):
@@ -713,18 +714,18 @@ def test_a_grid_has_tidy_points_and_every_value_its_nearest_one():
 
 
 # Controls: rules that are wrong, which the oracle must catch.
-def _by_fixed_point(question, x, number, dialect):
+def _by_fixed_point(places, x, number, dialect):
     """The rule of version 0.1: by a value rounded to 2^-30 of its range."""
-    bins = len(question.borders) + 1
-    at = exp.Mul(this=expression.fixed_point(question, x), expression=expression.integer(bins))
-    at = exp.IntDiv(this=exp.Paren(this=at), expression=expression.integer(expression.ONE))
+    bins = len(places.borders) + 1
+    at = exp.Mul(this=measured.fixed_point(places.values, x), expression=expression.integer(bins))
+    at = exp.IntDiv(this=exp.Paren(this=at), expression=expression.integer(ONE))
     return exp.Least(this=at, expressions=[expression.integer(bins - 1)])
 
 
 def test_control_bins_by_rounded_values_are_caught(monkeypatch, tmp_path):
     hours = pa.table({"hour": [hour for hour in range(24) for _ in range(10)]})
     assert counted_in_bins(hours, HOURS) == [10] * 24
-    monkeypatch.setattr("rangebound.release.sql.statements.cell", _by_fixed_point)
+    monkeypatch.setattr("rangebound.release.sql.statements.place", _by_fixed_point)
     wrong = counted_in_bins(hours, HOURS)
     assert sum(each != 10 for each in wrong) == 16
     assert wrong[8] == 0
@@ -740,6 +741,6 @@ def test_control_missing_values_in_the_middle_are_caught(monkeypatch):
     with arrow(rows) as engine:
         check(plan, engine, rows)
     middle = property(lambda self: self.bounds.lower + self.bounds.width / 2)
-    monkeypatch.setattr("rangebound.release.plan.question._ColumnQuestion.filler", middle)
+    monkeypatch.setattr("rangebound.release.plan.kinds.column_kind.ColumnKind.filler", middle)
     with pytest.raises(AssertionError, match="age"), arrow(rows) as engine:
         check(plan, engine, rows)

@@ -19,9 +19,9 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.exponential_mechanism import rate, weights
 from rangebound.release.noise.quantile_interval import margin, shifted_scores
 from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.measure import ONE
 from rangebound.release.sql.aggregate import aggregate
-from rangebound.release.sql.expression import ONE
-from rangebound.release.sql.statements import owners_by_size, owners_by_value
+from rangebound.release.sql.owners import owners_by_size, owners_by_value
 from rangebound.release.suggest import COUNTS, COVER, VALUES, _counts, _range, left_out
 from tests.release.plans import SALT
 from tests.statistical.release_coverage import cancer, fair, fertility

@@ -69,7 +69,6 @@ def check(plan: File, json: Json = False) -> None:
     from rangebound.release import explain as words
     from rangebound.release import read_plan
     from rangebound.release.engine.opened import opened
-    from rangebound.release.plan.clipping import is_cut
     from rangebound.release.plan.schema import check_schema
     from rangebound.release.plan.toml import pointing
 
@@ -80,7 +79,7 @@ def check(plan: File, json: Json = False) -> None:
             with opened(found.source, folder=plan.parent) as engine:
                 check_schema(found, engine.schema())
                 show.cautions(found, engine.schema())
-    added = sum(map(is_cut, found.query))
+    added = sum(each.made for each in found.query)
     count = len(found.query) - added
     more = f", and {added} about what is cut" if added else ""
     show.fact({"ok": True, "queries": count}, f"ok: {counted(count, 'query', 'queries')}{more}", as_json=json)

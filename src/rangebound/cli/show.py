@@ -99,7 +99,7 @@ class Charge:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.report import brief, shown
+    from rangebound.release.output.rendering import brief, shown
     from rangebound.release.output.scope import scope_lines
 
     rows = release.rows()

@@ -8,25 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
-from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import SMALLEST, Allocation, Request, split
-from rangebound.release.noise.draw import Bits, Cell, Draw, Key, Reading
-from rangebound.release.noise.estimate import Estimate, estimate, held, nearest
-from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.draw import Bits, Cell, Draw, Key
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.clipping import is_cut
-from rangebound.release.plan.fields import date
-from rangebound.release.plan.model import Plan, known_rows
-from rangebound.release.plan.question import Count, CountUnits, CutQuestion, Histogram, RankQuestion, Sum
-from rangebound.release.sql.aggregate import Aggregate, coordinates, sensitivity, width
-from rangebound.release.sql.statements import Block, blocks
+from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.model import Plan
+from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
-from rangebound.support import Interval, Union
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +71,7 @@ def allocate(plan: Plan) -> Allocation:
     Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged.
     """
     private = [block for block in blocks(plan) if block.keys is None]
-    found = {
-        index: sensitivity(each, plan.unit, groups=plan.groups(each.over if isinstance(each, CutQuestion) else each.by))
-        for index, each in enumerate(plan.query)
-    }
+    found = {index: each.sensitivity(plan.unit, plan.groups(each.counted_by)) for index, each in enumerate(plan.query)}
     weights = {
         index: Fraction(each.weight) if found[index].cell else Fraction(0) for index, each in enumerate(plan.query)
     }
@@ -94,9 +82,9 @@ def allocate(plan: Plan) -> Allocation:
         Request(
             weight=weights[index],
             groups=found[index].groups,
-            parts=len(each.asked) if isinstance(each, RankQuestion) else 1,
-            uses_delta=isinstance(each, Count | CountUnits | Sum) and not found[index].twice,
-            interval_share=each.interval_share if isinstance(each, RankQuestion) else 0.0,
+            parts=each.draws,
+            uses_delta=each.uses_delta and not found[index].twice,
+            interval_share=each.interval_part,
         )
         for index, each in enumerate(plan.query)
     ]
@@ -121,7 +109,7 @@ def allocate(plan: Plan) -> Allocation:
 
 def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) -> None:
     """Give the questions of `report_clipping` the weights with which they have `clipping_share` of epsilon together."""
-    cuts = [index for index, each in enumerate(plan.query) if is_cut(each)]
+    cuts = [index for index, each in enumerate(plan.query) if each.made]
     others = sum((weight for index, weight in weights.items() if index not in cuts), selected)
     share = Fraction(plan.clipping_share) if others else Fraction(1, 2)  # where all else is public they have it all
     for index in cuts:
@@ -129,63 +117,12 @@ def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) ->
 
 
 def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
-    """The publisher of a question.
-
-    A count or a sum has one coordinate and gets the best mechanism in range, or the one that the plan names. Questions
-    of several coordinates get Laplace noise on the scale of their joint L1 sensitivity, clamped to where they can be.
-    Quantiles get the exponential mechanism.
-    """
-    question: Any = plan.query[index]
-    share, cell, level = allocation.questions[index], allocation.sensitivities[index].cell, plan.level
-    if isinstance(question, RankQuestion):
-        try:
-            return publishers.quantiles(quantile_grid(question), question.asked, cell, share, confidence=level)
-        except ArgumentError as reason:
-            raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].support") from None
-    if not cell:
-        assert plan.unit.size is not None
-        return publishers.public_constant(nearest(float(plan.unit.size), question.allowed, question.step or 1.0))
-    support, named = published_in(plan, index), getattr(question, "mechanism", None)
+    """The publisher of a question, as its kind makes it."""
+    question, share = plan.query[index], allocation.questions[index]
     try:
-        if isinstance(question, Count | CountUnits):
-            step = question.step or 1.0
-            return publishers.whole_number(support, cell, share, step=step, mechanism=named, confidence=level)
-        if isinstance(question, Sum):
-            return publishers.real_number(support, cell, share, step=question.step, mechanism=named, confidence=level)
-    except ValueError as reason:
-        raise PlanError(f"query[{index}].mechanism: {reason}", field=f"query[{index}].mechanism") from None
-    several, rows = width(question, plan.unit), known_rows(question, plan.unit)
-    separate = isinstance(question, Histogram)
-    return publishers.joint_coordinates(
-        cell,
-        share,
-        upper=float(rows) if rows and several == 1 else float("inf"),
-        width=1 if separate else several,
-        parts=several if separate else 1,
-        confidence=level,
-    )
-
-
-def quantile_grid(question: Any) -> QuantileGrid:
-    """The public grid of a quantile."""
-    return QuantileGrid(
-        points=question.points,
-        borders=question.borders,
-        bounds=question.bounds,
-        support=question.allowed,
-        whole=question.dated,
-    )
-
-
-def published_in(plan: Plan, index: int) -> Interval | Union:
-    """Where the numbers of a question are published: its support, which for a count ends at a public size."""
-    question: Any = plan.query[index]
-    counts = isinstance(question, Count | CountUnits) and known_rows(question, plan.unit) is None
-    if counts and plan.unit.size is not None and question.support is None:
-        rows = 1 if isinstance(question, CountUnits) else plan.unit.rows
-        return Interval(0.0, float(plan.unit.size * rows))
-    allowed: Interval | Union = question.allowed
-    return allowed
+        return question.publisher(plan.unit, allocation.sensitivities[index], share, level=plan.level)
+    except PlanError as reason:
+        raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
 
 
 def keys_of(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> tuple[Key, ...]:
@@ -212,49 +149,22 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
 
     Guarantee: a function of public facts and of the draws alone, so it costs nothing, and anyone can compute it again.
     """
-    share, names = ready.allocation.questions[index], parts(ready.plan.query[index])
+    plan, question = ready.plan, ready.plan.query[index]
+    share = ready.allocation.questions[index]
     return [
         Cell(
             question=index,
             key=key,
             part=part,
             draws=draw,
-            **vars(_number(ready.plan, index, reading)),
+            **vars(question.estimate(reading, plan.unit)),
             epsilon=share.epsilon,
             delta=share.delta,
             rank_error=reading.rank_error,
         )
         for key, group, readings in zip(keys, draws, ready.publishers[index].read(draws), strict=True)
-        for part, draw, reading in zip(names, group, readings, strict=True)
+        for part, draw, reading in zip(question.parts, group, readings, strict=True)
     ]
-
-
-def _number(plan: Plan, index: int, reading: Reading) -> Estimate:
-    """The number that is made of the coordinates of one draw, with its interval."""
-    question: Any = plan.query[index]
-    if not isinstance(question, Count | CountUnits | Sum | Histogram | RankQuestion):
-        return estimate(question, reading.values, reading.intervals, rows=known_rows(question, plan.unit))
-    (value,), ((lower, upper),) = reading.values, reading.intervals
-    if isinstance(question, Histogram):
-        value = nearest(value, question.allowed, question.step or 1.0)
-    return held(value, lower, upper, question.allowed)
-
-
-def parts(question: Any) -> list[str]:
-    """The names of the numbers that a question publishes in a group: bins, levels, or one without a name."""
-    if isinstance(question, RankQuestion):
-        return [repr(level) for level in question.asked]
-    return bin_names(question) if isinstance(question, Histogram) else [""]
-
-
-def bin_names(question: Histogram) -> list[str]:
-    """The bins of a histogram by their edges: all digits of them, so that the name says which values a bin has.
-
-    >>> bin_names(Histogram(name="hours", column="hour", range=(0, 1), bins=3))[0]
-    '0 to 0.3333333333333333'
-    """
-    texts = [date(edge).isoformat() if question.dated else repr(edge).removesuffix(".0") for edge in question.edges]
-    return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
 def rehearse(ready: Prepared) -> None:
@@ -268,7 +178,7 @@ def rehearse(ready: Prepared) -> None:
         key = block.keys[0] if block.keys else ("",) * len(block.by)
         for index in block.questions:
             one = Block(by=block.by, keys=(key,), questions=(index,))
-            nothing = {index: {key: coordinates(plan.query[index], {}, plan.unit)}}
+            nothing = {index: {key: plan.query[index].coordinates({}, plan.unit)}}
             try:
                 answers(ready, Aggregate(block=one, keys=(key,), answers=nothing, units={}))
             except (ValueError, ArithmeticError) as reason:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
@@ -24,18 +24,17 @@ from rangebound.release.engine import Engine
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
 from rangebound.release.output.charge import check_unit, suggestion_text
-from rangebound.release.plan.draft import quoted
+from rangebound.release.output.suggestion import FORMAT, Suggestion, read_suggestion
 from rangebound.release.plan.fields import number
+from rangebound.release.plan.kinds.kind import KINDS, Kind
+from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import ColumnQuestion, CountUnits
 from rangebound.release.plan.schema import Family, Schema, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.contribution_bound import Salt
-from rangebound.release.sql.expression import ONE
-from rangebound.release.sql.statements import Conditions, owners_by_size, owners_by_value
+from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
 from rangebound.sampling.entropy import secure_bits
 
-FORMAT = "rangebound suggestion 1"
 COVER = Fraction(49, 50)
 """What part of the owners' values an upper end is to reach, and as many from above a lower end."""
 REACH = Fraction(19, 20)
@@ -49,46 +48,7 @@ DAYS = tuple(number(datetime.date(year, 1, 1)) for year in range(1900, 2101))
 """The grid of ends of dates: the first days of the years 1900 to 2100."""
 COUNTS = (*range(1, 21), *(int(each) for each in _SIZES if 20 < each <= 1_000_000))
 """The grid of contribution bounds."""
-_COLUMN_KINDS = tuple(each.model_fields["kind"].default for each in get_args(ColumnQuestion))
 _DATED = (Family.DATE, Family.TIMESTAMP)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """What was found: ranges by column, rows and groups, and what it has cost.
-
-    A column whose two ends do not enclose anything has no range: there were too few owners for the share.
-    `print` shows lines to paste into the plan.
-    """
-
-    ranges: Mapping[str, tuple[Any, Any] | None]
-    rows: int | None
-    groups: int | None
-    cost: Cost
-
-    def to_dict(self) -> dict[str, Any]:
-        """The suggestion as plain data, dates as text."""
-        ranges = {
-            column: None if ends is None else [str(each) if isinstance(each, datetime.date) else each for each in ends]
-            for column, ends in self.ranges.items()
-        }
-        return {"ranges": ranges, "rows": self.rows, "groups": self.groups, "cost": self.cost.to_dict()}
-
-    def __str__(self) -> str:
-        lines = [f"# estimated privately for {self.cost}; correct them by what is publicly known"]
-        unit = {"rows": self.rows, "groups": self.groups}
-        found = [f"{name} = {value}" for name, value in unit.items() if value is not None]
-        lines += ["[unit]", *found] if found else []
-        for column, ends in self.ranges.items():
-            if ends is None:
-                lines.append(f"# column {quoted(column)}: no range found; give a larger --share, or state it yourself")
-            else:
-                lines.append(f"range = [{', '.join(map(_written, ends))}]     # column = {quoted(column)}")
-        return "\n".join(map(plain, lines))
-
-
-def _written(end: Any) -> str:
-    return end.isoformat() if isinstance(end, datetime.date) else repr(float(end)).removesuffix(".0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,14 +66,15 @@ class Gaps:
         return tuple(dict.fromkeys(self._column(index) for index in self.ranges))
 
     def _column(self, index: int) -> str:
-        question: Any = self.plan.query[index]
-        return str(question.column)
+        values = self.plan.query[index].reads
+        assert values is not None
+        return values.column
 
     def wheres(self, column: str | None = None) -> tuple[Conditions, ...]:
         """The rows that are asked for, by questions that leave out the range of a column, or that count rows at all."""
         if column is not None:
             return tuple(self.plan.query[index].where for index in self.ranges if self._column(index) == column)
-        counting = [each for each in self.plan.query if not isinstance(each, CountUnits)]
+        counting = [each for each in self.plan.query if not _counts_owners(each)]
         return tuple(each.where for each in counting or self.plan.query)
 
     @property
@@ -206,7 +167,7 @@ def suggest(
             what=suggestion_text(gaps.plan, (*gaps.ranges, gaps.rows, gaps.groups)),
             check=lambda history: check_unit(gaps.plan, history),
         )
-    return _read(published, cost)
+    return read_suggestion(published, cost)
 
 
 def draft_of(path: str | Path) -> dict[str, Any]:
@@ -233,7 +194,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
     if isinstance(queries, (list, tuple)):
         filled["query"] = [dict(each) if isinstance(each, Mapping) else each for each in queries]
         for index, each in enumerate(filled["query"]):
-            if isinstance(each, dict) and each.get("kind") in _COLUMN_KINDS and "range" not in each:
+            if isinstance(each, dict) and _ranged(each.get("kind")) and "range" not in each:
                 if {"support", "step", "missing"} & each.keys():
                     raise PlanError(
                         f"query[{index}].range: is missing, and support, step and missing depend on it; "
@@ -259,6 +220,17 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
             field="plan",
         )
     return found
+
+
+def _ranged(kind: object) -> bool:
+    """Whether questions of a kind have a range."""
+    return isinstance(kind, str) and kind in KINDS and "range" in KINDS[kind].model_fields
+
+
+def _counts_owners(question: Kind) -> bool:
+    """Whether it does not matter how many rows of a unit count in a group."""
+    bounded = question.truncated(choosing=True)
+    return bounded is not None and bounded.owners
 
 
 def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, Any]:
@@ -313,25 +285,6 @@ def _drawn(counts: list[Fraction], level: Fraction, plan: Plan, epsilon: Fractio
     scores = quantile_interval.shifted_scores([Fraction(0), *counts], Fraction(float(level)), shift)
     drawn = exponential.draw(exponential.weights(scores, rate), secure_bits)
     return drawn - 1 if drawn else None
-
-
-def _read(published: bytes, cost: Cost) -> Suggestion:
-    try:
-        found = json.loads(published)
-        if found["format"] != FORMAT:
-            raise KeyError("format")
-    except (ValueError, KeyError, TypeError):
-        raise ArgumentError("request: was published for something else; take another id") from None
-    days = set(found["days"])
-    ranges: dict[str, Any] = {
-        column: None if ends is None else tuple(_day(end) if column in days else end for end in ends)
-        for column, ends in found["ranges"].items()
-    }
-    return Suggestion(ranges=ranges, rows=found["rows"], groups=found["groups"], cost=cost)
-
-
-def _day(end: float) -> datetime.date:
-    return datetime.date(1970, 1, 1) + datetime.timedelta(days=int(end))
 
 
 def _duckdb(data: Any) -> Engine:

@@ -170,7 +170,7 @@ def test_the_sorting_route_finds_what_the_bits_find(monkeypatch):
     plan, rows = make_plan(PLANS["people, public keys"]), make_rows(1000)
     with on_duckdb(rows) as engine:
         expected = found(plan, engine)
-        monkeypatch.setattr("rangebound.release.sql.statements._MASKED", 0)
+        monkeypatch.setattr("rangebound.release.sql.scan._MASKED", 0)
         assert found(plan, engine) == expected
 
 

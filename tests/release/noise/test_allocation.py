@@ -20,7 +20,7 @@ from rangebound.release import make_plan
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import spent
 from rangebound.release.noise.partition_selection import WHOLE, partition_selection
-from rangebound.release.plan.question import RankQuestion
+from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.prepare import allocate, prepare
 from rangebound.support import Interval
 from tests.release.plans import KINDS, SUPPORTED
@@ -126,7 +126,7 @@ def test_no_mechanism_loses_more_than_its_share(name):
         allocation = ready.allocation
         for index, each in enumerate(plan.query):
             share, publisher = allocation.questions[index], ready.publishers[index]
-            if isinstance(each, RankQuestion):
+            if isinstance(each, RankKind):
                 check_ranks(each, share, allocation.sensitivities[index].cell)
             else:
                 check_mechanism(each, publisher.mechanism, share)

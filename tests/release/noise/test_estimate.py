@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.release.noise.estimate import estimate, nearest
-from rangebound.release.plan.question import Mean, Share, StandardDeviation, Variance
+from rangebound.release.noise.draw import Reading
+from rangebound.release.noise.estimate import nearest
+from rangebound.release.plan.kinds.mean import Mean
+from rangebound.release.plan.kinds.share import Share
+from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
+from rangebound.release.plan.kinds.variance import Variance
+from rangebound.release.plan.unit import Unit
 
 COLUMN = {"name": "q", "column": "x", "range": (-20.0, 100.0)}
 QUESTIONS = [
@@ -19,6 +24,10 @@ QUESTIONS = [
     Share(name="s", of=({"column": "x", "is": "present"},)),
 ]
 COORDINATE = st.floats(0, 1e9) | st.sampled_from([0.0, 1e-300, 1e300])
+
+
+def estimate(question, noisy, intervals):
+    return question.estimate(Reading(values=tuple(noisy), intervals=tuple(intervals)), Unit())
 
 
 @given(

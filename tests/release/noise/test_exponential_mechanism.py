@@ -7,8 +7,7 @@ import mpmath
 import pytest
 
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.plan.question import Quantiles
-from rangebound.release.prepare import quantile_grid
+from rangebound.release.plan.kinds.quantiles import Quantiles
 
 
 def law(counts, level, sensitivity, epsilon):
@@ -68,7 +67,7 @@ def test_only_points_of_the_support_are_candidates():
     gaps = Quantiles(
         name="m", column="x", range=(0.0, 10.0), step=1.0, levels=(0.5,), support=((0.0, 2.0), (8.5, 10.0))
     )
-    assert quantile_grid(gaps).candidates == (0, 1, 2, 9, 10)
+    assert gaps.grid.candidates == (0, 1, 2, 9, 10)
 
 
 def test_a_large_table_gives_the_quantile_almost_surely():

@@ -12,10 +12,10 @@ import pytest
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.allocation import spent
-from rangebound.release.noise.estimate import estimate
+from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.prepare import answers, prepare
-from rangebound.release.sql.aggregate import aggregate, sensitivity, width
+from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import KINDS, SALT, plan_data
 
 ODD = [None, math.nan, math.inf, -50.0, 0.0, 100.0, 100.0 / 3, 200.0 / 3, 1e9]
@@ -59,7 +59,7 @@ def test_a_replaced_row_moves_no_coordinate_by_more_than_its_sensitivity(missing
     )
     found = largest_moves(plan, 15)
     for index, question in enumerate(plan.query):
-        declared = sensitivity(question, plan.unit, groups=1)
+        declared = question.sensitivity(plan.unit, 1)
         assert found[index] <= declared.cell, question.kind
         if question.kind in ("mean", "share", "variance"):
             assert found[index] >= declared.cell * Fraction(99, 100), question.kind
@@ -71,22 +71,22 @@ def test_the_sensitivity_of_a_variance_holds_for_all_pairs_of_values():
     square = x * x // 2**30
     moves = [2 * abs(x - square - (a - b)) + abs(square - b) for a, b in zip(x[::7], square[::7], strict=True)]
     (variance,) = public([{"kind": "variance", "column": "wait", "range": [0, 100]}]).query
-    declared = sensitivity(variance, public(KINDS[:1]).unit, groups=1).cell * 2**30
+    declared = variance.sensitivity(public(KINDS[:1]).unit, 1).cell * 2**30
     assert 0.9999 * declared < max(int(each.max()) for each in moves) <= declared
 
 
 def test_control_without_a_filter_the_size_is_public_and_with_one_it_is_not():
     everyone, adults = KINDS[3], {**KINDS[3], "where": [{"column": "age", "is": ">=", "value": 18}]}
     plan = public([everyone, adults])
-    assert [width(each, plan.unit) for each in plan.query] == [1, 2]
-    assert [sensitivity(each, plan.unit, groups=1).cell for each in plan.query] == [1, 2]
+    assert [len(each.coordinates({}, plan.unit)) for each in plan.query] == [1, 2]
+    assert [each.sensitivity(plan.unit, 1).cell for each in plan.query] == [1, 2]
     partial = make_plan(plan_data([], [everyone], unit={"neighbours": "replace", "size": 6}))  # of rows with a value
-    assert width(partial.query[0], partial.unit) == 2
-    assert sensitivity(partial.query[0], partial.unit, groups=1).cell == 2
+    assert len(partial.query[0].coordinates({}, partial.unit)) == 2
+    assert partial.query[0].sensitivity(partial.unit, 1).cell == 2
     owners = make_plan(
         plan_data([], [{**everyone, "missing": 0}], unit={"column": "age", "neighbours": "replace", "size": 3})
     )
-    assert width(owners.query[0], owners.unit) == 2
+    assert len(owners.query[0].coordinates({}, owners.unit)) == 2
 
 
 def test_a_count_of_all_rows_is_exact_and_free_and_the_rest_gets_its_part():
@@ -151,7 +151,8 @@ def test_the_smallest_sizes_go_through(size):
 
 
 def test_parts_beyond_the_rows_stay_in_range():
-    (question,) = public([{"kind": "variance", "column": "wait", "range": [0, 100]}]).query
-    found = estimate(question, [SIZE, SIZE], [(0.0, math.inf), (0.0, math.inf)], rows=SIZE)
+    plan = public([{"kind": "variance", "column": "wait", "range": [0, 100]}])
+    (question,) = plan.query
+    found = question.estimate(Reading(values=(SIZE, SIZE), intervals=((0.0, math.inf),) * 2), plan.unit)
     assert question.allowed.lower <= found.value <= 2500.0
     assert (found.lower, found.upper) == (question.allowed.lower, 2500.0)

@@ -19,9 +19,9 @@ from rangebound.release.noise import quantile_interval
 from rangebound.release.output.consistency import fit_order, widened
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
-from rangebound.release.plan.question import Median, Quantiles
+from rangebound.release.plan.kinds.median import Median
+from rangebound.release.plan.kinds.quantiles import Quantiles
 from rangebound.release.prepare import answers, prepare
-from rangebound.release.prepare import quantile_grid as grid_of
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
 from tests.thinning import some_pairs
@@ -61,12 +61,12 @@ def counted(question, values):
 
 def laws(question, counts, asked, rate, shift):
     """The law of the lower end and of the upper end: values with their probabilities."""
-    places = grid_of(question).candidates
+    places = question.grid.candidates
     mirrored = [question.steps - at for at in reversed(places)]
     folded = quantile_interval.folded(counts, places), quantile_interval.folded(counts[::-1], mirrored)
     found = []
     for side, level, ends in zip(
-        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(grid_of(question)), strict=True
+        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(question.grid), strict=True
     ):
         weights = exponential.weights(quantile_interval.shifted_scores(side, level, shift), rate)
         found.append([(value, Fraction(weight, sum(weights))) for value, weight in zip(ends, weights, strict=True)])
@@ -89,13 +89,13 @@ def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, name
     for epsilon in (1e-9, 0.1, 2.0, 50.0):
         rate = exponential.rate(asked, Fraction(1), epsilon)
         for level in (0.5, 0.95):
-            shift = quantile_interval.margin(len(grid_of(question).candidates), rate, level)
+            shift = quantile_interval.margin(len(question.grid.candidates), rate, level)
             assert max(beyond(question, values, asked, rate, shift)) <= Fraction(1 - level) / 2
 
 
 def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
     rate = exponential.rate(0.5, Fraction(1), 0.1)
-    shift = quantile_interval.margin(len(grid_of(GRID).candidates), rate, 0.95)
+    shift = quantile_interval.margin(len(GRID.grid.candidates), rate, 0.95)
     values = TABLES["quantile at a gap"] * 20
     assert 0.015 < max(beyond(GRID, values, 0.5, rate, shift)) <= 0.025
     assert max(beyond(GRID, values, 0.5, rate, shift * 9 / 10)) > 0.025

@@ -14,7 +14,6 @@ from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import consistent, notes
 from rangebound.release.output.margins import fit_margins, fit_whole
-from rangebound.release.prepare import parts
 
 KEYS = {"a": ["x", "y", "z"], "b": ["p", "q"], "c": ["1", "2", "3", "4"]}
 HISTOGRAM = {"kind": "histogram", "column": "v", "range": [0, 10], "bins": 3, "missing": 0}
@@ -34,12 +33,12 @@ def drawn(plan, truth, chance, noise=6):
     cells = []
     for index, question in enumerate(plan.query):
         for key in itertools.product(*(KEYS[column] for column in question.by)):
-            for part in parts(question):
+            for part in question.parts:
                 exact = sum(
                     count
                     for row, count in truth.items()
                     if all(row["abc".index(column)] == value for column, value in zip(question.by, key, strict=True))
-                    and (question.kind == "count" or parts(question)[row[3]] == part)
+                    and (question.kind == "count" or question.parts[row[3]] == part)
                 )
                 value = float(max(0, exact + chance.randint(-noise, noise)))
                 value = min(max(value, question.allowed.hull.lower), question.allowed.hull.upper)

@@ -13,7 +13,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output import size
 from rangebound.release.output.table import Release
-from rangebound.release.prepare import parts, prepare
+from rangebound.release.prepare import prepare
 from tests.release.plans import SUPPORTED
 
 COUNT = {"kind": "count", "mechanism": "rectify Laplace"}
@@ -45,7 +45,7 @@ def worst(plan, keys):
     for index, question in enumerate(plan.query):
         draws = (-1.7976931348623157e308,) * 3
         for key in keys if question.by else [()]:
-            cells += [Cell(question=index, key=key, part=each, draws=draws, **numbers) for each in parts(question)]
+            cells += [Cell(question=index, key=key, part=each, draws=draws, **numbers) for each in question.parts]
     return Release(plan=plan, cells=tuple(cells), mechanisms=prepare(plan).mechanisms)
 
 

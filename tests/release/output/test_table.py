@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from rangebound.release import explain, make_plan, release
-from rangebound.release.output.report import _ticks, report, shown
-from rangebound.release.output.table import FACTS
+from rangebound.release.output.rendering import FACTS, shown
+from rangebound.release.output.report import _ticks, report
 
 MANY = {"budget": {"epsilon": 50.0}}
 

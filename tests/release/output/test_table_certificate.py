@@ -12,8 +12,8 @@ import pytest
 from rangebound.errors import CertificateInvalid
 from rangebound.release import Release, check_certificate, make_plan, release
 from rangebound.release.output.table import sha256
-from rangebound.release.plan.question import Histogram
-from rangebound.release.prepare import cells_of, parts, prepare
+from rangebound.release.plan.kinds.histogram import Histogram
+from rangebound.release.prepare import cells_of, prepare
 from tests.release.plans import KINDS, SUPPORTED, WAIT, plan_data
 from tests.release.random_plans import random_plan, random_table
 from tests.release.test_range import PEOPLE, table
@@ -181,9 +181,9 @@ def test_parts_are_told_apart_however_near_they_are():
     bins = {"kind": "histogram", "column": "wait", "range": [1e6, 1e6 + 10], "bins": 4}
     plan = make_plan(plan_data([], [levels, bins], unit=PEOPLE))
     made = release(plan, table(9), ledger=None)
-    assert [cell.part for cell in made.cells] == [*parts(plan.query[0]), *parts(plan.query[1])]
+    assert [cell.part for cell in made.cells] == [*plan.query[0].parts, *plan.query[1].parts]
     assert len({cell.part for cell in made.cells}) == 6
-    assert parts(Histogram(name="h", **WAIT, bins=2)) == ["0 to 50", "50 to 100"]
+    assert Histogram(name="h", **WAIT, bins=2).parts == ("0 to 50", "50 to 100")
 
 
 ROWS = pa.table({"u": [1, 1, 2, 3] * 20, "x": [0.5, 0.7, 0.2, 0.9] * 20, "s": ["a", "b"] * 40})

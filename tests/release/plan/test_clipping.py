@@ -17,11 +17,10 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import spent
 from rangebound.release.output.table import Release, plan_from_json, plan_json
-from rangebound.release.plan.clipping import is_cut, looked_at
+from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.question import Clipped
 from rangebound.release.prepare import allocate
-from rangebound.release.sql.aggregate import aggregate, sensitivity
+from rangebound.release.sql.aggregate import aggregate
 from tests.release import reference
 from tests.release.plans import SALT
 
@@ -77,7 +76,7 @@ def exact(plan, rows, salt=SALT, *, cap=10):
     """The coordinates of what was cut, row by row, from the words of the documentation."""
     found = {}
     for index, question in enumerate(plan.query):
-        if not is_cut(question):
+        if not question.made:
             continue
         by, unit = question.over, plan.unit
         keys = None if plan.private(by) else [(each,) for each in CLINICS] if by else [()]
@@ -126,9 +125,7 @@ def arrow(rows):
 
 def by_engine(plan, engine):
     blocks = aggregate(plan, engine, SALT)
-    answers = {
-        index: each[()] for block in blocks for index, each in block.answers.items() if is_cut(plan.query[index])
-    }
+    answers = {index: each[()] for block in blocks for index, each in block.answers.items() if plan.query[index].made}
     assert answers
     return answers
 
@@ -197,7 +194,7 @@ def test_control_without_a_limit_on_what_is_looked_at_a_unit_moves_more():
 
 def test_what_would_be_the_same_is_asked_once():
     plan = plan_for(UNITS[0])
-    cuts = [(each.name, each.about) for each in plan.query if is_cut(each)]
+    cuts = [(each.name, each.about) for each in plan.query if each.made]
     assert cuts == [
         ("n: rows dropped", ("n",)),
         ("u: groups dropped", ("u",)),
@@ -210,7 +207,7 @@ def test_what_would_be_the_same_is_asked_once():
         ("middle: values clipped", ("middle",)),
     ]
     rows = plan_for({})
-    assert {each.kind for each in rows.query if is_cut(each)} == {"share clipped"}
+    assert {each.kind for each in rows.query if each.made} == {"share clipped"}
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2])
@@ -222,7 +219,7 @@ def test_the_share_of_the_budget_is_what_the_plan_says(share):
         own = sum(
             Fraction(each.epsilon) * each.groups * each.parts
             for index, each in allocation.questions.items()
-            if is_cut(plan.query[index])
+            if plan.query[index].made
         )
         assert total <= Fraction(plan.budget.epsilon)
         assert float(own / total) == pytest.approx(share, rel=1e-9)
@@ -231,13 +228,13 @@ def test_the_share_of_the_budget_is_what_the_plan_says(share):
 
 def test_a_limit_follows_from_the_bounds():
     plan = plan_for({"column": "who", "rows": 3, "groups": 7})
-    limits = {each.name: looked_at(each, plan.unit, plan.groups(each.over)) for each in plan.query if is_cut(each)}
+    limits = {each.name: each.looked_at(plan.unit, plan.groups(each.over)) for each in plan.query if each.made}
     assert limits["n: rows dropped"] == 10 * 3 * 3  # there are three clinics
     assert limits["mean: values clipped"] == 3 * 3
     assert limits["all: rows dropped"] == 10 * 3
     for each in plan.query:
-        if is_cut(each):
-            found = sensitivity(each, plan.unit, groups=plan.groups(each.over))
+        if each.made:
+            found = each.sensitivity(plan.unit, plan.groups(each.over))
             assert found.cell == limits[each.name]
             assert "looked at up to 90" in explain(plan)
 

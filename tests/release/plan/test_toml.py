@@ -14,8 +14,8 @@ import rangebound as rb
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan, plan_schema, read_plan
 from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.model import Budget, Plan, Unit
-from rangebound.release.plan.question import Count
 from rangebound.release.plan.toml import lines, make_plan
 
 PLAN = """title = "clinics"   # a comment with [brackets] = and "quotes"

@@ -24,7 +24,7 @@ from rangebound.release.plan.schema import Family, Schema
 _RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
 # type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
-# is a decimal with too many digits, at which DuckDB may stop, and a text that is no UTF-8: sorted with other columns,
+# is a decimal with too many digits, at which DuckDB may stop, and a text that is not UTF-8: sorted with other columns,
 # it would change those. DuckDB checks the texts of files itself.
 # A number of 128 bits without a sign is compared with others as a double, or not at all: it is a text, such as an id.
 _SEEN = {
@@ -64,7 +64,7 @@ class DuckDB:
     """A table in DuckDB: a CSV, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
 
     Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
-    numbers or dates in plain notation are read as such by the statements. Texts that are no UTF-8, times beyond the
+    numbers or dates in plain notation are read as such by the statements. Texts that are not UTF-8, times beyond the
     calendar and decimals with more digits than their type has are missing values; where DuckDB's own reader of Parquet
     stops at one, that of pyarrow takes over, which therefore must be installed. A column that not both can read,
     whatever its rows hold, is of family OTHER, which serves for nothing; it stops no plan that does not use it. So is a
@@ -194,7 +194,7 @@ class DuckDB:
 
     def _csv(self, path: Path) -> None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        # Bytes that are no UTF-8 may stand anywhere below; only those of the header, which is public, are looked at.
+        # Bytes that are not UTF-8 may stand anywhere below; only those of the header, which is public, are looked at.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             first = file.readline()
         try:  # an open quotation mark must not draw in the lines below

@@ -18,7 +18,7 @@ def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
     missing where it makes none that can be written, such as half of a surrogate pair; an index of a dictionary that has
     no entry is missing. Decimals come with all digits of their storage, so that one with too many is seen as such:
     DuckDB would leave what another row had in its place.
-    Raises: TypeError for what is no table.
+    Raises: TypeError for an object that is not a table.
     """
     need("pyarrow", what=f"data=<{type(data).__name__}>")
     import pyarrow
@@ -36,7 +36,7 @@ def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
             raise TypeError("has columns of a type that Arrow does not have") from None
         columns, names = table.columns, table.column_names
     else:
-        raise TypeError("is no table")
+        raise TypeError("not a table")
     plain = [_plain(each) for each in columns]
     digits = {at: each.type.precision for at, each in enumerate(plain) if _is_decimal(each.type)}
     return pyarrow.Table.from_arrays([_wide(each) for each in plain], names=names), digits
@@ -123,7 +123,7 @@ def _of_pandas(values: Any) -> Any:
     numpys = hasattr(kind, "char") and kind.kind in "biufM" and kind.itemsize <= 8
     if numpys or type(kind).__name__ in ("StringDtype", "ArrowDtype") or hasattr(kind, "numpy_dtype"):
         return pyarrow.array(values, from_pandas=True)
-    return pyarrow.nulls(len(values))  # a period, an interval, a complex number, a type of somebody's own
+    return pyarrow.nulls(len(values))  # a period, an interval, a complex number, a user-defined type
 
 
 def _texts(values: Any, missing: Any) -> Any:

@@ -8,6 +8,9 @@ from sqlglot import exp
 
 from rangebound.release.plan.schema import Schema
 
+Record = tuple[Any, ...]
+"""A row of a result: whole numbers, texts and NULL, as the engine gives them."""
+
 
 class Engine(Protocol):
     """A table that can be asked in SQL.
@@ -26,5 +29,5 @@ class Engine(Protocol):
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
 
-    def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
+    def run(self, statement: exp.Expr) -> list[Record]:
         """The rows of a statement's result, in any order."""

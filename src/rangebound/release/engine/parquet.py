@@ -44,7 +44,7 @@ class Unchecked:
 def unchecked(path: str) -> Unchecked:
     """The columns of a file as the second reader gives them; needs pyarrow, and reads no rows.
 
-    DuckDB's own reader, which is faster, stops at a text that is no UTF-8 or no JSON, and at a time in milliseconds
+    DuckDB's own reader, which is faster, stops at a text that is not UTF-8 or not JSON, and at a time in milliseconds
     that has no microseconds; it reads such a column as nothing else, so nothing in a statement can help. Here they are
     bytes and numbers, and it is for the statement to say what they mean.
 

@@ -52,7 +52,7 @@ class Spark:
     Assumes: the data frame gives the same rows whenever it is read within one release.
     Guarantee: a text of a plan is a text to Spark, whatever the session's settings; nothing in it is ever replaced.
     Edge cases: a timestamp's day is its day in the time zone of the session; set it to UTC to match other engines.
-    Columns with a collation, and those with "${" in their names, serve for nothing. A text that is no UTF-8 is missing,
+    Columns with a collation, and those with "${" in their names, cannot be used. A text that is not UTF-8 is missing
     from Spark 4 on; before, such texts may come back as the same key.
     """
 
@@ -157,7 +157,7 @@ def local_session(threads: int | None = None, **settings: str) -> Any:
 
 
 def _readable(frame: Any) -> Any:
-    """The frame without texts that are no UTF-8: Spark tells them apart, but not in the answers that it gives."""
+    """The frame without texts that are not valid UTF-8: Spark distinguishes them, but not in the results it returns."""
     from pyspark.sql import functions
 
     names = [name for name, kind in frame.dtypes if kind == "string"]

@@ -19,11 +19,18 @@ class Sensitivity:
 
     `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
     (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
+    `square` is the square of the L2 distance of two neighbours, over all groups together.
     """
 
     cell: Fraction
     groups: int
+    square: Fraction
     twice: bool = False
+
+    @property
+    def total(self) -> Fraction:
+        """The L1 distance of two neighbours, over all groups together."""
+        return self.cell * self.groups
 
 
 @dataclass(frozen=True, kw_only=True)

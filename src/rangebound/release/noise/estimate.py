@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rangebound.support import Interval, Union
 
 Pair = tuple[float, float]
-Part = tuple[float, Pair]
+Fractional = tuple[float, Pair]
+"""A number with its interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +59,15 @@ def _closest(value: float, lower: float, upper: float) -> float:
     return lower if value - lower <= upper - value else upper
 
 
-def estimate(question: Any, noisy: Sequence[float], intervals: Sequence[Pair], *, rows: int | None = None) -> Estimate:
-    """The answer of a mean, share, variance or deviation from its noisy coordinates and their intervals.
+def fractions(noisy: Sequence[float], intervals: Sequence[Pair], *, rows: int | None = None) -> list[Fractional]:
+    """Every coordinate but the first as a fraction of all of them, with the interval of that.
 
     Without `rows` the coordinates add up to the number of rows; with it the first of them is left out.
 
-    Guarantee: the value lies in the support, on the step and in its interval; if every interval holds its true
-    coordinate, then the result's interval holds the true answer, moved into the hull of the support.
+    >>> fractions([30.0, 10.0], [(28.0, 32.0), (8.0, 12.0)])
+    [(0.25, (0.2, 0.3))]
     """
-    parts = _fractions(noisy, intervals) if rows is None else _known_fractions(noisy, intervals, rows)
-    value, (lower, upper) = _KINDS[question.kind](question, parts)
-    return held(nearest(value, question.allowed, question.step), lower, upper, question.allowed)
+    return _fractions(noisy, intervals) if rows is None else _known_fractions(noisy, intervals, rows)
 
 
 def _ratio(part: float, rest: float, empty: float) -> float:
@@ -79,7 +77,7 @@ def _ratio(part: float, rest: float, empty: float) -> float:
     return part / (part + rest) if part + rest > 0.0 else empty
 
 
-def _fractions(noisy: Sequence[float], intervals: Sequence[Pair]) -> list[Part]:
+def _fractions(noisy: Sequence[float], intervals: Sequence[Pair]) -> list[Fractional]:
     """Every coordinate but the first as a fraction of all of them, with the interval of that."""
     found = []
     for at in range(1, len(noisy)):
@@ -92,39 +90,27 @@ def _fractions(noisy: Sequence[float], intervals: Sequence[Pair]) -> list[Part]:
     return found
 
 
-def _known_fractions(noisy: Sequence[float], intervals: Sequence[Pair], rows: int) -> list[Part]:
+def _known_fractions(noisy: Sequence[float], intervals: Sequence[Pair], rows: int) -> list[Fractional]:
     """The same where the first coordinate is left out, since their sum is public."""
     pairs = zip(noisy, intervals, strict=True)
     return [(min(value / rows, 1.0), (lower / rows, min(upper / rows, 1.0))) for value, (lower, upper) in pairs]
 
 
-def _mean(question: Any, parts: Sequence[Part]) -> Part:
-    lower, upper = (question.bounds.lower, question.bounds.upper) if question.kind == "mean" else (0.0, 1.0)
-    share, (least, most) = parts[0]
+def affine(part: Fractional, lower: float, upper: float) -> Fractional:
+    """A fraction, moved to a range: the mean of values that lie in it."""
+    share, (least, most) = part
     width = upper - lower
     return lower + width * share, (lower + width * least, lower + width * most)
 
 
-def _variance(question: Any, parts: Sequence[Part]) -> Part:
-    """E x^2 - (E x)^2 for x from 0 to 1, where E x^2 is the second part and E x that and half the first."""
+def spread(parts: Sequence[Fractional], width: float) -> Fractional:
+    """The variance of values in a range of some width, from the fractions of 2 x (1 - x) and x^2, x from 0 to 1.
+
+    E x^2 - (E x)^2, where E x^2 is the second part and E x that and half the first.
+    """
     (middle, middles), (square, squares) = parts
     value = square - min(square + middle / 2, 1.0) ** 2
     means = (squares[0] + middles[0] / 2, min(squares[1] + middles[1] / 2, 1.0))
-    scale = question.bounds.width**2
+    scale = width**2
     least, most = squares[0] - means[1] ** 2, squares[1] - means[0] ** 2
     return scale * max(value, 0.0), (scale * max(least, 0.0), scale * max(min(most, 0.25), 0.0))
-
-
-def _deviation(question: Any, parts: Sequence[Part]) -> Part:
-    value, (lower, upper) = _variance(question, parts)
-    return math.sqrt(value), (math.sqrt(lower), math.sqrt(upper))
-
-
-_KINDS: dict[str, Callable[[Any, Sequence[Part]], Part]] = {
-    "mean": _mean,
-    "share": _mean,
-    "share dropped": _mean,
-    "share clipped": _mean,
-    "variance": _variance,
-    "standard deviation": _deviation,
-}

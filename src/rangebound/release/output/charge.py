@@ -9,7 +9,8 @@ from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import Cost
 from rangebound.release.output.table import plan_json, sha256
-from rangebound.release.plan.model import Plan, Unit
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.unit import Unit
 
 _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
 

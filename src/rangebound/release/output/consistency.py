@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rangebound import arguments
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.output.margins import MOST, Asked, Key, closure, fitted, margin
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.kinds.kind import Agreement, Kind
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import Histogram, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +106,12 @@ class _Family:
 
 def _families(plan: Plan) -> Iterator[_Family]:
     """The counts and histograms of each set of rows, where a plan asks for two or more; private keys on their own."""
-    found: dict[Any, list[int]] = {}
+    found: dict[tuple[tuple[Condition, ...], str | None], list[int]] = {}
     for index, each in enumerate(plan.query):
-        if each.kind == "count" or isinstance(each, Histogram):
-            found.setdefault((each.where, _only(each)), []).append(index)
+        if each.agreement.counts:
+            found.setdefault((each.where, each.agreement.lacking), []).append(index)
     for members in found.values():
-        members.sort(key=lambda index: len(plan.query[index].by) + isinstance(plan.query[index], Histogram))
+        members.sort(key=lambda index: len(_names(plan.query[index])))
         public = [index for index in members if not plan.private(plan.query[index].by)]
         private = [index for index in members if index not in public]
         if len(public) > 1:
@@ -121,18 +121,18 @@ def _families(plan: Plan) -> Iterator[_Family]:
             yield _Family(members=[*public[:1], *private], reason=reason)
 
 
-def _only(question: Any) -> str | None:
-    """The column without which a row does not count in a question, if there is one."""
-    return question.column if isinstance(question, Histogram) and question.missing is None else None
-
-
 def _unlike(plan: Plan) -> Iterator[tuple[int, int]]:
     """Histograms that leave out rows, each with a count of the same rows and of those."""
     for index, each in enumerate(plan.query):
-        counts = (at for at, other in enumerate(plan.query) if other.kind == "count" and other.where == each.where)
+        counts = (at for at, other in enumerate(plan.query) if _of_all(other) and other.where == each.where)
         other = next(counts, None)
-        if _only(each) is not None and other is not None:
+        if each.agreement.lacking is not None and other is not None:
             yield index, other
+
+
+def _of_all(question: Kind) -> bool:
+    """Whether a question counts all rows that meet its conditions, in one number a group."""
+    return question.agreement == Agreement(counts=True)
 
 
 def _different(plan: Plan) -> str:
@@ -151,9 +151,9 @@ def _many(plan: Plan, members: Sequence[int]) -> str:
     return "" if few else f"together they have more than {MOST} sums by different columns to agree in"
 
 
-def _names(question: Any) -> list[str]:
+def _names(question: Kind) -> list[str]:
     """What the numbers of a count or a histogram are told apart by."""
-    bins = f"\0{question.column} {question.range} {question.bins}" if isinstance(question, Histogram) else None
+    bins = question.agreement.bins
     return [*question.by, *([bins] if bins else [])]
 
 
@@ -161,8 +161,8 @@ def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[tuple[As
     """The tables of a family, each with the places of its cells."""
     found = []
     for index in family.members:
-        question: Any = plan.query[index]
-        names, bins = _names(question), isinstance(question, Histogram)
+        question = plan.query[index]
+        names, bins = _names(question), question.agreement.bins is not None
         order = sorted(range(len(names)), key=lambda at: names[at])
         places: dict[Key, int] = {}
         for at, cell in enumerate(cells):
@@ -204,19 +204,19 @@ def _disagreements(plan: Plan, family: _Family, cells: Sequence[Cell]) -> Iterat
 
 def _fits_in(plan: Plan, cell: Cell, value: float) -> bool:
     """Whether a count may be this number: in its support and on its step."""
-    question: Any = plan.query[cell.question]
+    question = plan.query[cell.question]
     return nearest(value, question.allowed, question.step or 1.0) == value
 
 
-def _partitions(plan: Plan) -> dict[str, list[Share]]:
-    found: dict[str, list[Share]] = {}
+def _partitions(plan: Plan) -> dict[str, list[Kind]]:
+    found: dict[str, list[Kind]] = {}
     for each in plan.query:
-        if isinstance(each, Share) and each.partition is not None:
-            found.setdefault(each.partition, []).append(each)
+        if each.agreement.partition is not None:
+            found.setdefault(each.agreement.partition, []).append(each)
     return found
 
 
-def _mixed(shares: Sequence[Share]) -> bool:
+def _mixed(shares: Sequence[Kind]) -> bool:
     return any((each.where, each.by) != (shares[0].where, shares[0].by) for each in shares)
 
 
@@ -232,7 +232,7 @@ def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
     for at, cell in enumerate(cells):
         own.setdefault(cell.question, []).append(at)
     for index, places in own.items():
-        if plan.query[index].kind == "quantiles":
+        if plan.query[index].agreement.rising:
             for each in _by_key(cells, places).values():
                 yield fit(f"quantiles {plan.query[index].name!r}", each, fit_order, rising=True)
     for name, members in _partitions(plan).items():
@@ -252,7 +252,7 @@ def _by_key(cells: Sequence[Cell], places: Sequence[int]) -> dict[tuple[str, ...
 def _allowed(plan: Plan, cell: Cell) -> bool:
     """Whether a cell may have its new value: in its support, on its step, in its interval."""
     question = plan.query[cell.question]
-    if question.kind == "quantiles":  # only their order changes: every number was drawn from the question's own grid
+    if question.agreement.rising:  # only their order changes: every number was drawn from the question's own grid
         return cell.lower <= cell.value <= cell.upper
     return cell.lower <= cell.value <= cell.upper and nearest(cell.value, question.allowed, question.step) == cell.value
 

@@ -1,7 +1,7 @@
 """Tables of counts whose margins agree: whole numbers, fitted from the total down.
 
 A grouping is a set of columns. The sums of a table over some of its columns are a margin, and two tables of the same
-rows agree if their margins over the columns that they share are the same. Margins are settled from the smallest set of
+rows agree if their margins over the columns that they share are the same. Margins are fixed from the smallest set of
 columns to the largest; each table then moves to the margins inside it.
 """
 
@@ -17,7 +17,7 @@ Key = tuple[str, ...]
 Table = dict[Key, int]
 
 MOST = 64
-"""Groupings that are settled at most, those that only two tables share included: as many as six columns have."""
+"""Groupings that are fixed at most, those that only two tables share included: as many as six columns have."""
 _ROUNDS = 20
 _HALVINGS = 64
 
@@ -57,17 +57,17 @@ def fitted(tables: Sequence[Asked]) -> list[Table | None]:
     Edge cases: there may be no whole numbers with three margins that form a circle (by a and b, b and c, a and c). A
     table is then moved to the first ones; who asks for a circle compares the sums.
     """
-    settled: dict[Columns, Table] = {}
+    fixed: dict[Columns, Table] = {}
     found: dict[int, Table | None] = {}
     for columns in closure([each.columns for each in tables]) or ():
         own = [at for at, each in enumerate(tables) if each.columns == columns]
         above = [at for at, each in enumerate(tables) if columns <= each.columns]
         best = tables[min(own or above, key=lambda at: (tables[at].noise, at))]
-        table = _settle(margin(best.drawn, best.columns, columns), columns, settled)
+        table = _moved_to(margin(best.drawn, best.columns, columns), columns, fixed)
         if all(tables[at].allowed(table) for at in own):
-            settled[columns] = table
+            fixed[columns] = table
         for at in own:
-            found[at] = settled.get(columns)
+            found[at] = fixed.get(columns)
     return [found.get(at) for at in range(len(tables))]
 
 
@@ -85,18 +85,18 @@ def closure(sets: Iterable[Columns]) -> list[Columns] | None:
     return sorted(found, key=lambda each: (len(each), sorted(each)))
 
 
-def _settle(table: Table, columns: Columns, settled: Mapping[Columns, Table]) -> Table:
-    """The table, moved to the margins inside it that are settled; the last one of a circle may find no room."""
-    inside = sorted((each for each in settled if each < columns), key=lambda each: (-len(each), sorted(each)))
+def _moved_to(table: Table, columns: Columns, fixed: Mapping[Columns, Table]) -> Table:
+    """The table, moved to the margins inside it that are fixed; the last one of a circle may find no room."""
+    inside = sorted((each for each in fixed if each < columns), key=lambda each: (-len(each), sorted(each)))
     whole: Columns = frozenset()
     sums: Table | None = None
     for each in inside:
         if sums is None:
-            whole, sums = each, settled[each]
+            whole, sums = each, fixed[each]
         elif not each <= whole:
             shared, joint = whole & each, whole | each
-            if margin(sums, whole, shared) == margin(settled[each], each, shared):
-                sums = _joined(margin(table, columns, joint), joint, (whole, sums), (each, settled[each]))
+            if margin(sums, whole, shared) == margin(fixed[each], each, shared):
+                sums = _joined(margin(table, columns, joint), joint, (whole, sums), (each, fixed[each]))
                 whole = joint
     if sums is None:
         return table

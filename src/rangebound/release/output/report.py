@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from rangebound import arguments
-from rangebound.errors import plain
 from rangebound.release.output.explain import explain
-from rangebound.release.output.scope import scope, scope_lines
-from rangebound.release.output.table import FACTS, NUMBERS, Release, readable, sha256
+from rangebound.release.output.rendering import FACTS, Published, Row, shown, table
+from rangebound.release.output.scope import scope
 from rangebound.release.plan.fields import date
 
 _STYLE = """
@@ -26,7 +24,7 @@ _ROW, _LABEL, _WIDTH, _EDGE = 22, 220, 760, 50
 _LONGEST = 34  # letters that fit beside a picture
 
 
-def report(release: Release) -> str:
+def report(release: Published) -> str:
     """The page as HTML; it needs no other file.
 
     Guarantee: made of the published numbers and the plan alone, and every text of the plan is escaped.
@@ -42,60 +40,11 @@ def report(release: Release) -> str:
         f"noise, which stands below each picture.</p><h2>Numbers</h2>{pictures}"
         f"<h2>Table</h2>{table(release)}{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
-        f"<p>Published bytes: SHA-256 <code>{sha256(release.to_bytes())}</code></p></html>\n"
+        f"<p>Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code></p></html>\n"
     )
 
 
-def shown(name: str, value: Any) -> str:
-    """A value of a column as people read it: six digits, and all those before the point; a cost is rounded up.
-
-    >>> shown("value", 1 / 3), shown("value", 12345678.0), shown("epsilon", 1 / 3)
-    ('0.333333', '12345678', '0.333334')
-    """
-    if value is None:
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    if name in ("epsilon", "delta"):
-        return arguments.upwards(value)
-    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
-
-
-def table(release: Release) -> str:
-    """The table as HTML."""
-    rows = [{name: value for name, value in readable(row).items() if name != "scope"} for row in release.rows()]
-    if not rows:
-        return "<p>No group was selected.</p>"
-    place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
-    head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{place[name]}>{html.escape(shown(name, value))}</td>" for name, value in row.items())
-        + "</tr>"
-        for row in rows
-    )
-    said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in scope_lines(release.plan))
-    return f"<table><tr>{head}</tr>{body}</table>{said}"
-
-
-def text(release: Release) -> str:
-    """The table as text, without what only repeats the plan, and below it what the numbers are of."""
-    rows = [brief(row) for row in release.rows()]
-    if not rows:
-        return "No group was selected."
-    cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join([*(plain(line.rstrip()) for line in lines), *scope_lines(release.plan)])
-
-
-def brief(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as people read it, without what only repeats the plan."""
-    repeated = ("mechanism", "delta", "rank_error", "scope")
-    return {name: value for name, value in readable(row).items() if name not in repeated}
-
-
-def _picture(name: str, rows: Sequence[dict[str, Any]], said: str) -> str:
+def _picture(name: str, rows: Sequence[Row], said: str) -> str:
     """The numbers of one query as points with error bars, one line each, and what they are of."""
     own = [row for row in rows if row["query"] == name][:200]
     if not own:

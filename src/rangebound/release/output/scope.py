@@ -6,22 +6,9 @@ noise, so every form of the table says that in words, and all of them take the w
 
 from __future__ import annotations
 
-from typing import Any
-
 from rangebound.errors import plain
-from rangebound.release.plan.clipping import looked_at
-from rangebound.release.plan.fields import date, number
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import (
-    UNDATED,
-    Clipped,
-    ColumnQuestion,
-    CountUnits,
-    CutQuestion,
-    Maximum,
-    Minimum,
-    Share,
-)
+from rangebound.release.plan.words import span
 
 
 def scope(plan: Plan, index: int) -> str:
@@ -41,13 +28,11 @@ def scope(plan: Plan, index: int) -> str:
     missing values counted as 0
     rows without 'person' left out
     """
-    question: Any = plan.query[index]
-    if isinstance(question, CutQuestion):
-        return plain(_cut(plan, question))
-    said = [*_contributions(plan, index), *_quantile(question), *_values(question), *_absent(plan, question)]
-    ends = question.allowed.hull
-    if (ends.lower, ends.upper) != (question.natural.lower, question.natural.upper):
-        said.append(f"answer moved into {_span(ends.lower, ends.upper, dated=_dated(question))}")
+    question = plan.query[index]
+    said = question.scope(plan.unit, plan.groups(question.counted_by))
+    ends, natural = question.allowed.hull, question.natural
+    if (ends.lower, ends.upper) != (natural.lower, natural.upper):
+        said.append(f"answer moved into {span(ends.lower, ends.upper, dated=question.answers_dated)}")
     return plain(", ".join(said))
 
 
@@ -72,66 +57,3 @@ def scope_lines(plan: Plan) -> list[str]:
 
 
 _HEAD = "Intervals are for the noise alone, not for what was left out, cut or clipped before it:"
-
-
-def _cut(plan: Plan, question: CutQuestion) -> str:
-    """What a question about what was cut is about."""
-    whose = ", ".join(map(repr, question.about))
-    if isinstance(question, Clipped):
-        span = _span(*map(number, question.within), dated=question.sample.dated)
-        return f"values outside {span} among the rows that count for {whose}"
-    limit = looked_at(question, plan.unit, plan.groups(question.over))
-    what = "groups" if question.units else "rows"
-    looked = f"{what} per {plan.unit.column!r} looked at up to {limit}"
-    blank = "" if question.valued is None else ", rows without a value left out"
-    return f"{what} dropped by the contribution bounds for {whose}, {looked}{blank}"
-
-
-def _contributions(plan: Plan, index: int) -> list[str]:
-    """What the contribution bounds cut."""
-    unit, question = plan.unit, plan.query[index]
-    if unit.column is None:
-        return []
-    all_count = plan.groups(question.by) <= unit.groups
-    said = [] if all_count else [f"groups per {unit.column!r} cut at {unit.groups}"]
-    if not isinstance(question, CountUnits):
-        said.append(f"rows per {unit.column!r}{' and group' if question.by else ''} cut at {unit.rows}")
-    return said
-
-
-def _quantile(question: Any) -> list[str]:
-    """A minimum or maximum is a quantile: no single row decides it."""
-    return [f"quantile at level {question.level:g}"] if isinstance(question, Minimum | Maximum) else []
-
-
-def _values(question: Any) -> list[str]:
-    """What the range clips."""
-    if not isinstance(question, ColumnQuestion):
-        return []
-    return [f"values clipped to {_span(*map(number, question.range), dated=question.dated)}"]
-
-
-def _absent(plan: Plan, question: Any) -> list[str]:
-    """What happens to rows without a value or an owner."""
-    said = []
-    if isinstance(question, ColumnQuestion):
-        filler = question.filler
-        counted = None if filler is None else f"counted as {_end(filler, dated=question.dated)}"
-        said.append(f"missing values {counted or 'left out'}")
-    if isinstance(question, Share):
-        columns = dict.fromkeys(repr(each.column) for each in question.of if each.values)
-        said += [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []
-    return [*said, f"rows without {plan.unit.column!r} left out"] if plan.unit.column is not None else said
-
-
-def _dated(question: Any) -> bool:
-    return getattr(question, "dated", False) and question.kind not in UNDATED
-
-
-def _span(lower: float, upper: float, *, dated: bool) -> str:
-    return f"{_end(lower, dated=dated)} to {_end(upper, dated=dated)}"
-
-
-def _end(value: float, *, dated: bool) -> str:
-    """A public number with all its digits, or a day."""
-    return date(value).isoformat() if dated else repr(value).removesuffix(".0")

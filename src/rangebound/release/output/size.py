@@ -10,8 +10,8 @@ from rangebound.errors import PlanError
 from rangebound.ledger.book import PAYLOAD_LIMIT
 from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.output.table import Release
-from rangebound.release.prepare import Prepared, parts
-from rangebound.release.sql.statements import Block, blocks
+from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.prepare import Prepared
 
 _LONGEST = -1.7976931348623157e308  # no double has more characters
 
@@ -68,7 +68,7 @@ def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:
 
 def _cells(ready: Prepared, index: int) -> tuple[int, int]:
     """The most bytes of a question's cells in a group that has no name, with their commas, and their number."""
-    draws, names = (_LONGEST,) * ready.publishers[index].width, parts(ready.plan.query[index])
+    draws, names = (_LONGEST,) * ready.publishers[index].width, ready.plan.query[index].parts
     facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error"), _LONGEST)
     cell = Cell(question=index, key=(), part="", draws=draws, **facts)
     return len(names) * (_length(vars(cell)) + 1) + sum(map(_length, names)), len(names)

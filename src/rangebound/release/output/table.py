@@ -7,8 +7,6 @@ import datetime
 import hashlib
 import io
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,11 +16,13 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.extras import need
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
+from rangebound.release.output.rendering import FACTS, FIRST, LAST, NUMBERS, Row, table, text
+from rangebound.release.output.report import report
 from rangebound.release.output.scope import scopes
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import UNDATED
 from rangebound.release.plan.toml import make_plan
+from rangebound.serial import spreadsheet_cell
 
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
@@ -45,13 +45,9 @@ class Release:
         return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
 
     def __str__(self) -> str:
-        from rangebound.release.output.report import text
-
         return text(self)
 
     def _repr_html_(self) -> str:
-        from rangebound.release.output.report import table
-
         return table(self)
 
     @property
@@ -62,7 +58,7 @@ class Release:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the table's columns, in order."""
-        return (*_FIRST, *self._named.values(), *_LAST)
+        return (*FIRST, *self._named.values(), *LAST)
 
     @property
     def _named(self) -> dict[str, str]:
@@ -80,13 +76,13 @@ class Release:
         """What could not be made consistent, and why, where the plan asks for consistent numbers."""
         return notes(self.plan, self.cells)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """The table, one mapping a row; a grouping column that a query does not use is None."""
         found, named, said = [], self._named, scopes(self.plan)
         for cell in self.cells:
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
-            dated = getattr(question, "dated", False) and question.kind not in UNDATED
+            dated = question.answers_dated
             found.append(
                 {
                     "query": question.name,
@@ -138,8 +134,8 @@ class Release:
         """The table as CSV."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(_harmless, self.columns))
-        writer.writerows(map(_harmless, row.values()) for row in self.rows())
+        writer.writerow(map(spreadsheet_cell, self.columns))
+        writer.writerows(map(spreadsheet_cell, row.values()) for row in self.rows())
         return text.getvalue()
 
     def to_arrow(self) -> Any:
@@ -174,8 +170,6 @@ class Release:
             case ".parquet":
                 _optional("pyarrow.parquet").write_table(self.to_arrow(), file)
             case ".html":
-                from rangebound.release.output.report import report
-
                 file.write_text(report(self), encoding="utf-8")
 
 
@@ -191,14 +185,6 @@ def writable(path: str | Path) -> Path:
     return file
 
 
-NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
-"""The columns that hold numbers, or dates in their place."""
-_FIRST = ("query", "kind")
-_LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta")
-FACTS = frozenset((*_FIRST, *_LAST))
-"""The columns of every table; those between them are grouping columns."""
-
-
 def _cell(data: dict[str, Any]) -> Cell:
     """The cell that was written, if all its fields are of their types."""
     cell = Cell(**{**data, "key": tuple(data["key"]), "draws": tuple(data["draws"])})
@@ -208,19 +194,6 @@ def _cell(data: dict[str, Any]) -> Cell:
     if not right or not all(type(each) is str for each in (cell.part, *cell.key)):
         raise TypeError("a field of a cell is of another type")
     return cell
-
-
-def readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as people read it: days as dates in place of numbers, and no column that only repeats them."""
-    days = ("value", "lower", "upper") if row["date"] else ()
-    found = {name: date(value).isoformat() if name in days else value for name, value in row.items()}
-    return {name: value for name, value in found.items() if name != "date"}
-
-
-def _harmless(value: Any) -> Any:
-    """A text that a spreadsheet will not run as a formula; a negative whole number is none."""
-    runs = isinstance(value, str) and value[:1] in tuple("=+-@\t\r\n") and not re.fullmatch("-[0-9]+", value)
-    return f"'{value}" if runs else value
 
 
 def _optional(name: str) -> Any:

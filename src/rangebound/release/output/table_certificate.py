@@ -18,10 +18,9 @@ from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.table import Release, plan_json, sha256
+from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import Count, CountUnits, RankQuestion, Sum
-from rangebound.release.prepare import Prepared, allocate, cells_of, parts, prepare
-from rangebound.release.sql.statements import Block, blocks
+from rangebound.release.prepare import Prepared, allocate, cells_of, prepare
 
 FORMAT = "rangebound release certificate 1"
 WORK = 1000.0
@@ -138,22 +137,19 @@ def _groups(plan: Plan) -> float:
     return sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
 
 
-_BYTES, _NUMBERS, _POINTS, _COUNTS, _MECHANISM = 100_000, 50, 1000, 4000, 50
+_BYTES, _NUMBERS, _COUNTS = 100_000, 50, 4000
 
 
 def _steps(release: Release, allocation: Allocation) -> float:
     """How much of a check follows from the plan: mechanisms are found again, grids and numbers made again."""
-    made, points = {}, 0
+    made = {}
     for index, question in enumerate(release.plan.query):
         share, cell = allocation.questions[index], allocation.sensitivities[index].cell
-        if isinstance(question, RankQuestion):
-            points += question.steps
-        elif isinstance(question, Count | CountUnits | Sum):
-            spans = question.allowed.spans
-            made[spans, cell, share.epsilon, share.delta, question.mechanism] = _MECHANISM + len(spans) ** 2
+        key, steps = question.effort
+        made[key, cell, share.epsilon, share.delta] = steps
     selected = {(share.epsilon, share.delta) for share in allocation.selections.values()}
     counts = sum(len(partition_selection(*share).probabilities) for share in selected)
-    return sum(made.values()) + points / _POINTS + counts / _COUNTS + len(release.cells) / _NUMBERS
+    return sum(made.values()) + counts / _COUNTS + len(release.cells) / _NUMBERS
 
 
 def _demand_work(steps: float, work: float) -> None:
@@ -226,7 +222,7 @@ def _check_table(release: Release, ready: Prepared) -> None:
     for block in blocks(plan):
         keys = _keys(block, cells)
         for index in block.questions:
-            names = parts(plan.query[index])
+            names = plan.query[index].parts
             missing = any((index, key, part) not in draws for key in keys for part in names)
             _demand(not missing, "cells", "are not those of the plan")
             drawn = [[draws[index, key, part] for part in names] for key in keys]

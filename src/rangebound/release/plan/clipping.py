@@ -7,77 +7,46 @@ share of rows that the contribution bounds dropped, and the share of values that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from rangebound.release.plan.question import CAP, Clipped, ColumnQuestion, CountUnits, CutQuestion, Dropped
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.kinds.clipped import Clipped
+from rangebound.release.plan.kinds.cut_kind import CutKind
+from rangebound.release.plan.kinds.dropped import Dropped
+from rangebound.release.plan.kinds.kind import Clipping, Kind, Truncation
 
 _LONGEST = 150  # letters of the first question's name, so that a name with what follows is still one
 
 
 def cut_questions(
-    queries: Sequence[Any], *, owned: bool, choosing: Callable[[tuple[str, ...]], bool]
-) -> list[CutQuestion]:
+    queries: Sequence[Kind], *, owned: bool, choosing: Callable[[tuple[str, ...]], bool]
+) -> list[CutKind]:
     """The questions that say how much the bounds and ranges of others cut; those that would be the same are one.
 
     `owned` says whether units are owners of rows, `choosing` whether a unit may have more groups of a grouping than
-    count. Without owners no rows are dropped; a count of units drops rows only where groups are chosen.
+    count. Without owners no rows are dropped.
     """
-    found: dict[Any, list[Any]] = {}
+    found: dict[tuple[tuple[str, ...], tuple[Condition, ...], Truncation | Clipping], list[Kind]] = {}
     for each in queries:
-        if owned and (not isinstance(each, CountUnits) or choosing(each.by)):
-            found.setdefault((_dropped, each.by, each.where, *_asked(each)), []).append(each)
-        if isinstance(each, ColumnQuestion):
-            key = (_clipped, each.by, each.where, each.column, each.range, each.missing)
-            found.setdefault(key, []).append(each)
-    return [make(alike) for (make, *_), alike in found.items()]
+        bounded = each.truncated(choosing=choosing(each.by)) if owned else None
+        for cut in (bounded, each.clipping):
+            if cut is not None:
+                found.setdefault((each.by, each.where, cut), []).append(each)
+    return [_question(cut, alike) for (_, _, cut), alike in found.items()]
 
 
-def _asked(question: Any) -> tuple[Any, ...]:
-    """Which rows a question asks for, beside its `where` and groups: all, one a group, or those that have a value.
-
-    A value is a number or a date, whatever the range; where the plan says what a missing one counts as, all rows count.
-    """
-    partial = isinstance(question, ColumnQuestion) and question.missing is None
-    return (question.column, question.dated) if partial else (isinstance(question, CountUnits),)
-
-
-def _dropped(alike: Sequence[Any]) -> Dropped:
-    first, units = alike[0], isinstance(alike[0], CountUnits)
-    partial = isinstance(first, ColumnQuestion) and first.missing is None
-    name = f"{first.name[:_LONGEST]}: {'groups' if units else 'rows'} dropped"
-    values = {"valued": first.column, "within": first.range} if partial else {"units": units}
-    return Dropped(name=name, about=_names(alike), over=first.by, where=first.where, **values)
-
-
-def _clipped(alike: Sequence[Any]) -> Clipped:
-    first = alike[0]
-    values = {"valued": first.column, "within": first.range, "filler": first.missing}
-    name = f"{first.name[:_LONGEST]}: values clipped"
-    return Clipped(name=name, about=_names(alike), over=first.by, where=first.where, **values)
-
-
-def _names(alike: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in alike)
-
-
-def most_that_count(question: CutQuestion, unit: Any, groups: float) -> int:
-    """How many rows of one unit can count in all groups together, where the grouping has `groups` groups."""
-    rows = 1 if isinstance(question, Dropped) and question.units else unit.rows
-    return int(min(unit.groups, groups)) * int(rows)
-
-
-def looked_at(question: CutQuestion, unit: Any, groups: float) -> int:
-    """How many rows of one unit are looked at: those that count, or up to `CAP` times as many to see what was dropped.
-
-    It is what one unit can move the two coordinates by in L1. With k rows that count, of m that are asked for and
-    limit = looked_at: the coordinates are k and min(m, limit) - k. Neither is negative, since k <= m and
-    k <= most_that_count <= limit, and their sum is min(m, limit) <= limit. Of the values that count, inside and outside
-    add up to k <= most_that_count. Coordinates are sums over units, and what other units do moves no unit's, so a unit
-    that comes or goes moves them by at most the limit, and one that is replaced by at most twice that.
-    """
-    return most_that_count(question, unit, groups) * (CAP if isinstance(question, Dropped) else 1)
-
-
-def is_cut(question: object) -> bool:
-    """Whether a question was made by `report_clipping`."""
-    return isinstance(question, CutQuestion)
+def _question(cut: Truncation | Clipping, alike: Sequence[Kind]) -> CutKind:
+    """The question about what is cut from questions that are alike; it is named for the first of them."""
+    first, about = alike[0], tuple(each.name for each in alike)
+    name, over, where = first.name[:_LONGEST], first.by, first.where
+    match cut:
+        case Truncation(owners=owners, column=None):
+            named = f"{name}: {'groups' if owners else 'rows'} dropped"
+            return Dropped(name=named, about=about, over=over, where=where, units=owners)
+        case Truncation(column=column, range=range_):
+            named = f"{name}: rows dropped"
+            return Dropped(name=named, about=about, over=over, where=where, valued=column, within=range_)
+        case Clipping(column=column, range=within, missing=missing):
+            named = f"{name}: values clipped"
+            return Clipped(
+                name=named, about=about, over=over, where=where, valued=column, within=within, filler=missing
+            )

@@ -6,11 +6,11 @@ import datetime
 import math
 from enum import Enum
 from types import NoneType
-from typing import Annotated, Any
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
-from rangebound.release.plan.fields import Bound, Name, Part, Text, _as_tuple, _no_time_of_day, _printable
+from rangebound.release.plan.fields import Bound, Name, Part, Text, as_tuple, no_time_of_day, printable
 
 
 class Comparison(Enum):
@@ -37,7 +37,7 @@ _MOST_VALUES = 10_000
 
 
 def _values(value: object) -> object:
-    """Refuse what is no value in words of our own: what fits none of several types would be told of the first alone."""
+    """Refuse an invalid value in our own words: pydantic would report only the first of several types."""
     values = value if isinstance(value, (list, tuple)) else (value,)
     if not 1 <= len(values) <= _MOST_VALUES:
         raise ValueError(f"must be a list of 1 to {_MOST_VALUES} values")
@@ -46,9 +46,9 @@ def _values(value: object) -> object:
             raise ValueError("must be a number, a date, a text, or true or false; or a list of these")
         if isinstance(each, float) and not math.isfinite(each):
             raise ValueError('must be finite; what is not is missing, which takes is = "missing"')
-        _no_time_of_day(each)
-        _printable(each if isinstance(each, str) else "")
-    return _as_tuple(value)
+        no_time_of_day(each)
+        printable(each if isinstance(each, str) else "")
+    return as_tuple(value)
 
 
 Value = Plain | Annotated[tuple[Plain, ...], Field(min_length=1, max_length=_MOST_VALUES)]
@@ -62,11 +62,14 @@ def _comparison(value: object) -> object:
         raise ValueError("must be one of " + ", ".join(f'"{each.value}"' for each in Comparison)) from None
 
 
+_SUCH = '{column = "age", is = ">=", value = 18}'
+
+
 class Condition(Part):
     """One condition on a row, such as `{column = "age", is = ">=", value = 18}`; several hold together.
 
     Guarantee: whether a row meets it depends on that row alone, and evaluating it never fails.
-    Edge cases: NULL, NaN and infinities are missing, and so is text that is no number where the value is one.
+    Edge cases: NULL, NaN and infinities are missing, and so is a text that is not a number where the value is one.
 
     >>> Condition(column="age", comparison=">=", value=18).value
     18.0
@@ -77,6 +80,13 @@ class Condition(Part):
     value: Annotated[Value | None, BeforeValidator(_values)] = None
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _written(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(data, (dict, Condition)):
+            raise ValueError(f"must be a condition, such as {_SUCH}")
+        return handler(data)
 
     @model_validator(mode="after")
     def _value_fits(self) -> Condition:
@@ -93,11 +103,26 @@ class Condition(Part):
         return self
 
     @property
-    def values(self) -> tuple[Any, ...]:
+    def values(self) -> tuple[Plain, ...]:
         """The values to compare with: none, one or several."""
         if self.value is None:
             return ()
         return self.value if isinstance(self.value, tuple) else (self.value,)
+
+
+def _listed(value: object) -> object:
+    found = as_tuple(value)
+    if not isinstance(found, tuple):
+        raise ValueError(f"must be a list of conditions, such as [{_SUCH}]")
+    return found
+
+
+Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_listed)]
+
+
+def size(value: Plain) -> float:
+    """The size of a number; 0 for what is not one."""
+    return abs(value) if isinstance(value, float) else 0.0
 
 
 def kind_of(value: object) -> type:

@@ -6,16 +6,20 @@ import datetime
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 
+from rangebound.release.plan.faults import reported, unknown_field
 from rangebound.support import Interval, Union
-
-if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass
-else:
-    ModelMetaclass = type(BaseModel)
 
 _EPOCH = datetime.date(1970, 1, 1)
 WHOLE = 2.0**53
@@ -25,25 +29,33 @@ HUGE = 2.0**126
 _NARROWEST, _WIDEST = 1e-150, 1e150  # beyond these the fixed-point scale of a column would leave the doubles
 
 
-class _Ours(ModelMetaclass):
-    """What makes a part when Python calls for one; inside a whole it has no say, and a fault is the whole plan\'s."""
+class Part(BaseModel):
+    """A piece of a plan: frozen, strict about types, and without room for unknown fields.
 
-    def __call__(cls, *parts: Any, **fields: Any) -> Any:
-        try:
-            return super().__call__(*parts, **fields)
-        except ValidationError as error:
-            from rangebound.release.plan.toml import plan_error  # which knows all parts, and so comes after them
-
-            raise plan_error(error, cls.__name__.lower(), {}, cast("type[Part]", cls)) from None
-
-
-class Part(BaseModel, metaclass=_Ours):
-    """A piece of a plan: frozen, strict about types, and without room for unknown fields."""
+    Guarantee: a fault is a `PlanError` that names the field, whether a part is made by itself or inside a whole plan.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
+    def __init__(self, /, **fields: object) -> None:
+        with reported(type(self).__name__.lower()):
+            super().__init__(**fields)
 
-def _no_time_of_day(value: object) -> object:
+    @model_validator(mode="wrap")
+    @classmethod
+    def _known(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Name an unknown field first: a typo explains a gap."""
+        if isinstance(data, dict):
+            names = {each for name, field in cls.model_fields.items() for each in (field.alias, name) if each}
+            for name, value in data.items():
+                if name not in names:
+                    fields = [field.alias or own for own, field in cls.model_fields.items()]
+                    raise unknown_field(name, value, fields)
+        return handler(data)
+
+
+def no_time_of_day(value: object) -> object:
+    """Refuse what would lose a part of it in silence: a time of day, or a whole number that no double holds."""
     if isinstance(value, datetime.datetime):  # a datetime passes as a date, and its hours would be lost in silence
         raise ValueError("must be a number or a date without a time of day")
     if isinstance(value, int) and abs(value) > WHOLE and not _exact(value):  # it would be rounded in silence
@@ -58,22 +70,25 @@ def _exact(value: int) -> bool:
         return False
 
 
-def _as_tuple(value: object) -> object:
+def as_tuple(value: object) -> object:
+    """A list as a tuple; anything else as it is."""
     return tuple(value) if isinstance(value, list) else value
 
 
-def _printable(value: str) -> str:
+def printable(value: str) -> str:
+    """Refuse a text that not every engine can hold."""
     if "\x00" in value:
         raise ValueError("must not hold the character of code 0")
     return value
 
 
-Text = Annotated[str, AfterValidator(_printable)]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Text = Annotated[str, AfterValidator(printable)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(printable)]
 Positive = Annotated[float, Field(gt=0.0)]
-Bound = Annotated[float | datetime.date, BeforeValidator(_no_time_of_day)]
-Pair = Annotated[tuple[Bound, Bound], BeforeValidator(_as_tuple)]
-Names = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)]
+Bound = Annotated[float | datetime.date, BeforeValidator(no_time_of_day)]
+Ends = tuple[float | datetime.date, float | datetime.date]
+Pair = Annotated[tuple[Bound, Bound], BeforeValidator(as_tuple)]
+Names = Annotated[tuple[Name, ...], BeforeValidator(as_tuple)]
 
 
 def number(value: float | datetime.date) -> float:
@@ -97,7 +112,7 @@ def date(value: float) -> datetime.date:
     return _EPOCH + datetime.timedelta(days=round(value))
 
 
-def _ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
+def _ordered(value: Ends) -> Ends:
     if isinstance(value[0], datetime.date) != isinstance(value[1], datetime.date):
         raise ValueError("both ends must be numbers, or both dates")
     if not number(value[0]) < number(value[1]):
@@ -105,7 +120,7 @@ def _ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
     return value
 
 
-def _measurable(value: tuple[Any, Any]) -> tuple[Any, Any]:
+def _measurable(value: Ends) -> Ends:
     lower, upper = map(number, value)
     if not _NARROWEST < upper - lower < _WIDEST or max(abs(lower), abs(upper)) > _WIDEST:
         raise ValueError(f"the width must lie between {_NARROWEST:g} and {_WIDEST:g}, and so must the ends be")
@@ -121,11 +136,11 @@ Range = Annotated[Span, AfterValidator(_measurable)]
 def _as_spans(value: object) -> object:
     """One span stands for a list of one."""
     if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (list, tuple)):
-        return (_as_tuple(value),)
-    return tuple(map(_as_tuple, value)) if isinstance(value, (list, tuple)) else value
+        return (as_tuple(value),)
+    return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _in_order(value: tuple[tuple[Any, Any], ...]) -> tuple[tuple[Any, Any], ...]:
+def _in_order(value: tuple[Ends, ...]) -> tuple[Ends, ...]:
     support(value)
     return value
 
@@ -135,7 +150,7 @@ Spans = Annotated[
 ]
 
 
-def support(spans: Sequence[tuple[float | datetime.date, float | datetime.date]]) -> Interval | Union:
+def support(spans: Sequence[Ends]) -> Interval | Union:
     """The allowed spans of a plan as a support."""
     pairs = [(number(lower), number(upper)) for lower, upper in spans]
     return Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
-from rangebound.release.plan.clipping import cut_questions, is_cut
-from rangebound.release.plan.fields import Name, Part, Positive, Text, _as_tuple, _printable
-from rangebound.release.plan.question import Question
+from rangebound.release.plan.asked import MADE, Question
+from rangebound.release.plan.clipping import cut_questions
+from rangebound.release.plan.fields import Name, Part, Positive, Text, as_tuple, printable
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.unit import Unit
 
 _MOST_GROUPS = 100_000
 
@@ -38,35 +40,6 @@ class Source(Part):
         return self
 
 
-class Unit(Part):
-    """Who is protected: the owner of all rows with the same value in `column`, or, without a column, the single row.
-
-    At most `groups` groups of each unit count, and `rows` rows in each of them. With `neighbours = "replace"` one unit
-    changes its rows and the number of units `size` is public; otherwise one unit comes or goes.
-
-    Edge cases: rows without an owner (NULL in `column`) do not count.
-    """
-
-    column: Name | None = None
-    rows: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    groups: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    neighbours: Literal["add or remove", "replace"] = "add or remove"
-    size: Annotated[int, Field(ge=1, le=10**12)] | None = None
-
-    @model_validator(mode="after")
-    def _fits(self) -> Unit:
-        if self.column is None and (self.rows, self.groups) != (1, 1):
-            raise ValueError("rows and groups are 1 where the unit is the row; name a column to protect its owners")
-        if (self.neighbours == "replace") != (self.size is not None):
-            raise ValueError('neighbours = "replace" goes with a public size, and a size with "replace"')
-        return self
-
-    @property
-    def replaced(self) -> bool:
-        """Whether a neighbour has one unit replaced."""
-        return self.neighbours == "replace"
-
-
 class Budget(Part):
     """What the whole release may spend, and the account of the ledger that pays."""
 
@@ -83,11 +56,11 @@ class Budget(Part):
 def _key(value: object) -> object:
     if not isinstance(value, (bool, int, str, datetime.date)) or isinstance(value, datetime.datetime):
         raise ValueError("must be a text, a whole number, a date without a time of day, or true or false")
-    return _printable(value) if isinstance(value, str) else value
+    return printable(value) if isinstance(value, str) else value
 
 
 Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
-Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(_as_tuple)]
+Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(as_tuple)]
 
 
 class Plan(Part):
@@ -115,11 +88,11 @@ class Plan(Part):
     consistent: bool = False
     report_clipping: bool = False
     clipping_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
-    query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(_as_tuple)]
+    query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(as_tuple)]
 
     @model_validator(mode="after")
     def _fits(self) -> Plan:
-        names = [each.name for each in self.query if not is_cut(each)]
+        names = [each.name for each in self.query if not each.made]
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query is called {name!r} too")
@@ -137,8 +110,9 @@ class Plan(Part):
                 )
             if not self.private(each.by) and math.prod(len(self.keys[column]) for column in each.by) > _MOST_GROUPS:
                 raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
-            if self.unit.column is None and each.kind == "count of units":
-                raise ValueError(f"query.{index}: the unit is the row; ask for a count")
+            misfit = each.misfit(self.unit)
+            if misfit:
+                raise ValueError(f"query.{index}: {misfit}")
         self._add_cuts()
         return self
 
@@ -152,12 +126,12 @@ class Plan(Part):
 
     def _add_cuts(self) -> None:
         """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""
-        asked = tuple(each for each in self.query if not is_cut(each))
+        asked = tuple(each for each in self.query if not each.made)
         there = self.query[len(asked) :]
         made = self._cuts(asked) if self.report_clipping else ()
         if there and there != made:
-            first = next(at for at, each in enumerate(self.query) if is_cut(each))
-            raise ValueError(f"query.{first}.kind: is made by report_clipping = true alone")
+            first = next(at for at, each in enumerate(self.query) if each.made)
+            raise ValueError(f"query.{first}.kind: {MADE}")
         if self.report_clipping and not made:
             raise ValueError("report_clipping: nothing is cut; every row counts and no question has a range")
         for each in made:
@@ -165,7 +139,7 @@ class Plan(Part):
                 raise ValueError(f"query: report_clipping makes a query {each.name!r}; give that one another name")
         object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
 
-    def _cuts(self, asked: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _cuts(self, asked: tuple[Kind, ...]) -> tuple[Kind, ...]:
         owned = self.unit.column is not None
         return tuple(cut_questions(asked, owned=owned, choosing=lambda by: self.groups(by) > self.unit.groups))
 
@@ -178,7 +152,7 @@ class Plan(Part):
         return any(column not in self.keys for column in by)
 
 
-def canonical(key: Any) -> str:
+def canonical(key: bool | int | datetime.date | str) -> str:
     """A key as the text that both engines make of it."""
     if isinstance(key, bool):
         return "true" if key else "false"
@@ -186,24 +160,8 @@ def canonical(key: Any) -> str:
 
 
 def check_plan(plan: object) -> None:
-    """Refuse what is no plan; it may be the data, so it is not shown."""
+    """Refuse an object that is not a plan; it may be the data, so it is not shown."""
     if not isinstance(plan, Plan):
         raise ArgumentTypeError(
             f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it"
         )
-
-
-def known_rows(question: Any, unit: Unit) -> int | None:
-    """How many rows a question is about, if that is public: all rows of a table whose size is.
-
-    How many of them have a value is not public. So a question about a column is about known rows only where the plan
-    says what a missing value counts as.
-
-    >>> from rangebound.release.plan.question import Count
-    >>> known_rows(Count(name="visits"), Unit(neighbours="replace", size=50))
-    50
-    """
-    if is_cut(question):  # it is about rows that count, or values of them
-        return None
-    partial = hasattr(question, "column") and question.missing is None
-    return unit.size if unit.column is None and not question.where and not question.by and not partial else None

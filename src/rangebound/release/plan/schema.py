@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any
 
 from rangebound import arguments
 from rangebound.errors import PlanError
-from rangebound.release.plan.condition import Comparison, Condition, kind_of
+from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.fields import HUGE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.question import ColumnQuestion
 
 _WORDY = re.compile(
     "address|category|city|colou?r|comments?|country|county|description|diagnosis|e?mail|firstname|forename|gender|job|"
@@ -61,26 +59,25 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         place = f"query[{index}]"
         for column in question.by:
             _need(schema, column, _KEYS, f"{place}.by", "a grouping key")
-        for each in _conditions(question):
+        for each in question.conditions:
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
             _comparable(schema, each.column, each.values, f"{place}.where")
-        if isinstance(question, ColumnQuestion):
-            families = _DATES if question.dated else _NUMBERS
-            _need(schema, question.column, families, f"{place}.column", "dates" if question.dated else "numbers")
-            _comparable(schema, question.column, question.range, f"{place}.range")
+        values = question.reads
+        if values is not None:
+            families = _DATES if values.dated else _NUMBERS
+            _need(schema, values.column, families, f"{place}.column", "dates" if values.dated else "numbers")
+            _comparable(schema, values.column, (values.lower, values.upper), f"{place}.range")
 
 
-def _comparable(schema: Schema, column: str, values: Iterable[Any], field: str) -> None:
+def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:
     """Refuse the few numbers that not every engine compares exactly with all of its whole numbers."""
-    if schema[column] is Family.INTEGER and any(
-        kind_of(each) is float and HUGE <= abs(each) <= 2 * HUGE for each in values
-    ):
+    if schema[column] is Family.INTEGER and any(HUGE <= size(each) <= 2 * HUGE for each in values):
         rule = "no number between 2^126 and 2^127 can be compared with whole numbers in every engine; take another"
         raise PlanError(f"{field}: {rule}", field=field)
 
 
 def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
-    """What to say before the charge: columns that are read as numbers or dates, and may be texts for all that is known.
+    """Warnings before the charge: columns that are read as numbers or dates, but may hold texts by their name or type.
 
     A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
     the names of its columns are looked at, and nothing else.
@@ -89,9 +86,10 @@ def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
     """
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
-        if isinstance(question, ColumnQuestion):
-            yield from _caution(schema, question.column, f"{place}.column", dated=question.dated)
-        for each in _conditions(question):
+        values = question.reads
+        if values is not None:
+            yield from _caution(schema, values.column, f"{place}.column", dated=values.dated)
+        for each in question.conditions:
             kind = kind_of(each.values[0]) if each.values else str
             if kind not in (str, bool):
                 yield from _caution(schema, each.column, f"{place}.where", dated=kind is not float)
@@ -107,10 +105,6 @@ def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterato
         yield f"{field}={column!r}: {rule}"
 
 
-def _conditions(question: Any) -> tuple[Condition, ...]:
-    return (*question.where, *getattr(question, "of", ()))
-
-
 def check_unit_column(schema: Schema, column: str, field: str) -> None:
     """Refuse a column that is not in the table or cannot name the owners of rows."""
     _need(schema, column, _UNITS, field, "a privacy unit")
@@ -123,7 +117,7 @@ def _families(condition: Condition) -> tuple[Family, ...]:
 
 
 def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str) -> None:
-    family: Any = schema.get(column)
+    family = schema.get(column)
     if family is None:
         found = arguments.similar(column, schema)
         hint = f"; {found}" if found else ""

@@ -7,23 +7,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
-
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from typing import Any
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError, PlanError
-from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Part
-from rangebound.release.plan.model import Budget, Plan, Source, Unit
-from rangebound.release.plan.question import CutQuestion, Question
-
-Place = tuple[str | int, ...]
-
-_KINDS: dict[str, type[Part]] = {each.model_fields["kind"].default: each for each in get_args(get_args(Question)[0])}
-_MADE = {kind: each for kind, each in _KINDS.items() if each in get_args(CutQuestion)}
-"""The kinds that no plan can ask for: `report_clipping` makes them."""
+from rangebound.release.plan.faults import Place, line_of, reported
+from rangebound.release.plan.model import Plan
 
 _LARGEST = 10_000_000
 
@@ -74,20 +63,16 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
         found = re.search(r"at line (\d+)", str(reason))
         line = int(found[1]) if found else max(text.count("\n"), 1)
         raise PlanError(f"{name}:{line}: not valid TOML: {reason}", field="text", line=line) from None
-    try:
+    with reported(name, lambda: lines(text)):
         return Plan.model_validate(data)
-    except ValidationError as error:
-        raise plan_error(error, name, lines(text)) from None
 
 
 def make_plan(data: Mapping[str, Any]) -> Plan:
     """The plan in plain data, with the same errors as a file's, but for the line."""
     if not isinstance(data, Mapping):
         raise ArgumentTypeError(f"data={arguments.shown(data)}: must be a mapping, as a TOML file would give it")
-    try:
+    with reported("plan"):
         return Plan.model_validate(dict(data))
-    except ValidationError as error:
-        raise plan_error(error, "plan", {}) from None
 
 
 def plan_schema() -> dict[str, Any]:
@@ -96,12 +81,7 @@ def plan_schema() -> dict[str, Any]:
     >>> sorted(plan_schema()["required"])
     ['budget', 'query']
     """
-    schema = Plan.model_json_schema(by_alias=True)
-    kinds = schema["properties"]["query"]["items"]
-    for kind, made in _MADE.items():
-        del schema["$defs"][made.__name__]
-        kinds["oneOf"].remove({"$ref": kinds["discriminator"]["mapping"].pop(kind)})
-    return schema
+    return Plan.model_json_schema(by_alias=True)
 
 
 @contextmanager
@@ -120,14 +100,8 @@ def pointing(path: str | Path) -> Iterator[None]:
         except (OSError, UnicodeDecodeError):
             raise error from None
         words = re.findall(r"\w+", error.field)
-        line = _line(tuple(int(each) if each.isdigit() else each for each in words), where)
+        line = line_of(tuple(int(each) if each.isdigit() else each for each in words), where)
         raise PlanError(f"{path}:{line}: {error}", field=error.field, line=line) from None
-
-
-def _line(place: Place, where: dict[Place, int]) -> int | None:
-    """The line of a place, or of the innermost table around it."""
-    found = (where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where)
-    return next(found, 1 if where else None)
 
 
 def lines(text: str) -> dict[Place, int]:
@@ -206,90 +180,3 @@ def _paths(data: Any, deepest: int) -> list[Place]:
     if not deepest:
         return []
     return [path for key, value in items for path in ((key,), *((key, *rest) for rest in _paths(value, deepest - 1)))]
-
-
-def plan_error(error: ValidationError, name: str, where: dict[Place, int], made: type[Part] = Plan) -> PlanError:
-    """The first fault of a plan, or of another part that is `made`, as one of our errors."""
-    faults = error.errors(include_url=False)
-    fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])  # a typo explains a gap
-    place = _place(fault["loc"])
-    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    rule = _rule(fault, place, made) or message
-    inner = re.match(r"([a-z]+(?:\.\w+){0,2}): (.*)", rule, re.DOTALL) if fault["type"] == "value_error" else None
-    if inner:  # a rule about several fields says itself which one is at fault
-        place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
-    value = fault["input"]
-    if fault["type"] == "union_tag_invalid":
-        written = ", ".join(repr(each) for each in _KINDS if each not in _MADE)
-        place, rule, value = (*place, "kind"), f"must be one of {written}", fault["ctx"]["tag"]
-    ours = fault["loc"][:1] == ("query",) and set(fault["loc"][2:3]) & _MADE.keys()
-    if ours:
-        place, rule, value = (*place[:2], "kind"), "is made by report_clipping = true alone", fault["loc"][2]
-    field = _field(place)
-    whole = not ours and (inner or isinstance(value, dict) or fault["type"] in ("missing", "union_tag_not_found"))
-    text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
-    line = _line(place, where)
-    return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
-
-
-def _field(place: Place) -> str:
-    return "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".") or "plan"
-
-
-_RULES = {
-    "missing": "is missing",
-    "tuple_type": "must be a list, in square brackets",
-    "too_long": "must have at most %(max_length)s parts, and has %(actual_length)s",
-    "too_short": "must not be empty",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most %(max_length)s characters",
-    "string_type": "must be a text, in quotation marks",
-    "bool_type": "must be true or false",
-    "float_type": "must be a number",
-    "int_type": "must be a whole number",
-    "model_type": "must be a table of fields",
-    "union_tag_not_found": 'needs a kind, such as kind = "count"',
-}
-_CONDITION = '{column = "age", is = ">=", value = 18}'
-_CONDITIONS = {
-    "tuple_type": f"must be a list of conditions, such as [{_CONDITION}]",
-    "model_type": f"must be a condition, such as {_CONDITION}",
-}
-
-
-def _rule(fault: ErrorDetails, place: Place, made: type[Part]) -> str | None:
-    """The broken rule in words of our own, where we have any."""
-    kind = fault["type"]
-    if kind == "extra_forbidden":
-        fields = [each.alias or name for name, each in _model(fault["loc"][:-1], made).model_fields.items()]
-        return f"is not known here; {arguments.similar(str(place[-1]), fields) or 'there are ' + ', '.join(fields)}"
-    rules = _RULES | _CONDITIONS if {"where", "of"} & set(place[-2:]) else _RULES
-    if kind not in rules:
-        return None
-    rule = rules[kind] % fault.get("ctx", {})
-    quoted = kind in ("float_type", "int_type") and isinstance(fault["input"], str)
-    return f"{rule}, without quotation marks" if quoted else rule
-
-
-def _model(loc: tuple[str | int, ...], made: type[Part]) -> type[Part]:
-    """The part at a place of what is made, as the checker names it: a query's place has its kind too."""
-    parts: dict[str, type[Part]] = {"source": Source, "unit": Unit, "budget": Budget}
-    match loc:
-        case (*_, "where" | "of", int()):
-            return Condition
-        case ("query", int(), str(kind)):
-            return _KINDS[kind]
-    return parts.get(str(loc[0]), made) if loc else made
-
-
-def _place(loc: tuple[str | int, ...]) -> Place:
-    """A place without the tags and type names that the checker puts between the fields."""
-    place: list[str | int] = []
-    for depth, each in enumerate(loc):
-        tag = depth == 2 and loc[0] == "query"
-        if not tag and not (isinstance(each, str) and (each in _NOISE or "[" in each)):
-            place.append(each)
-    return tuple(place)
-
-
-_NOISE = {"float", "int", "bool", "str", "date", "tuple"}

@@ -1,0 +1,99 @@
+"""The rows of a table as people read them: as text, as HTML, with dates in place of days."""
+
+from __future__ import annotations
+
+import html
+from typing import Any, Protocol
+
+from rangebound import arguments
+from rangebound.errors import plain
+from rangebound.release.output.scope import scope_lines
+from rangebound.release.plan.fields import date
+from rangebound.release.plan.model import Plan
+
+Row = dict[str, Any]
+"""A row of a published table, by column."""
+
+
+class Published(Protocol):
+    """A table that was published: its plan, its rows, and the bytes that the ledger keeps."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that it follows."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be made consistent, and why."""
+
+    def rows(self) -> list[Row]:
+        """The table, one mapping a row."""
+
+    def to_bytes(self) -> bytes:
+        """The release as canonical JSON."""
+
+
+NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+"""The columns that hold numbers, or dates in their place."""
+FIRST = ("query", "kind")
+"""The columns of every table before its grouping columns."""
+LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta")
+"""Those behind them."""
+FACTS = frozenset((*FIRST, *LAST))
+"""The columns of every table; those between them are grouping columns."""
+
+
+def readable(row: Row) -> Row:
+    """A row as people read it: days as dates in place of numbers, and no column that only repeats them."""
+    days = ("value", "lower", "upper") if row["date"] else ()
+    found = {name: date(value).isoformat() if name in days else value for name, value in row.items()}
+    return {name: value for name, value in found.items() if name != "date"}
+
+
+def brief(row: Row) -> Row:
+    """A row as people read it, without what only repeats the plan."""
+    repeated = ("mechanism", "delta", "rank_error", "scope")
+    return {name: value for name, value in readable(row).items() if name not in repeated}
+
+
+def shown(name: str, value: str | float | None) -> str:
+    """A value of a column as people read it: six digits, and all those before the point; a cost is rounded up.
+
+    >>> shown("value", 1 / 3), shown("value", 12345678.0), shown("epsilon", 1 / 3)
+    ('0.333333', '12345678', '0.333334')
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if name in ("epsilon", "delta"):
+        return arguments.upwards(value)
+    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
+
+
+def text(release: Published) -> str:
+    """The table as text, without what only repeats the plan, and below it what the numbers are of."""
+    rows = [brief(row) for row in release.rows()]
+    if not rows:
+        return "No group was selected."
+    cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+    return "\n".join([*(plain(line.rstrip()) for line in lines), *scope_lines(release.plan)])
+
+
+def table(release: Published) -> str:
+    """The table as HTML."""
+    rows = [{name: value for name, value in readable(row).items() if name != "scope"} for row in release.rows()]
+    if not rows:
+        return "<p>No group was selected.</p>"
+    place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
+    head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{place[name]}>{html.escape(shown(name, value))}</td>" for name, value in row.items())
+        + "</tr>"
+        for row in rows
+    )
+    said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in scope_lines(release.plan))
+    return f"<table><tr>{head}</tr>{body}</table>{said}"

@@ -1,0 +1,117 @@
+"""Faults of a plan in words of our own: which field, at which line, and the rule that it breaks.
+
+It lies below all parts of a plan and knows none of them: the checker says where a fault is, and the words are here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from rangebound import arguments
+from rangebound.errors import PlanError
+
+Place = tuple[str | int, ...]
+"""The path of a field in a plan, such as ("query", 0, "name")."""
+
+UNKNOWN = "unknown_field"
+_TYPES = {"float", "int", "bool", "str", "date", "tuple"}  # the checker puts these between the fields
+_INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+def _nowhere() -> Mapping[Place, int]:
+    return {}
+
+
+@contextmanager
+def reported(name: str, lines: Callable[[], Mapping[Place, int]] = _nowhere) -> Iterator[None]:
+    """Raise the first fault that the checker finds as a `PlanError`; inside a larger part, leave it to that one.
+
+    `lines` gives the lines of the fields where the plan is a text.
+    """
+    if _INSIDE.get():
+        yield
+        return
+    token = _INSIDE.set(True)
+    try:
+        yield
+    except ValidationError as error:
+        raise plan_error(error, name, lines()) from None
+    finally:
+        _INSIDE.reset(token)
+
+
+def unknown_field(name: object, value: object, fields: Iterable[str]) -> ValidationError:
+    """The fault of a field that a part does not have; one of its own that is like it is a guess at what was meant."""
+    known = list(fields)
+    rule = f"is not known here; {arguments.similar(str(name), known) or 'there are ' + ', '.join(known)}"
+    return fault(rule, (str(name),), value, kind=UNKNOWN)
+
+
+def fault(rule: str, place: Place, value: object, *, kind: str = "rule") -> ValidationError:
+    """A broken rule at a place within a part, for the checker to report with all others."""
+    words = PydanticCustomError(kind, "{rule}", {"rule": rule})
+    return ValidationError.from_exception_data("part", [{"type": words, "loc": place, "input": value}])
+
+
+def plan_error(error: ValidationError, name: str, where: Mapping[Place, int]) -> PlanError:
+    """The first fault of a part as one of our errors."""
+    faults = error.errors(include_url=False)
+    first = next((each for each in faults if each["type"] == UNKNOWN), faults[0])  # a typo explains a gap
+    place = tuple(each for each in first["loc"] if not (isinstance(each, str) and (each in _TYPES or "[" in each)))
+    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    rule = _rule(first) or message
+    inner = re.match(r"([a-z]+(?:\.\w+){0,2}): (.*)", rule, re.DOTALL) if first["type"] == "value_error" else None
+    if inner:  # a rule about several fields says itself which one is at fault
+        place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
+    value = first["input"]
+    field = field_of(place)
+    whole = inner or isinstance(value, dict) or first["type"] == "missing"
+    text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
+    line = line_of(place, where)
+    return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
+
+
+def field_of(place: Place) -> str:
+    """A place as a plan's reader would write it.
+
+    >>> field_of(("query", 0, "name"))
+    'query[0].name'
+    """
+    return "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".") or "plan"
+
+
+def line_of(place: Place, where: Mapping[Place, int]) -> int | None:
+    """The line of a place, or of the innermost table around it."""
+    found = (where[place[:size]] for size in range(len(place), 0, -1) if place[:size] in where)
+    return next(found, 1 if where else None)
+
+
+_RULES = {
+    "missing": "is missing",
+    "tuple_type": "must be a list, in square brackets",
+    "too_long": "must have at most %(max_length)s parts, and has %(actual_length)s",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most %(max_length)s characters",
+    "string_type": "must be a text, in quotation marks",
+    "bool_type": "must be true or false",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "model_type": "must be a table of fields",
+}
+
+
+def _rule(first: ErrorDetails) -> str | None:
+    """The broken rule in words of our own, where we have any."""
+    kind = first["type"]
+    if kind not in _RULES:
+        return None
+    rule = _RULES[kind] % first.get("ctx", {})
+    quoted = kind in ("float_type", "int_type") and isinstance(first["input"], str)
+    return f"{rule}, without quotation marks" if quoted else rule

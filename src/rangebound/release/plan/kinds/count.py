@@ -1,0 +1,126 @@
+"""The number of rows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from rangebound.release.noise import publishers
+from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.draw import Coordinates
+from rangebound.release.noise.estimate import nearest
+from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.fields import HALF_LINE
+from rangebound.release.plan.kinds.kind import Agreement, Clipping, Truncation, owner_scope, truncation_scope
+from rangebound.release.plan.kinds.scalar_kind import ScalarKind
+from rangebound.release.plan.kinds.whole_kind import WholeKind
+from rangebound.release.plan.measure import Counted, Found, GroupSums, Measures, Rows, Values
+from rangebound.release.plan.sensitivity import of_counts
+from rangebound.release.plan.unit import Unit
+from rangebound.support import Interval, Union
+
+
+class CountKind(ScalarKind, WholeKind):
+    """A count, of rows or of units."""
+
+    @property
+    def natural(self) -> Interval:
+        """The half-line."""
+        return HALF_LINE
+
+    @property
+    def answers_dated(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def reads(self) -> Values | None:
+        """No column."""
+        return None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of `where`."""
+        return self.where
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """The count."""
+        return (Fraction(found.get("n", 0)),)
+
+    def _scalar(self, unit: Unit, found: Sensitivity, share: Share, level: float) -> Publisher:
+        if not found.cell:
+            assert unit.size is not None
+            return publishers.public_constant(nearest(float(unit.size), self.allowed, self.step or 1.0))
+        return publishers.whole_number(
+            self.published_in(unit),
+            found.cell,
+            share,
+            step=self.step or 1.0,
+            mechanism=self.mechanism,
+            confidence=level,
+        )
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """Nothing more."""
+        return "", ""
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """Nothing: it has no range."""
+        return None
+
+
+class Count(CountKind):
+    """The number of rows."""
+
+    kind: Literal["count"] = "count"
+
+    def misfit(self, unit: Unit) -> str:
+        """It can always be asked."""
+        return ""
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """The rows that count."""
+        return GroupSums(rows=Rows(where=self.where), of={"n": Counted()})
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """Nothing where the number of rows is public, else r rows in each group: L1 r g, L2 r sqrt(g).
+
+        Every row adds 1, and at most r of a unit count in each of at most g groups, so it is a case of `of_counts`. A
+        table in which one row is replaced has as many rows as before, so where all rows count the count is a constant.
+
+        >>> Count(name="visits").sensitivity(Unit(column="person", rows=3, groups=2), 10).total
+        Fraction(6, 1)
+        """
+        if self.known_rows(unit) is not None:
+            return Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
+        return of_counts(unit.rows, unit, groups)
+
+    def known_rows(self, unit: Unit) -> int | None:
+        """The size of the table, where it is public and all rows count.
+
+        >>> Count(name="visits").known_rows(Unit(neighbours="replace", size=50))
+        50
+        """
+        return self._whole_table(unit)
+
+    def published_in(self, unit: Unit) -> Interval | Union:
+        """Up to the largest number of rows, where the number of units is public."""
+        if self.support is not None or unit.size is None or self.known_rows(unit) is not None:
+            return self.allowed
+        return Interval(0.0, float(unit.size * unit.rows))
+
+    def scope(self, unit: Unit, groups: float) -> list[str]:
+        """Groups and rows beyond the contribution bounds, and rows without an owner."""
+        return [*truncation_scope(self, unit, groups, rows=True), *owner_scope(unit)]
+
+    @property
+    def agreement(self) -> Agreement:
+        """It adds up to other counts of the same rows."""
+        return Agreement(counts=True)
+
+    def truncated(self, *, choosing: bool) -> Truncation | None:
+        """Rows."""
+        return Truncation()

@@ -1,0 +1,136 @@
+"""The number of rows in each of some bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from fractions import Fraction
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from rangebound.release.noise import publishers
+from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.estimate import Estimate, held, nearest
+from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.fields import HALF_LINE
+from rangebound.release.plan.kinds.column_kind import ColumnKind
+from rangebound.release.plan.kinds.kind import Agreement
+from rangebound.release.plan.kinds.whole_kind import WholeKind
+from rangebound.release.plan.measure import ONE, Found, Measures, Places
+from rangebound.release.plan.sensitivity import of_parts
+from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.words import end
+from rangebound.support import Interval
+
+
+class Histogram(ColumnKind, WholeKind):
+    """The number of rows in each of some bins of equal width over the column's range.
+
+    A bin has its lower edge and not its upper one, but the last has both; what is beyond the range is in the end bins.
+    """
+
+    kind: Literal["histogram"] = "histogram"
+    bins: Annotated[int, Field(ge=2, le=1000)] = 10
+
+    @model_validator(mode="after")
+    def _bins_fit(self) -> Histogram:
+        if self.dated and self.bins > self.bounds.width:
+            raise ValueError(f"bins: must be at most {self.bounds.width:.0f}, so that each has a day")
+        return self
+
+    @property
+    def natural(self) -> Interval:
+        """The half-line."""
+        return HALF_LINE
+
+    @property
+    def answers_dated(self) -> bool:
+        """Never: they are counts."""
+        return False
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The edges of the bins, by which values are counted and bins are named.
+
+        Edge i is the double nearest to lower + (upper - lower) i / bins, where the ends are as the plan writes them; of
+        dates, the first day that is not before that.
+
+        >>> Histogram(name="ages", column="age", range=(0.1, 0.7), bins=6).edges
+        (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+        """
+        lower, upper = self.ends
+        exact = [lower + (upper - lower) * at / self.bins for at in range(self.bins + 1)]
+        return tuple(float(math.ceil(each)) if self.dated else float(each) for each in exact)
+
+    @property
+    def borders(self) -> tuple[float, ...]:
+        """The edges between two bins."""
+        return self.edges[1:-1]
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """Counts by bin."""
+        lower, upper = self.ends
+        scale = self.bins / (upper - lower)
+        return Places(rows=self.rows, values=self.values, borders=self.borders, scale=scale, shift=0.0)
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """Rows by bin."""
+        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.bins))
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """L1 r g and L2 r sqrt(g): a row adds 1 to one of the bins, so it is a case of `of_parts`."""
+        return of_parts(unit.rows, unit, groups)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The bins by their edges: all digits of them, so that the name says which values a bin has.
+
+        >>> Histogram(name="hours", column="hour", range=(0, 1), bins=3).parts[0]
+        '0 to 0.3333333333333333'
+        """
+        texts = [end(edge, dated=self.dated) for edge in self.edges]
+        return tuple(f"{a} to {b}" for a, b in pairwise(texts))
+
+    @property
+    def draws(self) -> int:
+        """One: a row is in one bin alone."""
+        return 1
+
+    @property
+    def interval_part(self) -> float:
+        """Nothing: the intervals follow from the noise."""
+        return 0.0
+
+    @property
+    def uses_delta(self) -> bool:
+        """Not yet: the noise is Laplace's."""
+        return False
+
+    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+        """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
+        return publishers.joint_coordinates(
+            found.cell, share, upper=math.inf, width=1, parts=self.bins, confidence=level
+        )
+
+    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """A noisy bin, rounded to a whole number, or to the step, in the support."""
+        (value,), ((lower, upper),) = reading.values, reading.intervals
+        return held(nearest(value, self.allowed, self.step or 1.0), lower, upper, self.allowed)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """None worth counting."""
+        return self.name, 0.0
+
+    def expected_error(self, publisher: Publisher) -> str:
+        """The error of a bin."""
+        return publisher.expected_error()
+
+    @property
+    def agreement(self) -> Agreement:
+        """Its bins add up to counts of the same rows."""
+        lacking = self.column if self.missing is None else None
+        return Agreement(counts=True, bins=f"\0{self.column} {self.range} {self.bins}", lacking=lacking)

@@ -1,0 +1,98 @@
+"""Questions whose answer is made of several coordinates that get noise together: means, shares, variances.
+
+The coordinates of a group are never negative and add up to its rows. One unit then moves them by at most its number of
+rows in L1, and noise on that scale protects the answer and the number of rows together, where noise on each would have
+to share the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+
+from rangebound.release.noise import publishers
+from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.estimate import Estimate, Fractional, fractions, held, nearest
+from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import Found
+from rangebound.release.plan.unit import Unit
+
+
+class JointKind(Kind):
+    """A question that publishes one number, made of coordinates which add up to the rows.
+
+    Where the number of rows is public the first coordinate is left out: it is what the others leave.
+    """
+
+    @abstractmethod
+    def _all_coordinates(self, found: Found) -> Coordinates:
+        """All coordinates; they add up to the rows."""
+
+    @abstractmethod
+    def _made_of(self, parts: Sequence[Fractional]) -> Fractional:
+        """The answer and its interval, from every coordinate but the first as a fraction of all of them."""
+
+    @property
+    @abstractmethod
+    def _scale(self) -> float:
+        """What an error of one row in a coordinate does to the answer, times the number of rows."""
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """The coordinates, or those but the first where the number of rows is public."""
+        every = self._all_coordinates(found)
+        return every if self.known_rows(unit) is None else every[1:]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """One number, without a name."""
+        return ("",)
+
+    @property
+    def draws(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def interval_part(self) -> float:
+        """Nothing: the interval follows from the noise."""
+        return 0.0
+
+    @property
+    def uses_delta(self) -> bool:
+        """Not yet: the noise is Laplace's."""
+        return False
+
+    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+        """Laplace noise on the scale of the joint L1 sensitivity, clamped to where the coordinates can be."""
+        rows, width = self.known_rows(unit), len(self.coordinates({}, unit))
+        return publishers.joint_coordinates(
+            found.cell,
+            share,
+            upper=float(rows) if rows and width == 1 else math.inf,
+            width=width,
+            parts=1,
+            confidence=level,
+        )
+
+    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The answer that the noisy coordinates make.
+
+        Guarantee: it lies in the support, on the step and in its interval; if every interval holds its true coordinate,
+        then the result's interval holds the true answer, moved into the hull of the support.
+        """
+        parts = fractions(reading.values, reading.intervals, rows=self.known_rows(unit))
+        value, (lower, upper) = self._made_of(parts)
+        return held(nearest(value, self.allowed, self.step), lower, upper, self.allowed)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """None worth counting."""
+        return self.name, 0.0
+
+    def expected_error(self, publisher: Publisher) -> str:
+        """The error of a coordinate, on the scale of the answer, by the number of rows."""
+        form = "about {} divided by the number of rows that count (root mean square, many rows)"
+        return publisher.expected_error(self._scale, form)

@@ -1,0 +1,257 @@
+"""What a kind of question is: all that has to be said about it, as abstract members, and the list of all kinds.
+
+A kind is a class with a default for `kind`. It is on the list once its class body has run, and nothing else has to
+know of it: plans, SQL, draws, tables, reports, certificates and the JSON schema ask its members. A class that lacks one
+of them is an error where it is defined, so that nothing is ever filled in by a default.
+"""
+
+from __future__ import annotations
+
+import datetime
+from abc import abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import model_validator
+
+from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.estimate import Estimate
+from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.condition import Condition, Conditions
+from rangebound.release.plan.fields import Ends, Name, Names, Part, Positive, Spans, inside, support
+from rangebound.release.plan.measure import Found, Measures, Values
+from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.words import conditions, end
+from rangebound.support import Interval, Union
+
+KINDS: dict[str, type[Kind]] = {}
+"""Every kind by its name, as plans write it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncation:
+    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value."""
+
+    owners: bool = False
+    column: str | None = None
+    dated: bool = False
+    range: Ends | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """Which values of a question its range clips."""
+
+    column: str
+    range: Ends
+    missing: float | datetime.date | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Which numbers have to agree with each other, where a plan asks for consistent ones.
+
+    `counts` says that the parts are counts of rows, which add up to other counts of the same rows; these are told apart
+    by `bins`, beside the grouping columns, and lack rows without a value in the column `lacking`. `rising` says that
+    the parts of a group rise. Numbers of one `partition` add up to 1.
+    """
+
+    counts: bool = False
+    bins: str | None = None
+    lacking: str | None = None
+    rising: bool = False
+    partition: str | None = None
+
+
+class Kind(Part):
+    """A question of a plan: a name, a filter, grouping columns, a support for the answer, a share of the budget."""
+
+    made: ClassVar[bool] = False
+    """Whether no plan can ask for it: `report_clipping` makes it."""
+
+    kind: str
+    name: Name
+    where: Conditions = ()
+    by: Names = ()
+    support: Spans | None = None
+    step: Positive | None = None
+    weight: Positive = 1.0
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **settings: Any) -> None:
+        super().__pydantic_init_subclass__(**settings)
+        name = cls.model_fields["kind"].default
+        if not isinstance(name, str):
+            return
+        if cls.__abstractmethods__:
+            raise TypeError(f"{cls.__name__}: kind {name!r} lacks {', '.join(sorted(cls.__abstractmethods__))}")
+        if name in KINDS:
+            raise TypeError(f"{cls.__name__}: kind {name!r} is taken by {KINDS[name].__name__}")
+        KINDS[name] = cls
+
+    @model_validator(mode="after")
+    def _support_fits(self) -> Kind:
+        if len(set(self.by)) < len(self.by):
+            raise ValueError("by: a column is named twice")
+        if self.support is not None and not inside(support(self.support), self.natural):
+            natural = self.natural
+            said = (natural.lower, natural.upper)
+            ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
+            raise ValueError(f"support: must lie within [{ends}], where the answer is")
+        return self
+
+    # What is asked
+
+    @property
+    @abstractmethod
+    def natural(self) -> Interval:
+        """Where the answer lies whatever the data."""
+
+    @property
+    @abstractmethod
+    def answers_dated(self) -> bool:
+        """Whether the answers are dates."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> Values | None:
+        """The column whose values it is about, which the plan names as `column`; None if there is none."""
+
+    @property
+    @abstractmethod
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions on rows that it evaluates."""
+
+    @abstractmethod
+    def misfit(self, unit: Unit) -> str:
+        """Why it cannot be asked where such units are protected; empty if it can."""
+
+    # What the engine counts
+
+    @abstractmethod
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """What is added up over rows, where `counted_by` has so many groups, infinitely many if it is private."""
+
+    @abstractmethod
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """The coordinates of one group, from the sums that the engine found there."""
+
+    @abstractmethod
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """How far one unit can move the coordinates, in L1 and L2; the docstring of each kind proves it.
+
+        `groups` is the number of groups of `counted_by`, infinite where it is private.
+        """
+
+    @abstractmethod
+    def known_rows(self, unit: Unit) -> int | None:
+        """How many rows it is about, if that is public."""
+
+    # What is published
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[str, ...]:
+        """The names of the numbers that it publishes in a group."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> int:
+        """How many of its numbers a unit can be part of in one group; they share the budget."""
+
+    @property
+    @abstractmethod
+    def interval_part(self) -> float:
+        """Which part of its budget goes into draws for intervals."""
+
+    @property
+    @abstractmethod
+    def uses_delta(self) -> bool:
+        """Whether its mechanisms can use a delta."""
+
+    @abstractmethod
+    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+        """What publishes the coordinates of all groups; a fault is a `PlanError` about one of its fields."""
+
+    @abstractmethod
+    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The number that is made of one draw, with its interval: post-processing, inside the support."""
+
+    @property
+    @abstractmethod
+    def effort(self) -> tuple[Hashable, float]:
+        """What questions share the steps of a certificate's check by, and how many of 10 milliseconds it takes."""
+
+    # What is said about it
+
+    @property
+    @abstractmethod
+    def subject(self) -> tuple[str, str]:
+        """What follows its kind in an explanation: before `where`, and after it."""
+
+    @abstractmethod
+    def expected_error(self, publisher: Publisher) -> str:
+        """How far a number may be from the exact aggregate, as far as public facts say."""
+
+    @abstractmethod
+    def scope(self, unit: Unit, groups: float) -> list[str]:
+        """What was left out or moved before the noise, in words."""
+
+    # What others ask of it
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Agreement:
+        """What its numbers have to agree with."""
+
+    @abstractmethod
+    def truncated(self, *, choosing: bool) -> Truncation | None:
+        """What the contribution bounds may drop, None for nothing; `choosing` says that a unit's groups are bounded."""
+
+    @property
+    @abstractmethod
+    def clipping(self) -> Clipping | None:
+        """What its range clips, None for nothing."""
+
+    # What follows from these
+
+    @property
+    def allowed(self) -> Interval | Union:
+        """Where the published number lies: the support of the plan, or else all of the natural one."""
+        return self.natural if self.support is None else support(self.support)
+
+    @property
+    def counted_by(self) -> tuple[str, ...]:
+        """The grouping within which rows count, which is also published unless it says how much others leave out."""
+        return self.by
+
+    def published_in(self, unit: Unit) -> Interval | Union:
+        """Where the numbers are published, which a public number of rows may bound."""
+        return self.allowed
+
+    def described(self) -> str:
+        """What is asked, in one line."""
+        before, after = self.subject
+        filtered = f", where {conditions(self.where)}" if self.where else ""
+        grouped = f", by {', '.join(self.by)}" if self.by else ""
+        return f"{self.name}: {self.kind}{before}{filtered}{after}{grouped}"
+
+    def _whole_table(self, unit: Unit) -> int | None:
+        """The number of all rows, where it is public and all of them count."""
+        return unit.size if unit.column is None and not self.where and not self.by else None
+
+
+def truncation_scope(question: Kind, unit: Unit, groups: float, *, rows: bool) -> list[str]:
+    """What the contribution bounds drop: whole groups of a unit, and `rows` in each group."""
+    if unit.column is None:
+        return []
+    said = [] if groups <= unit.groups else [f"groups per {unit.column!r} cut at {unit.groups}"]
+    each = " and group" if question.by else ""
+    return [*said, f"rows per {unit.column!r}{each} cut at {unit.rows}"] if rows else said
+
+
+def owner_scope(unit: Unit) -> list[str]:
+    """Rows without an owner do not count."""
+    return [f"rows without {unit.column!r} left out"] if unit.column is not None else []

@@ -1,0 +1,164 @@
+"""Questions answered by a rank: quantiles, by the exponential mechanism on a public grid."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from rangebound.errors import ArgumentError, PlanError
+from rangebound.release.noise import publishers
+from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.estimate import Estimate, held
+from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.fields import written
+from rangebound.release.plan.kinds.column_kind import ColumnKind
+from rangebound.release.plan.measure import ONE, Found, Measures, Places
+from rangebound.release.plan.sensitivity import of_parts
+from rangebound.release.plan.unit import Unit
+from rangebound.support import Interval
+
+_MOST_POINTS = 10_000
+_FINEST = 2.0**-50  # of the larger end of a range: so far apart at least, cells differ by several doubles
+_POINTS = 1000  # of a grid that are made again in one step of a certificate's check
+
+
+def _none_or_some(value: float) -> float:
+    if 0.0 < value < 0.01:
+        raise ValueError("must be 0, for intervals as wide as the support, or at least 0.01")
+    return value
+
+
+class RankKind(ColumnKind):
+    """A question answered by a rank: its answers are points of a public grid over the column's range.
+
+    `interval_share` is the part of its budget that goes into the intervals; without one they are the whole support.
+    """
+
+    interval_share: Annotated[float, Field(ge=0.0, le=0.9), AfterValidator(_none_or_some)] = 0.25
+
+    @model_validator(mode="after")
+    def _grid_fits(self) -> RankKind:
+        if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
+            raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
+        if self.step is not None and self.step < _FINEST * max(abs(self.bounds.lower), abs(self.bounds.upper)):
+            raise ValueError("step: is too fine for numbers of this size; shift the column nearer to 0")
+        return self
+
+    @property
+    @abstractmethod
+    def asked(self) -> tuple[float, ...]:
+        """The levels of the quantiles to publish."""
+
+    @property
+    def natural(self) -> Interval:
+        """The column's range."""
+        return self.bounds
+
+    @property
+    def answers_dated(self) -> bool:
+        """As the column is."""
+        return self.dated
+
+    @property
+    def exact_step(self) -> Fraction:
+        """The distance of two points of the grid: the plan's, else a day for dates, else a thousandth of the range."""
+        lower, upper = self.ends
+        if self.step is not None:
+            return written(self.step)
+        return Fraction(max(1, math.ceil((upper - lower) / _MOST_POINTS))) if self.dated else (upper - lower) / 1000
+
+    @property
+    def grid_step(self) -> float:
+        """The distance of two points of the grid, as a double."""
+        return float(self.exact_step)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the grid has."""
+        lower, upper = self.ends
+        return max(1, math.floor((upper - lower) / self.exact_step + Fraction(1, 10**9)))
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The grid: from the lower end of the range by steps, each point the double nearest to its exact place."""
+        (lower, upper), step = self.ends, self.exact_step
+        return tuple(float(min(lower + at * step, upper)) for at in range(self.steps + 1))
+
+    @property
+    def borders(self) -> tuple[float, ...]:
+        """What parts the values that count at one point from those at the next: halfway, where the higher one has them.
+
+        Border number i is the double nearest to lower + (i + 1/2) step.
+        """
+        (lower, _), step = self.ends, self.exact_step
+        return tuple(float(lower + (2 * at + 1) * step / 2) for at in range(self.steps))
+
+    @property
+    def grid(self) -> QuantileGrid:
+        """The points, and where an answer may be published."""
+        return QuantileGrid(
+            points=self.points, borders=self.borders, bounds=self.bounds, support=self.allowed, whole=self.dated
+        )
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """Counts by point of the grid: a point is in the middle of what belongs to it."""
+        return Places(rows=self.rows, values=self.values, borders=self.borders, scale=1 / self.exact_step, shift=0.5)
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """Rows by point of the grid."""
+        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.steps + 1))
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """L1 r g and L2 r sqrt(g): a row adds 1 to one of the counts by point, so it is a case of `of_parts`.
+
+        The exponential mechanism is made for L1: a score moves by at most max(level, 1 - level) times it.
+        """
+        return of_parts(unit.rows, unit, groups)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The levels."""
+        return tuple(map(repr, self.asked))
+
+    @property
+    def draws(self) -> int:
+        """One for each level: every row is in all of them."""
+        return len(self.asked)
+
+    @property
+    def interval_part(self) -> float:
+        """What the plan says."""
+        return self.interval_share
+
+    @property
+    def uses_delta(self) -> bool:
+        """Never: the exponential mechanism is pure."""
+        return False
+
+    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+        """The exponential mechanism for each level, and for both ends of its interval."""
+        try:
+            return publishers.quantiles(self.grid, self.asked, found.cell, share, confidence=level)
+        except ArgumentError as reason:
+            raise PlanError(str(reason), field="support") from None
+
+    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The point that was drawn, with its interval, or the whole support for one."""
+        (value,), ((lower, upper),) = reading.values, reading.intervals
+        return held(value, lower, upper, self.allowed)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """The grid is made again."""
+        return self.name, self.steps / _POINTS
+
+    def expected_error(self, publisher: Publisher) -> str:
+        """In rows."""
+        return publisher.expected_error()

@@ -1,0 +1,80 @@
+"""Questions that publish one coordinate as it is, by the best mechanism in range: counts and sums."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable
+from typing import Literal
+
+from rangebound.errors import PlanError
+from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.draw import Reading
+from rangebound.release.noise.estimate import Estimate, held
+from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.unit import Unit
+
+MECHANISM = 50
+"""Steps of 10 milliseconds that it takes to find a mechanism again, beside the square of its spans."""
+
+
+class ScalarKind(Kind):
+    """A question with one coordinate, which is published by the best mechanism, or by the one that the plan names."""
+
+    mechanism: (
+        Literal[
+            "truncate Laplace",
+            "rectify Laplace",
+            "truncate Gaussian",
+            "rectify Gaussian",
+            "truncate TruncatedLaplacian",
+            "rectify TruncatedLaplacian",
+        ]
+        | None
+    ) = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """One number, without a name."""
+        return ("",)
+
+    @property
+    def draws(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def interval_part(self) -> float:
+        """Nothing: the interval follows from the noise."""
+        return 0.0
+
+    @property
+    def uses_delta(self) -> bool:
+        """Some of the mechanisms to choose from do."""
+        return True
+
+    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+        """The best mechanism in range, or the one that the plan names."""
+        try:
+            return self._scalar(unit, found, share, level)
+        except ValueError as reason:
+            raise PlanError(f"mechanism: {reason}", field="mechanism") from None
+
+    @abstractmethod
+    def _scalar(self, unit: Unit, found: Sensitivity, share: Share, level: float) -> Publisher:
+        """The publisher of the coordinate; raises `ValueError` where the named mechanism cannot be calibrated."""
+
+    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The noisy coordinate itself."""
+        (value,), ((lower, upper),) = reading.values, reading.intervals
+        return held(value, lower, upper, self.allowed)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """A mechanism that is found again, once for all questions with the same one."""
+        spans = self.allowed.spans
+        return (spans, self.mechanism), MECHANISM + len(spans) ** 2
+
+    def expected_error(self, publisher: Publisher) -> str:
+        """The error of the coordinate."""
+        return publisher.expected_error()

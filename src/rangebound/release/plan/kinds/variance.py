@@ -1,0 +1,75 @@
+"""The variance of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.noise.draw import Coordinates
+from rangebound.release.noise.estimate import Fractional, spread
+from rangebound.release.plan.kinds.column_kind import ColumnKind
+from rangebound.release.plan.kinds.joint_kind import JointKind
+from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measures, Square, Value
+from rangebound.release.plan.sensitivity import of_parts
+from rangebound.release.plan.unit import Unit
+from rangebound.support import Interval
+
+
+class SpreadKind(JointKind, ColumnKind):
+    """A question about how far the values of a column lie apart: a variance or its root."""
+
+    @property
+    def answers_dated(self) -> bool:
+        """Never: it is a number of days, or of their squares."""
+        return False
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """The rows that count, their values in fixed point and the squares of these."""
+        return GroupSums(rows=self.rows, of={"n": Counted(), "t": Value(of=self.values), "q": Square(of=self.values)})
+
+    def _all_coordinates(self, found: Found) -> Coordinates:
+        """The sums of (1 - x)^2, 2 x (1 - x) and x^2, for x from 0 to 1 over the range: they add up to the rows."""
+        n, t, q = (found.get(name, 0) for name in "ntq")
+        return Fraction(ONE * n - 2 * t + q, ONE), Fraction(2 * (t - q), ONE), Fraction(q, ONE)
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """L1 r g and L2 r sqrt(g): a row adds (1 - x)^2, 2 x (1 - x) and x^2 to three coordinates, and 1 in all.
+
+        None is negative, and in fixed point neither: with T <= ONE for x, q = floor(T^2 / ONE) is at most T, and
+        ONE - 2 T + q is a whole number above (ONE - T)^2 / ONE - 1. So it is a case of `of_parts`.
+
+        Where the number of rows is public, one row is replaced by another, and of the coordinates b = 2 x (1 - x) and
+        c = x^2 that are left, x becomes y. Let s = x + y and d = |y - x|: b moves by 2 d |1 - s|, c by d s, and d is at
+        most s and 2 - s. L1: d (2 |1 - s| + s) is at most s (2 - s) <= 1 for s <= 1, and (2 - s) (3 s - 2) for s >= 1,
+        which is largest at s = 4/3: 4/3. L2^2: d^2 (4 (1 - s)^2 + s^2) is at most s^2 (4 - 8 s + 5 s^2) for s <= 1,
+        which rises to 1, and for s >= 1, with x = s - 1 and y = 1, 1 + 2 x^2 - 8 x^3 + 5 x^4, which is largest at
+        x = 1/5: 128/125. Fixed point takes less than 1 / ONE from c and adds twice that to b, for x and for y. So b
+        moves by less than 2 / ONE more and c by less than 1 / ONE more: L1 by less than 4 / ONE, L2 by less than
+        sqrt(5) / ONE, and its square by less than 5 / ONE.
+        """
+        if self.known_rows(unit) is not None:
+            return Sensitivity(
+                cell=Fraction(4, 3) + Fraction(4, ONE), groups=1, square=Fraction(128, 125) + Fraction(5, ONE)
+            )
+        return of_parts(unit.rows, unit, groups)
+
+
+class Variance(SpreadKind):
+    """The variance of a column (of the rows themselves: divided by their number)."""
+
+    kind: Literal["variance"] = "variance"
+
+    @property
+    def natural(self) -> Interval:
+        """From a millionth of the largest possible variance (or the step) to the largest."""
+        largest = (self.bounds.width / 2) ** 2
+        return Interval(min(self.step or largest * 2.0**-20, largest / 2), largest)
+
+    def _made_of(self, parts: Sequence[Fractional]) -> Fractional:
+        return spread(parts, self.bounds.width)
+
+    @property
+    def _scale(self) -> float:
+        return self.bounds.width**2

@@ -1,0 +1,126 @@
+"""What a question adds up over rows: a small vocabulary that the room `sql` compiles, and that knows no kind.
+
+A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`), or sums of a whole table
+that say what the contribution bounds dropped (`Totals`). All arithmetic is in whole numbers; see `ONE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rangebound.release.plan.condition import Condition
+
+ONE = 2**30
+"""The fixed point: a value at the upper end of its column's range counts this many units, one at the lower end none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """The values of a column, as numbers or as days since 1970-01-01, clipped to a public range.
+
+    A missing value counts as `filler`; without one, a row that has no value does not count.
+    """
+
+    column: str
+    lower: float
+    upper: float
+    dated: bool
+    filler: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows that a question asks for: those that meet `where` and have a value, where it is about `values`."""
+
+    where: tuple[Condition, ...] = ()
+    values: Values | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """1 for every row that counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owned:
+    """1 for every unit that has a row that counts in the group; it stands alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A value in fixed point: from 0 at the lower end of its range to `ONE` at the upper end."""
+
+    of: Values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square:
+    """The square of a value in fixed point, from 0 to `ONE`, rounded down."""
+
+    of: Values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Met:
+    """`ONE` for a row that meets some further conditions, else 0."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """`ONE` for a value outside its range, else 0; a missing value does not lie outside."""
+
+    of: Values
+
+
+Measure = Counted | Owned | Value | Square | Met | Outside
+"""What is added up over the rows that count: of each unit, at most `rows` rows in each of `groups` groups.
+
+A unit that has more rows in a group counts with the average over all choices of so many of them, rounded down.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSums:
+    """Sums of measures in every group, each under a name of the question's own."""
+
+    rows: Rows
+    of: Mapping[str, Measure]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Counts of rows by the place of their value among `borders`: place i has the values with i borders not above them.
+
+    Counts are in units of 1 / `ONE` row. `scale` and `shift` give the place of a value x but for one either way:
+    floor((x - lower) scale + shift).
+    """
+
+    rows: Rows
+    values: Values
+    borders: tuple[float, ...]
+    scale: Fraction
+    shift: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """GroupSums of measures over all groups of the grouping `over` together, after the contribution bounds.
+
+    With `existing`, the name of one sum more: how many rows that are asked for there are, of each unit up to `limit`,
+    before the contribution bounds (or how many groups with such rows, where a unit counts once in each).
+    """
+
+    rows: Rows
+    of: Mapping[str, Measure]
+    over: tuple[str, ...]
+    existing: str | None = None
+    limit: int = 0
+
+
+Measures = GroupSums | Places | Totals
+Found = Mapping[str | int, int]
+"""What the engine found in a group: sums by their names, or counts by place."""

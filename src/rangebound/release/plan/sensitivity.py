@@ -1,0 +1,52 @@
+"""How much one unit can change in the coordinates of a question, in L1 and in L2; exact, for all neighbouring tables.
+
+Two tables are neighbours if one of them lacks a unit (add-remove), or if one unit has other rows (replace). After the
+contribution bounds a unit has at most r = `rows` rows in each of at most g = `groups` groups.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.plan.unit import Unit
+
+
+def touched(unit: Unit, groups: float) -> tuple[int, int]:
+    """How many groups a unit counts in, and in how many groups a neighbour may differ, of `groups` in all.
+
+    A unit that is replaced leaves some groups and enters others.
+    """
+    own = int(min(unit.groups, groups))
+    return own, int(min(2 * own, groups)) if unit.replaced else own
+
+
+def of_counts(rows: int, unit: Unit, groups: float) -> Sensitivity:
+    """For one coordinate a group that a unit adds a number from 0 to `rows` to, in its groups, and nothing in others.
+
+    L1: in each group the coordinate moves by at most `rows`, being the difference of two numbers from 0 to `rows`; and
+    it moves in at most `touched` groups. L2: the squares of the moves add up to at most rows^2 in each of these groups,
+    rows^2 times touched: r sqrt(g) for add-remove, and sqrt(2) times that for replace where there are groups enough.
+    """
+    _, most = touched(unit, groups)
+    return Sensitivity(cell=Fraction(rows), groups=most, square=Fraction(rows**2 * most))
+
+
+def of_parts(rows: int, unit: Unit, groups: float) -> Sensitivity:
+    """For several coordinates a group, none negative, that a unit adds to, at most `rows` in all of them together.
+
+    Add-remove: a non-negative vector whose entries add up to at most r has L1 norm at most r, and L2 norm at most r,
+    since the squares of non-negative numbers add up to at most the square of their sum. In g groups: L1 r g, L2^2
+    r^2 g.
+
+    Replace: the unit is taken away and another put in its place, 2 g steps of r; two of them may be in one group, where
+    the L1 distance is at most 2 r. If there is one group alone, that is one step of 2 r. L2: for u, v >= 0 the inner
+    product is not negative, so |u - v|^2 <= |u|^2 + |v|^2 <= 2 r^2 g: sqrt(2) times the norm of add-remove, not twice.
+    """
+    own, _ = touched(unit, groups)
+    if not unit.replaced:
+        return Sensitivity(cell=Fraction(rows), groups=own, square=Fraction(rows**2 * own))
+    square = Fraction(2 * rows**2 * own)
+    if groups == 1:
+        return Sensitivity(cell=Fraction(2 * rows), groups=1, square=square)
+    return Sensitivity(cell=Fraction(rows), groups=2 * own, square=square, twice=True)

@@ -1,0 +1,37 @@
+"""Spans, days and conditions in words, for explanations and tables."""
+
+from __future__ import annotations
+
+import datetime
+
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.fields import date
+
+
+def end(value: float, *, dated: bool) -> str:
+    """A public number with all its digits, or a day.
+
+    >>> end(12.0, dated=False), end(1.0, dated=True)
+    ('12', '1970-01-02')
+    """
+    return date(value).isoformat() if dated else repr(value).removesuffix(".0")
+
+
+def span(lower: float, upper: float, *, dated: bool) -> str:
+    """Two ends, such as `0 to 12`."""
+    return f"{end(lower, dated=dated)} to {end(upper, dated=dated)}"
+
+
+def bounds(ends: tuple[float | datetime.date, float | datetime.date]) -> str:
+    """Two ends as a plan writes them, such as `[0, 12]`."""
+    return f"[{', '.join(f'{each:g}' if isinstance(each, float) else str(each) for each in ends)}]"
+
+
+def conditions(some: tuple[Condition, ...]) -> str:
+    """Conditions that hold together."""
+    return " and ".join(map(_condition, some))
+
+
+def _condition(condition: Condition) -> str:
+    values = ", ".join(f"{each:g}" if isinstance(each, float) else repr(each) for each in condition.values)
+    return f"{condition.column!r} {condition.comparison.value} {values}".rstrip()

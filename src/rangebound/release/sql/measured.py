@@ -1,0 +1,133 @@
+"""What is measured of a row: values in fixed point, places among borders, whether a value lies outside its range."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rangebound.release.plan.fields import written
+from rangebound.release.plan.measure import ONE, Places, Values
+from rangebound.release.plan.schema import Schema
+from rangebound.release.sql.comparison import beyond
+from rangebound.release.sql.expression import Tree, as_number, choice, double, every_pair, finite, integer, text
+
+
+def value(values: Values, schema: Schema) -> Tree:
+    """A row's value in a column, as a finite double; NULL where it is missing."""
+    this = as_number(values.column, schema, dated=values.dated)
+    return choice((finite(this, numeric=True), this))
+
+
+def _clipped(values: Values, x: Tree) -> Tree:
+    """A value within its range; a missing one is the plan's constant, or else the lower end."""
+    there = exp.Coalesce(this=x, expressions=[double(values.lower if values.filler is None else values.filler)])
+    low = exp.Greatest(this=there, expressions=[double(values.lower)])
+    return exp.Least(this=low, expressions=[double(values.upper)])
+
+
+def fixed_point(values: Values, x: Tree) -> Tree:
+    """A value as a whole number from 0 (lower end of its range) to `ONE` (upper end): what sums are made of.
+
+    T = floor((clip(x) - lower) * (ONE / (upper - lower)) + 1/2), where a missing x is the plan's constant.
+
+    Guarantee: 0 <= T <= ONE whatever the row holds: the product is within 2^-20 of the exact one, and rounding to the
+    nearest whole number takes that away at both ends. Sums of fewer than 2^63 such numbers stay below 2^93.
+    Edge cases: it moves a value by up to 2^-31 of the range, so nothing is decided by it; see `place`.
+    """
+    return exp.cast(exp.Floor(this=_scaled(values, x, ONE / (values.upper - values.lower), 0.5)), "BIGINT")
+
+
+def _scaled(values: Values, x: Tree, factor: float, more: float) -> Tree:
+    """(clip(x) - lower) * factor + more."""
+    above = exp.Paren(this=exp.Sub(this=_clipped(values, x), expression=double(values.lower)))
+    return exp.Add(this=exp.Mul(this=above, expression=double(factor)), expression=double(more))
+
+
+def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
+    """The place of a value among borders, such as the bin of a histogram or the point of a grid, counted from 0.
+
+    The number of borders that are not above the value. A first guess by arithmetic is at most one off,
+    since borders are several doubles apart; then the value itself is compared with the borders around it: the double x
+    with doubles, or the whole `number`, where one is given, with whole numbers.
+
+    Guarantee: the same in every engine, from 0 to the number of borders, and it cannot fail, whatever the row holds. A
+    missing value is where the plan's constant is, if it has one, else at one end.
+    """
+    borders, last = places.borders, len(places.borders)
+    padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
+    texts = [repr(each) for each in padded]
+    if number is not None:
+        most = _MOST[dialect]
+        texts = [str(min(max(math.ceil(written(each)), -most), most)) for each in padded]
+    split = exp.Anonymous(this=_SPLIT[dialect], expressions=[text(" ".join(texts)), text(" ")])
+    listed = exp.cast(split, _LISTS[dialect][number is not None])
+    guess = _guess(places, x, last)
+
+    def border(after: int) -> Tree:
+        item = exp.Add(this=guess.copy(), expression=integer(after))
+        return exp.Anonymous(this=_ITEM[dialect], expressions=[listed.copy(), item])
+
+    this = x if number is None else number
+    below = exp.GT(this=guess.copy(), expression=integer(0)), exp.LT(this=this.copy(), expression=border(1))
+    above = exp.LT(this=guess.copy(), expression=integer(last)), exp.GTE(this=this.copy(), expression=border(2))
+    constant = places.values.filler
+    filler = 0 if constant is None else bisect_right(borders, constant)
+    return choice(
+        (exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)),
+        (every_pair(*below), exp.Sub(this=guess.copy(), expression=integer(1))),
+        (every_pair(*above), exp.Add(this=guess.copy(), expression=integer(1))),
+        otherwise=guess,
+    )
+
+
+def _guess(places: Places, x: Tree, last: int) -> Tree:
+    """The place of a value by arithmetic, or one next to it: the borders are off by an eighth of a place at most."""
+    scaled = _scaled(places.values, x, float(places.scale), places.shift)
+    return exp.Least(this=exp.cast(exp.Floor(this=scaled), "INT"), expressions=[integer(last)])
+
+
+_MOST = {"duckdb": 2**127 - 1, "spark": 10**38 - 1}
+_SPLIT = {"duckdb": "STR_SPLIT", "spark": "SPLIT"}
+_ITEM = {"duckdb": "LIST_EXTRACT", "spark": "ELEMENT_AT"}
+_LISTS = {"duckdb": ("DOUBLE[]", "INT128[]"), "spark": ("ARRAY<DOUBLE>", "ARRAY<DECIMAL(38, 0)>")}
+
+
+def present(value: Tree) -> Tree:
+    """Whether a number is there, and finite: true or false, never NULL."""
+    return exp.Coalesce(this=finite(value, numeric=True), expressions=[exp.false()])
+
+
+def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
+    """How many of the rising edges are below a value, plus how many are not above it, by halving.
+
+    Place 2 i + 1 is edge i itself, and 2 i lies between the edges i - 1 and i.
+    """
+
+    def between(low: int, high: int) -> Tree:
+        if low == high:
+            return integer(low)
+        middle = (low + high) // 2  # the border between the places `middle` and `middle` + 1
+        sign = exp.LTE if middle % 2 else exp.LT
+        test = sign(this=value.copy(), expression=edges[middle // 2].copy())
+        return choice((test, between(low, middle)), otherwise=between(middle + 1, high))
+
+    return between(0, 2 * len(edges))
+
+
+def outside(values: Values, x: Tree, whole: Tree | None) -> Tree:
+    """`ONE` for a value outside its range, else 0; a missing value does not lie outside.
+
+    Decided on the double x, or where an end is beyond 2^53 and the column has whole numbers on the `whole` one.
+    """
+
+    def sides(end: float) -> dict[str, Tree]:
+        if whole is not None and beyond(end):
+            return {"this": whole.copy(), "expression": integer(int(end))}
+        return {"this": x.copy(), "expression": double(end)}
+
+    inside = every_pair(exp.GTE(**sides(values.lower)), exp.LTE(**sides(values.upper)))
+    missing = exp.Is(this=x.copy(), expression=exp.Null())
+    return choice((inside, integer(0)), (missing, integer(0)), otherwise=integer(ONE))

@@ -1,0 +1,79 @@
+"""Owners by the place of their values, rows or groups among public edges: what suggestions are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rangebound.release.engine import Engine
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.groupings import Block, public_keys
+from rangebound.release.plan.measure import ONE
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.schema import Schema
+from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.expression import as_number, choice, double, integer, local
+from rangebound.release.sql.measured import place_among, present
+from rangebound.release.sql.relation import select_from, where, wide
+from rangebound.release.sql.scan import Scan
+
+Conditions = tuple[Condition, ...]
+
+
+def owners_by_value(
+    plan: Plan,
+    schema: Schema,
+    salt: Salt,
+    engine: Engine,
+    *,
+    column: str,
+    edges: Sequence[float],
+    dated: bool,
+    wheres: Sequence[Conditions] = (),
+) -> exp.Select:
+    """Owners by the place of their values among public edges, as `place_among` counts it.
+
+    Every owner adds one in all, spread over the places of its values in the rows that meet one of `wheres`; it needs no
+    range, and cannot fail.
+    """
+    once = plan.model_copy(update={"unit": plan.unit.model_copy(update={"rows": 1, "groups": 1})})
+    block = Block(by=(), keys=((),), questions=())
+    scan = Scan(once, schema, salt, engine.source, engine.dialect, block)
+    this = as_number(column, schema, dated=dated)
+    x = local(scan.read.name(choice((present(this), this))))
+    missing = exp.Is(this=x.copy(), expression=exp.Null())
+    met = scan.asked(wheres)
+    unasked = [] if met is None else [(exp.Not(this=met), integer(-1))]
+    found = choice(*unasked, (missing, integer(-1)), otherwise=place_among(x, list(map(double, edges))))
+    return scan.by_place({"j": found})
+
+
+def owners_by_size(
+    plan: Plan,
+    schema: Schema,
+    salt: Salt,
+    engine: Engine,
+    *,
+    by: tuple[str, ...],
+    edges: Sequence[int],
+    groups: bool,
+    wheres: Sequence[Conditions] = (),
+) -> exp.Select:
+    """Owners by how many rows they have in the group where they have most, or by how many `groups` they are in.
+
+    Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
+    it; only such rows are looked at.
+    """
+    scan = Scan(
+        plan, schema, salt, engine.source, engine.dialect, Block(by=by, keys=public_keys(plan, by), questions=())
+    )
+    met = scan.asked(wheres)
+    rows = scan.indexed({} if met is None else {"w": met})
+    rows = rows if met is None else where(select_from(rows, "asked", exp.Star()), local("w"))
+    cells = scan.grouped(rows, ["u", *scan.keys], {"n": exp.Count(this=exp.Star())})
+    size = exp.Count(this=exp.Star()) if groups else exp.Max(this=local("n"))
+    units = scan.grouped(cells, ["u"], {"m": size})
+    placed = exp.alias_(place_among(local("m"), list(map(integer, edges))), "j", quoted=True)
+    count = exp.Mul(this=wide(exp.Count(this=exp.Star()), engine.dialect), expression=integer(ONE))
+    return scan.with_keys(scan.grouped(select_from(units, "units", placed), ["j"], {"f0": count}))

@@ -1,0 +1,61 @@
+"""Builders of SQL relations: selections from other selections, joins and sums."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rangebound.release.sql.expression import Tree, choice, every, integer, local
+
+_WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
+
+
+# The builders copy their trees unless they are told not to, and a tree may hold thousands of keys.
+def select_from(rows: exp.Select, name: str, *columns: Tree) -> exp.Select:
+    """Columns of a selection, under a name."""
+    return exp.select(*columns, copy=False).from_(rows.subquery(name, copy=False), copy=False)
+
+
+def where(rows: exp.Select, *conditions: Tree) -> exp.Select:
+    """The rows that meet conditions."""
+    return rows.where(*conditions, copy=False)
+
+
+def join(rows: exp.Select, other: Tree, on: Tree) -> exp.Select:
+    """An inner join."""
+    return rows.join(other, on=on, copy=False)
+
+
+def of(table: str, name: str) -> exp.Column:
+    """A column of a relation that we made."""
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def same(names: list[str], left: str, right: str) -> Tree:
+    """Whether two relations have the same values in some columns."""
+    return every([exp.EQ(this=of(left, name), expression=of(right, name)) for name in names])
+
+
+def wide(tree: Tree, dialect: str) -> Tree:
+    """A whole number in more than 64 bits."""
+    return exp.cast(tree, _WIDE[dialect])
+
+
+def total(name: str, measure: Tree, dialect: str) -> Tree:
+    """The sum of a measure over rows. It cannot overflow: DuckDB adds into 128 bits by itself, Spark where told to."""
+    return exp.Count(this=exp.Star()) if measure == integer(1) else added(local(name), dialect)
+
+
+def added(tree: Tree, dialect: str) -> Tree:
+    """The sum of whole numbers of 64 bits, in more than these."""
+    return exp.Sum(this=wide(tree, dialect) if dialect == "spark" else tree)
+
+
+def at_most(amount: Tree, n: Tree, rows: int) -> Tree:
+    """`amount`, a sum over n rows, or the part of it that `rows` of the n rows have on average, rounded down.
+
+    The average over all choices of so many rows: it is bounded as any one choice is, and adds no chance of its own.
+    """
+    most = integer(rows)
+    part = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=amount.copy(), expression=most)), expression=n.copy())
+    within = exp.LTE(this=n.copy(), expression=most.copy())
+    return exp.cast(choice((within, amount.copy()), otherwise=part), "BIGINT")

@@ -1,0 +1,204 @@
+"""From the table to the rows that count: owners, keys, and which groups of each unit stay after the truncation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from sqlglot import exp
+
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.groupings import Block
+from rangebound.release.plan.measure import ONE
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.schema import Family, Schema
+from rangebound.release.sql import contribution_bound
+from rangebound.release.sql.comparison import meets
+from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.expression import SOURCE, Tree, as_key, column, integer, local
+from rangebound.release.sql.expression import text as literal
+from rangebound.release.sql.relation import added, at_most, join, of, same, select_from, where, wide
+
+_MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
+
+
+@dataclass
+class Sheet:
+    """Columns under construction: the same expression asked for twice is one column."""
+
+    prefix: str
+    trees: dict[str, Tree] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def name(self, tree: Tree) -> str:
+        """The name of the column that holds an expression."""
+        key = tree.sql()
+        if key not in self.names:
+            self.names[key] = f"{self.prefix}{len(self.names)}"
+            self.trees[self.names[key]] = tree
+        return self.names[key]
+
+
+class Scan:
+    """One block's way from the table to the rows that count."""
+
+    def __init__(self, plan: Plan, schema: Schema, salt: Salt, source: exp.Table, dialect: str, block: Block) -> None:
+        self.plan, self.schema, self.salt, self.dialect, self.block = plan, schema, salt, dialect, block
+        self.source = exp.alias_(source, exp.to_identifier(SOURCE, quoted=True), table=True)
+        self.unit = plan.unit.column
+        self.texts = [f"k{index}" for index in range(len(block.by))]
+        self.public = block.keys is not None and bool(block.by)
+        self.keys = ["i"] if self.public else self.texts
+        self.read = Sheet("v")  # what is read of a row: values and whether conditions are met, each once
+        self.limit = plan.unit.groups
+        few = block.keys is not None and len(block.keys) <= self.limit
+        self.choosing = self.unit is not None and bool(block.by) and not few
+
+    def asked(self, wheres: Sequence[tuple[Condition, ...]]) -> Tree | None:
+        """Whether a row meets one of several lists of conditions, or None where all rows do."""
+        if not wheres or not all(wheres):
+            return None
+        tests: list[Tree] = [local(self.read.name(meets(each, self.schema))) for each in dict.fromkeys(wheres)]
+        return exp.Paren(this=reduce(lambda a, b: exp.Or(this=a, expression=b), tests))
+
+    def rows(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows that have an owner and a key, with what is measured of each, which is made of what is read of it."""
+        selected = [exp.alias_(self._key(name), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)]
+        if self.unit is not None:
+            selected.insert(0, exp.alias_(self._owner(), "u", quoted=True))
+        kept = [local(each.alias) for each in selected]
+        read = self.read.trees if measures else {}
+        selected += [exp.alias_(tree.copy(), name, quoted=True) for name, tree in read.items()]
+        if not selected:  # a count of all rows reads nothing of them
+            selected = [exp.alias_(integer(1), "v", quoted=True)]
+        rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
+        needed = [self._key(name) for name in self.block.by]
+        needed += [self._owner()] if self.unit is not None else []
+        rows = where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed))
+        if not measures:
+            return rows
+        return select_from(
+            rows, "read", *kept, *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items())
+        )
+
+    def _key(self, name: str) -> Tree:
+        kinds = {type(each) for each in self.plan.keys.get(name, ())}
+        return as_key(name, self.schema, kind=kinds.pop() if len(kinds) == 1 else str)
+
+    def _owner(self) -> Tree:
+        assert self.unit is not None
+        family = self.schema[self.unit]
+        return column(self.unit) if family is not Family.DATE else as_key(self.unit, self.schema)
+
+    def indexed(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows with the index of their public key instead of its texts; rows with another key are gone."""
+        rows = self.rows(measures)
+        if not self.public:
+            return rows
+        names = [of("r", name) for name in ("u", *measures)]
+        index = of("keys", "i")
+        return join(select_from(rows, "r", *names, index), exp.to_table("keys"), same(self.texts, "r", "keys"))
+
+    def with_keys(self, tree: exp.Select) -> exp.Select:
+        """A statement with the table of its public keys in front."""
+        if not self.public:
+            return tree
+        keys = self.block.keys or ()
+        tuples = [exp.Tuple(expressions=[integer(at), *map(literal, key)]) for at, key in enumerate(keys)]
+        names = [exp.to_identifier(name, quoted=True) for name in ("i", *self.texts)]
+        values = exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier("t"), columns=names))
+        listed = exp.select(exp.Star(), copy=False).from_(values, copy=False)
+        return tree.with_("keys", as_=listed, copy=False)
+
+    def listed(self, sums: exp.Select, names: list[str]) -> exp.Select:
+        """Sums by text of key, brought to the index of the public key."""
+        chosen = [of("s", name) for name in names]
+        index = of("keys", "i")
+        return join(select_from(sums, "s", index, *chosen), exp.to_table("keys"), same(self.texts, "s", "keys"))
+
+    def truncated(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows in the groups that their unit keeps."""
+        if not self.choosing:
+            return self.indexed(measures)
+        small = self.public and len(self.block.keys or ()) <= contribution_bound.SMALL_PRIME and self.limit <= _MASKED
+        return (
+            self._truncated_by_mask(measures)
+            if small and self.dialect == "duckdb"
+            else self._truncated_by_rank(measures)
+        )
+
+    def _placed(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows with the place `p` of their group in their unit's order."""
+        kept = [local(name) for name in ("u", *self.keys, *measures)]
+        return select_from(self.indexed(measures), "rows", *kept, exp.alias_(self._place(), "p", quoted=True))
+
+    def _place(self) -> Tree:
+        if not self.public:
+            return contribution_bound.digest(self.salt, local("u"), *map(local, self.keys))
+        assert self.unit is not None
+        assert self.block.keys is not None
+        family = self.schema[self.unit]
+        number = contribution_bound.unit_number(local("u"), family, self.salt, self.dialect)
+        return contribution_bound.place(number, local("i"), self.salt, contribution_bound.modulus(len(self.block.keys)))
+
+    def _truncated_by_rank(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """The first groups of each unit by sorting them: for any engine and any number of groups."""
+        owners = ["u", *self.keys]
+        groups = select_from(self._placed({}), "placed", *map(local, owners), local("p")).distinct(copy=False)
+        order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", *self.keys)])
+        rank = exp.Window(this=exp.RowNumber(), partition_by=[local("u")], order=order)
+        ranked = select_from(groups, "groups", *map(local, owners), exp.alias_(rank, "a", quoted=True))
+        first = select_from(ranked, "ranked", *map(local, owners))
+        first = where(first, exp.LTE(this=local("a"), expression=integer(self.limit)))
+        rows = select_from(self.indexed(measures), "r", *(of("r", name) for name in (*owners, *measures)))
+        return join(rows, first.subquery("first", copy=False), same(owners, "r", "first"))
+
+    def _truncated_by_mask(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """The first groups of each unit without sorting: its places are bits of a word, and the lowest bits stay."""
+
+        def bit(table: str) -> Tree:
+            place = exp.cast(of(table, "p"), "INT")
+            return exp.Paren(this=exp.BitwiseLeftShift(this=exp.cast(integer(1), "INT128"), expression=place))
+
+        def less(x: str) -> Tree:  # x & (x - 1) clears the lowest bit, and leaves 0 as it is
+            return exp.BitwiseAnd(
+                this=local(x), expression=exp.Paren(this=exp.Sub(this=local(x), expression=integer(1)))
+            )
+
+        left = self.grouped(self._placed({}), ["u"], {"m": exp.BitwiseOrAgg(this=bit("rows"))})
+        left = select_from(left, "masks", local("u"), local("m"), exp.alias_(local("m"), "x", quoted=True))
+        for _ in range(self.limit):
+            left = select_from(left, "masks", local("u"), local("m"), exp.alias_(less("x"), "x", quoted=True))
+        low = exp.alias_(exp.Sub(this=local("m"), expression=local("x")), "m", quoted=True)
+        kept = select_from(left, "masks", local("u"), low).subquery("kept", copy=False)
+        stays = exp.Paren(this=exp.BitwiseAnd(this=of("kept", "m"), expression=bit("r")))
+        rows = select_from(self._placed(measures), "r", *(of("r", name) for name in ("u", *self.keys, *measures)))
+        rows = join(rows, kept, same(["u"], "r", "kept"))
+        return where(rows, exp.NEQ(this=stays, expression=integer(0)))
+
+    def grouped(self, rows: exp.Select, keys: list[str], sums: Mapping[str, Tree]) -> exp.Select:
+        """Sums by some columns."""
+        chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in sums.items()]
+        grouped = select_from(rows, "rows", *map(local, keys), *chosen)
+        return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
+
+    def by_place(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Counts by key and place `j`, in units of 1 / ONE row; rows whose place is negative do not count."""
+        inside = exp.GTE(this=local("j"), expression=integer(0))
+        if self.unit is None:
+            picked = where(select_from(self.rows(measures), "rows", exp.Star()), inside)
+            count = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
+            tree = self.grouped(picked, [*self.texts, "j"], {"f0": count})
+            tree = self.listed(tree, ["j", "f0"]) if self.public else tree
+        else:
+            picked = where(select_from(self.truncated(measures), "kept", exp.Star()), inside)
+            cells = self.grouped(picked, ["u", *self.keys, "j"], {"c": exp.Count(this=exp.Star())})
+            owners = [local(name) for name in ("u", *self.keys)]
+            whole = exp.Window(this=exp.Sum(this=wide(local("c"), self.dialect)), partition_by=owners)
+            names = [local(name) for name in (*self.keys, "j", "c")]
+            shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
+            scaled = exp.Mul(this=wide(local("c"), self.dialect), expression=integer(ONE))
+            sums = added(at_most(scaled, local("n"), self.plan.unit.rows), self.dialect)
+            tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
+        return tree

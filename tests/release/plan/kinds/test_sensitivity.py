@@ -1,0 +1,218 @@
+"""L1 and L2 sensitivities against all that one unit can do in a small world: none is too small, and none too large.
+
+A unit's contribution is a multiset of up to `rows` values in each of up to `groups` groups. All of them are made, with
+values at the ends of the range and between, and all pairs of neighbours that differ in one unit: with and without it
+(add-remove), or with one contribution and with another (replace). Since coordinates are sums over units, what the other
+units hold does not matter.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.plan.kinds.clipped import Clipped
+from rangebound.release.plan.kinds.count import Count
+from rangebound.release.plan.kinds.count_of_units import CountUnits
+from rangebound.release.plan.kinds.dropped import Dropped
+from rangebound.release.plan.kinds.histogram import Histogram
+from rangebound.release.plan.kinds.kind import KINDS
+from rangebound.release.plan.kinds.maximum import Maximum
+from rangebound.release.plan.kinds.mean import Mean
+from rangebound.release.plan.kinds.median import Median
+from rangebound.release.plan.kinds.minimum import Minimum
+from rangebound.release.plan.kinds.quantiles import Quantiles
+from rangebound.release.plan.kinds.share import Share
+from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
+from rangebound.release.plan.kinds.sum import Sum
+from rangebound.release.plan.kinds.variance import Variance
+from rangebound.release.plan.measure import ONE, Counted, Met, Outside, Owned, Places, Square, Totals, Value
+from rangebound.release.plan.unit import Unit
+
+RANGES = [(0.0, 4.0), (-20.0, 100.0), (-100.0, 20.0), (-5.0, 5.0), (3.0, 7.0), (-7.0, -3.0)]
+PARTS = [Fraction(0), Fraction(1, 5), Fraction(1, 3), Fraction(1)]
+"""Values as parts of the range, among them those at which the coordinates of two variances are farthest apart."""
+UNITS = {
+    "add": Unit(column="u", rows=2, groups=2),
+    "add to many groups": Unit(column="u", rows=1, groups=5),
+    "replace": Unit(column="u", rows=2, groups=1, neighbours="replace", size=9),
+    "replace in two": Unit(column="u", rows=1, groups=2, neighbours="replace", size=9),
+}
+SIZE_KNOWN = Unit(neighbours="replace", size=9)
+
+
+def kinds(ends):
+    """One question of each kind, over one range."""
+    column = {"name": "q", "column": "x", "range": ends}
+    step = {"step": (ends[1] - ends[0]) / 3}
+    return [
+        Count(name="q"),
+        CountUnits(name="q"),
+        Sum(**column),
+        Mean(**column),
+        Variance(**column),
+        StandardDeviation(**column),
+        Share(name="q", of=({"column": "x", "is": ">", "value": 0.0},)),
+        Histogram(**column, bins=3),
+        Median(**column, **step),
+        Quantiles(**column, **step, levels=(0.25, 0.75)),
+        Minimum(**column, **step),
+        Maximum(**column, **step),
+        Dropped(name="q", about=("a",), over=("k",)),
+        Dropped(name="q", about=("a",), over=("k",), units=True),
+        Clipped(name="q", about=("a",), over=("k",), valued="x", within=ends),
+    ]
+
+
+def added(measure, values):
+    """What some rows of a unit add to the sum of a measure, by the words of the vocabulary."""
+    fixed = [math.floor(each * ONE + Fraction(1, 2)) for each in values]
+    match measure:
+        case Counted():
+            return len(values)
+        case Owned():
+            return min(len(values), 1)
+        case Value():
+            return sum(fixed)
+        case Square():
+            return sum(each * each // ONE for each in fixed)
+        case Met() | Outside():  # any row may meet a condition, or lie outside its range
+            return sum(ONE for each in values if each > Fraction(1, 4))
+    raise AssertionError(measure)
+
+
+def found(question, asked, rows):
+    """What the engine finds in a group that holds some rows of one unit alone; `rows` are parts of the range."""
+    if isinstance(asked, Places):
+        width = question.bounds.upper - question.bounds.lower
+        places = [
+            sum(border <= question.bounds.lower + float(each) * width for border in asked.borders) for each in rows
+        ]
+        return {at: ONE * places.count(at) for at in places}
+    return {name: added(each, rows) for name, each in asked.of.items()}
+
+
+def contributions(question, unit, groups):
+    """All that one unit can add: coordinates for each group, after the contribution bounds."""
+    own, asked = min(unit.groups, groups), question.measures(unit, groups)
+    cells = [each for size in range(unit.rows + 1) for each in itertools.combinations_with_replacement(PARTS, size)]
+    made = set()
+    for where in itertools.combinations(range(groups), own):
+        for some in itertools.product(cells, repeat=own):
+            held = dict(zip(where, some, strict=True))
+            if unit.column is None and not all(map(len, some)):
+                continue  # a row that is a unit is there, whatever it holds
+            if isinstance(asked, Totals):
+                totals = {name: sum(added(each, rows) for rows in some) for name, each in asked.of.items()}
+                most = asked.limit if asked.existing and totals["n"] else totals["n"]
+                for existing in {*range(totals["n"], most, 3), totals["n"], most}:
+                    made.add((question.coordinates({**totals, "m": existing}, unit),))
+            else:
+                made.add(
+                    tuple(question.coordinates(found(question, asked, held.get(at, ())), unit) for at in range(groups))
+                )
+    return sorted(made)
+
+
+def distances(question, unit, groups):
+    """The largest L1 distance in a group, L1 and squared L2 distance in all, and how many groups move."""
+    made = [[[whole(x) for x in cell] for cell in each] for each in contributions(question, unit, groups)]
+    others = made if unit.replaced else [[[0] * len(cell) for cell in made[0]]]
+    cell = total = square = moved = 0
+    for one, two in itertools.product(made, others):
+        moves = [[abs(x - y) for x, y in zip(*pair, strict=True)] for pair in zip(one, two, strict=True)]
+        sums = [sum(each) for each in moves]
+        cell, total = max(cell, *sums), max(total, sum(sums))
+        square = max(square, sum(x * x for each in moves for x in each))
+        moved = max(moved, sum(each > 0 for each in sums))
+    return Fraction(cell, ONE), Fraction(total, ONE), Fraction(square, ONE**2), moved
+
+
+def whole(value):
+    """A coordinate in units of 1 / ONE, exactly."""
+    assert (value * ONE).denominator == 1
+    return int(value * ONE)
+
+
+def check(question, unit, groups, declared):
+    """That a sensitivity is not too small, and that L1 and L2 are attained; what is wrong, in words."""
+    cell, total, square, moved = distances(question, unit, groups)
+    wrong = []
+    if cell > declared.cell * (2 if declared.twice else 1):
+        wrong.append("cell")
+    if total > declared.total or moved > declared.groups:
+        wrong.append("total")
+    if square > declared.square:
+        wrong.append("square")
+    near = 1 - Fraction(1, 1000)
+    if isinstance(question, Dropped):  # a unit that has rows has one that counts, so not all can be dropped
+        near = Fraction(2, 5)
+    if total < declared.total * near and not isinstance(question, Sum):  # of a sum across 0, one of two bounds
+        wrong.append("total is loose")
+    if square < declared.square * near:
+        wrong.append("square is loose")
+    return wrong
+
+
+CASES = [
+    pytest.param(question, unit, groups, id=f"{question.kind}, {name}, {groups} groups, {ends}")
+    for ends in RANGES
+    for question in kinds(ends)
+    if ends == RANGES[1] or isinstance(question, Sum)
+    for name, unit in UNITS.items()
+    for groups in (1, 2, 3)
+]
+
+
+@pytest.mark.parametrize(("question", "unit", "groups"), CASES)
+def test_no_unit_moves_coordinates_by_more_and_some_unit_by_as_much(question, unit, groups):
+    assert check(question, unit, groups, question.sensitivity(unit, groups)) == []
+
+
+@pytest.mark.parametrize(
+    "question", [each for each in kinds((-20.0, 100.0)) if "column" in type(each).model_fields], ids=lambda q: q.kind
+)
+def test_where_the_number_of_rows_is_public(question):
+    question = question.model_copy(update={"missing": 0.0})
+    assert check(question, SIZE_KNOWN, 1, question.sensitivity(SIZE_KNOWN, 1)) == []
+
+
+def test_a_count_of_a_known_number_of_rows_cannot_move():
+    assert Count(name="q").sensitivity(SIZE_KNOWN, 1) == Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
+
+
+def test_every_kind_is_here():
+    assert {each.kind for each in kinds(RANGES[0])} == KINDS.keys()
+
+
+def wrong_sums(question, unit, groups):
+    """Sensitivities of a sum that are wrong, as slips of the pen would make them."""
+    right = question.sensitivity(unit, groups)
+    lower, upper = (Fraction(each) for each in question.range)
+    ends = {"abs(upper)": abs(upper), "abs(lower)": abs(lower), "min": min(abs(lower), abs(upper))}
+    for name, far in ends.items():
+        if 0 < far < max(abs(lower), abs(upper)):
+            yield name, replace(right, cell=unit.rows * far)
+    yield "upper - lower, halved", replace(right, cell=right.cell / 2)
+    yield "no groups", replace(right, groups=1) if right.groups > 1 else replace(right, cell=right.cell / 2)
+    yield "no rows", replace(right, cell=right.cell / max(unit.rows, 2))
+
+
+@pytest.mark.parametrize("ends", RANGES, ids=str)
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())
+def test_control_slips_in_the_sensitivity_of_a_sum_are_caught(ends, unit):
+    question = Sum(name="q", column="x", range=ends)
+    for name, wrong in wrong_sums(question, unit, 3):
+        assert {"cell", "total"} & set(check(question, unit, 3, wrong)), name
+
+
+@pytest.mark.parametrize("question", kinds((-20.0, 100.0)), ids=lambda each: each.kind)
+def test_control_a_smaller_square_and_a_larger_one_are_caught(question):
+    unit = UNITS["replace in two"]
+    right = question.sensitivity(unit, 3)
+    attained = distances(question, unit, 3)[2]
+    assert check(question, unit, 3, replace(right, square=attained * Fraction(99, 100))) == ["square"]
+    assert check(question, unit, 3, replace(right, square=right.square * 3)) == ["square is loose"]
