@@ -6,7 +6,7 @@ Rounding continuous noise to whole numbers adds a twelfth to its variance; noise
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -282,7 +282,7 @@ class DiscreteLaplace:
         inside = math.isfinite(value) and self.support.lower <= value <= self.support.upper
         return inside and value == math.floor(value) and str(value) != "-0.0"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, for JSON or TOML.
 
         >>> m = DiscreteLaplace(scale=2.0, sensitivity=3, support=Interval(0, math.inf))
@@ -293,7 +293,7 @@ class DiscreteLaplace:
         return {"geometric": {"scale": self.scale, "sensitivity": self.sensitivity, "support": ends}}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> DiscreteLaplace:
+    def from_dict(cls, data: Mapping[str, object]) -> DiscreteLaplace:
         """The mechanism that `to_dict` wrote; wrong data gets the errors of the constructor, and so does a field more.
 
         >>> DiscreteLaplace.from_dict(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from rangebound.errors import PlanError
 from rangebound.ledger.book import PAYLOAD_LIMIT
@@ -74,5 +73,5 @@ def _cells(ready: Prepared, index: int) -> tuple[int, int]:
     return len(names) * (_length(vars(cell)) + 1) + sum(map(_length, names)), len(names)
 
 
-def _length(data: Any) -> int:
+def _length(data: object) -> int:
     return len(json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode())

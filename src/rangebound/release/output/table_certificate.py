@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
@@ -41,7 +40,7 @@ def write_certificate(release: Release, ready: Prepared, entry: Entry | None) ->
     return json.dumps(_stated(release, ready, entry), indent=1, sort_keys=True)
 
 
-def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str, Any]:
+def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str, object]:
     """All that a certificate says; but for the entry, it follows from the published bytes."""
     plan, allocation = release.plan, ready.allocation
     parts = []
