@@ -84,7 +84,7 @@ class DiscreteLaplace:
         return cls(scale=scale, sensitivity=sensitivity, support=support)
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring databases.
+        """The smallest epsilon that holds with this delta for all neighbouring datasets.
 
         Guarantee: never below the true value, and less than 1e-12 relative above it.
         Edge cases: sensitivity / scale without a delta; 0 where the delta is at least the total variation distance.
@@ -113,7 +113,7 @@ class DiscreteLaplace:
         return bool(refine(lambda: self._profile(k, arb(last) / arb(self.scale)) - arb(delta)) > 0)
 
     def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring databases.
+        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
 
         With r = e^(-1/scale), d the sensitivity and k the largest whole number below (d - epsilon scale) / 2:
         delta(epsilon) = 1 - (r^(k + 1) + e^epsilon r^(d - k)) / (1 + r).

@@ -54,7 +54,7 @@ def worst(mechanism: Mechanism) -> Profile:
 
 
 def pairs(mechanism: Mechanism) -> tuple[Profile, Profile]:
-    """The exact profiles of two pairs that give much away: the farthest apart, and the one with the largest loss."""
+    """The exact profiles of two pairs: the farthest apart, and the one with the largest privacy loss."""
     if _is_free_gaussian(mechanism):
         return (worst(mechanism),) * 2
     setting = mechanism.setting

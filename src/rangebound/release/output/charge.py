@@ -35,8 +35,8 @@ def suggestion_text(plan: Plan, asked: object) -> str:
 def check_unit(plan: Plan, history: Iterable[Record]) -> None:
     """Refuse a plan whose account has paid for releases that protect another unit; `history` is the account's.
 
-    Costs add up only if all are about the same neighbours: a release that protects single rows at epsilon 1 may give
-    away a person of a thousand rows.
+    Costs add up only if all are about the same neighbours: a release that protects single rows at epsilon 1 may reveal
+    a person of a thousand rows.
 
     Assumes: a column of one name holds the same units in all tables of an account; other charges of the account, which
     do not name a unit, are about the same one.
