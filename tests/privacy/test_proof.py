@@ -16,13 +16,13 @@ from rangebound.privacy.proof import Proof, Theorem, check, prove
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import worst_delta, worst_loss
-from tests.matrix.cells import ALLOWED, SearchCell
+from tests.matrix.cells import ALLOWED, Cell
 
 CELLS = [cell for cell in ALLOWED if cell.range == "equal" and cell.noise != "truncated_laplacian"]
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_true_claim_is_proved_and_a_false_one_is_not(cell: SearchCell) -> None:
+def test_a_true_claim_is_proved_and_a_false_one_is_not(cell: Cell) -> None:
     setting = cell.mechanism().setting
     epsilon = 0.5
     true = worst_delta(setting, epsilon)
@@ -37,7 +37,7 @@ def test_a_true_claim_is_proved_and_a_false_one_is_not(cell: SearchCell) -> None
 
 
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.noise == "laplace"], ids=str)
-def test_a_pure_claim(cell: SearchCell) -> None:
+def test_a_pure_claim(cell: Cell) -> None:
     setting = cell.mechanism().setting
     true = worst_loss(setting)
     proof = prove(setting, rb.Claim(epsilon=true.upper * (1.0 + 1e-9)))
@@ -46,7 +46,7 @@ def test_a_pure_claim(cell: SearchCell) -> None:
     assert prove(setting, rb.Claim(epsilon=true.lower * (1.0 - 1e-9))) is None
 
 
-def proved(cell: SearchCell) -> tuple[Setting, rb.Claim, Proof]:
+def proved(cell: Cell) -> tuple[Setting, rb.Claim, Proof]:
     """A setting, a claim at epsilon 1/2 that is true of it, and its proof on cells."""
     setting = cell.mechanism().setting
     claim = rb.Claim(epsilon=0.5, delta=worst_delta(setting, 0.5).upper * (1.0 + 1e-4))
@@ -60,7 +60,7 @@ SEARCHED = [c for c in CELLS if c.bounding == "truncate" and c.support in ("inte
 
 
 @pytest.mark.parametrize("cell", SEARCHED, ids=str)
-def test_the_cells_of_a_proof_cover_every_line(cell: SearchCell) -> None:
+def test_the_cells_of_a_proof_cover_every_line(cell: Cell) -> None:
     setting, claim, proof = proved(cell)
     for number, (_, line) in enumerate(setting.pairs()):
         mine = sorted((start, end) for task, start, end in proof.cells if task == number)
@@ -71,7 +71,7 @@ def test_the_cells_of_a_proof_cover_every_line(cell: SearchCell) -> None:
 
 
 @pytest.mark.parametrize("cell", SEARCHED, ids=str)
-def test_every_cell_of_a_proof_is_bounded_and_true_at_random_positions(cell: SearchCell) -> None:
+def test_every_cell_of_a_proof_is_bounded_and_true_at_random_positions(cell: Cell) -> None:
     setting, claim, proof = proved(cell)
     mechanism = cell.mechanism()
     generator = np.random.default_rng(101)
@@ -88,7 +88,7 @@ def test_every_cell_of_a_proof_is_bounded_and_true_at_random_positions(cell: Sea
 
 
 def test_a_proof_with_a_hole_is_refused() -> None:
-    setting, claim, proof = proved(SearchCell("laplace", "truncate", "interval", "equal"))
+    setting, claim, proof = proved(Cell("laplace", "truncate", "interval", "equal"))
     for i in range(len(proof.cells)):
         holed = replace(proof, cells=proof.cells[:i] + proof.cells[i + 1 :])
         with pytest.raises(CertificateInvalid):
@@ -96,7 +96,7 @@ def test_a_proof_with_a_hole_is_refused() -> None:
 
 
 def test_a_proof_with_strange_cells_is_refused() -> None:
-    setting, claim, proof = proved(SearchCell("laplace", "truncate", "interval", "equal"))
+    setting, claim, proof = proved(Cell("laplace", "truncate", "interval", "equal"))
     nan = float("nan")
     for cells in ((), ((0, nan, nan),), ((0, 3.0, -1.0),), ((7, -1.0, 2.0),), (*proof.cells, (9, 0.0, 1.0))):
         with pytest.raises(CertificateInvalid):
@@ -104,7 +104,7 @@ def test_a_proof_with_strange_cells_is_refused() -> None:
 
 
 def test_a_proof_for_another_mechanism_or_by_another_theorem_is_refused() -> None:
-    setting, claim, proof = proved(SearchCell("laplace", "truncate", "interval", "equal"))
+    setting, claim, proof = proved(Cell("laplace", "truncate", "interval", "equal"))
     other = replace(setting, noise=rb.Laplace(scale=0.4))
     with pytest.raises(CertificateInvalid):
         check(other, claim, proof)
@@ -115,6 +115,6 @@ def test_a_proof_for_another_mechanism_or_by_another_theorem_is_refused() -> Non
 
 @pytest.mark.parametrize("bits", [0, -1, 8, 10**6])
 def test_a_precision_out_of_bounds_is_refused(bits: int) -> None:
-    setting, claim, proof = proved(SearchCell("laplace", "truncate", "interval", "equal"))
+    setting, claim, proof = proved(Cell("laplace", "truncate", "interval", "equal"))
     with pytest.raises(CertificateInvalid, match="bits"):
         check(setting, claim, replace(proof, bits=bits))

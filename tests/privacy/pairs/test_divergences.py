@@ -14,7 +14,7 @@ from rangebound.errors import RangeboundError
 from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
-from tests.matrix.cells import ALLOWED, SearchCell, places
+from tests.matrix.cells import ALLOWED, Cell, places
 
 INF = math.inf
 
@@ -69,7 +69,7 @@ def test_a_negative_epsilon_gives_at_least_the_certain_event(noise: object) -> N
 
 
 @pytest.mark.parametrize("cell", [c for c in ALLOWED if c.range == "larger"], ids=str)
-def test_single_laws_are_never_understated(cell: SearchCell) -> None:
+def test_single_laws_are_never_understated(cell: Cell) -> None:
     mechanism = cell.mechanism()
     true = oracle(mechanism)
     p, q = (float(x) for x in places(mechanism, 2, seed=51))
@@ -82,7 +82,7 @@ def test_single_laws_are_never_understated(cell: SearchCell) -> None:
 
 
 def test_batches_compare_element_by_element() -> None:
-    m = SearchCell("gaussian", "truncate", "interval", "larger").mechanism()
+    m = Cell("gaussian", "truncate", "interval", "larger").mechanism()
     p, q = np.linspace(-1.0, 1.0, 5), np.array([[0.3], [1.4]])
     sticks = rb.hockey_stick(m.law(p), m.law(q), 0.2)
     renyis = rb.renyi(m.law(p), m.law(q), 3.0)
@@ -97,14 +97,14 @@ def test_batches_compare_element_by_element() -> None:
 
 
 def test_a_batch_against_one_law() -> None:
-    m = SearchCell("laplace", "rectify", "interval", "larger").mechanism()
+    m = Cell("laplace", "rectify", "interval", "larger").mechanism()
     many = rb.hockey_stick(m.law(np.array([0.0, 1.0])), m.law(0.5), 0.3)
     assert many.shape == (2,)
     assert many[1] == pytest.approx(rb.hockey_stick(m.law(1.0), m.law(0.5), 0.3), rel=1e-12)
 
 
 def test_formulas_know_equal_locations_and_far_ones() -> None:
-    m = SearchCell("gaussian", "rectify", "interval", "larger").mechanism()
+    m = Cell("gaussian", "rectify", "interval", "larger").mechanism()
     same = np.array([0.5, 0.5])
     assert stick_formula(m.noise, m.shape, same, same, 0.3).tolist() == [0.0, 0.0]
     assert stick_formula(m.noise, m.shape, same, same, -0.3).tolist() == pytest.approx([-math.expm1(-0.3)] * 2)
@@ -114,7 +114,7 @@ def test_formulas_know_equal_locations_and_far_ones() -> None:
 
 
 def test_fisher_of_a_batch_is_that_of_its_laws() -> None:
-    m = SearchCell("gaussian", "rectify", "interval", "larger").mechanism()
+    m = Cell("gaussian", "rectify", "interval", "larger").mechanism()
     at = np.array([[0.0], [0.7]])
     found = m.fisher(at)
     assert found.shape == (2, 1)

@@ -17,7 +17,7 @@ from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian,
 from rangebound.privacy.pairs.integrals import Integrals
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
-from tests.matrix.cells import ALLOWED, SearchCell
+from tests.matrix.cells import ALLOWED, Cell
 
 INF = math.inf
 BITS = 160
@@ -48,7 +48,7 @@ def test_each_mechanism_has_its_family() -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_wide_position_covers_every_position_inside(cell: SearchCell, name: str) -> None:
+def test_a_wide_position_covers_every_position_inside(cell: Cell, name: str) -> None:
     mechanism = cell.mechanism()
     with precision(BITS):
         kind, d = family(mechanism.noise, mechanism.shape), ball(0.75)
@@ -63,7 +63,7 @@ def test_a_wide_position_covers_every_position_inside(cell: SearchCell, name: st
 
 
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.bounding == "truncate" and c.support != "line"], ids=str)
-def test_every_branch_of_the_hockey_stick_covers_its_positions(cell: SearchCell) -> None:
+def test_every_branch_of_the_hockey_stick_covers_its_positions(cell: Cell) -> None:
     """The largest of the branches about a wide position is at least the value at every position inside."""
     mechanism = cell.mechanism()
     with precision(BITS):
@@ -79,7 +79,7 @@ def test_every_branch_of_the_hockey_stick_covers_its_positions(cell: SearchCell)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_at_a_point_balls_are_as_sharp_as_the_truth(cell: SearchCell) -> None:
+def test_at_a_point_balls_are_as_sharp_as_the_truth(cell: Cell) -> None:
     mechanism = cell.mechanism()
     true = oracle(mechanism)
     p, d = 0.3, 0.75
@@ -127,7 +127,7 @@ def test_the_kept_mass_is_bounded_from_below() -> None:
 
 def test_a_ball_that_is_too_narrow_would_be_noticed() -> None:
     """A control: half the ball of a wide position misses some value."""
-    mechanism = SearchCell("laplace", "truncate", "interval", "larger").mechanism()
+    mechanism = Cell("laplace", "truncate", "interval", "larger").mechanism()
     with precision(BITS):
         kind, d = family(mechanism.noise, mechanism.shape), ball(0.75)
         near = [kind.loss(ball(p), d) for p in positions(-0.9, -0.4)]

@@ -75,7 +75,7 @@ def test_a_moving_end_gives_the_series_of_the_whole(place: float) -> None:
                 assert all(got[k].rel_accuracy_bits() > 200 for k in range(ORDER + 1))
 
 
-class SearchCell:
+class Cell:
     """A random Gaussian mechanism with a cell of positions far from its support, or wide against it."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -108,7 +108,7 @@ def test_series_about_a_wide_cell_cover_every_position(seed: int) -> None:
     """Values at single positions come from the plain form, so this compares the two as well."""
     generator = np.random.default_rng([162, seed])
     with precision(128):
-        for cell in (SearchCell(generator) for _ in range(150)):
+        for cell in (Cell(generator) for _ in range(150)):
             kind = family(cell.noise, cell.mechanism.shape)
             what = (cell.mechanism, cell.start, cell.end, float(cell.d.mid()), float(cell.epsilon.mid()))
             around = taylor(span(cell.start, cell.end), ORDER)

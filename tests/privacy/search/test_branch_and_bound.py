@@ -15,7 +15,7 @@ from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
 from rangebound.privacy.search.renyi_objective import Renyi
-from tests.matrix.cells import ALLOWED, SearchCell
+from tests.matrix.cells import ALLOWED, Cell
 
 INF = math.inf
 BITS = 128
@@ -45,7 +45,7 @@ def cells(generator: np.random.Generator, count: int) -> list[tuple[float, float
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("cell", SEARCHED, ids=str)
-def test_the_bound_of_a_cell_is_above_every_position_in_it(cell: SearchCell, name: str) -> None:
+def test_the_bound_of_a_cell_is_above_every_position_in_it(cell: Cell, name: str) -> None:
     generator = np.random.default_rng([71, len(str(cell))])
     mechanism = cell.mechanism()
     for shape in (mechanism.shape, mechanism.shape.mirrored()):
@@ -62,7 +62,7 @@ def test_the_bound_of_a_cell_is_above_every_position_in_it(cell: SearchCell, nam
 
 
 @pytest.mark.parametrize("cell", SEARCHED[::3], ids=str)
-def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell: SearchCell) -> None:
+def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell: Cell) -> None:
     mechanism = cell.mechanism()
     if isinstance(mechanism.noise, rb.TruncatedLaplacian):
         return  # its support must be in reach, so its ranges end
@@ -77,7 +77,7 @@ def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell: Search
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_narrow_cells_are_bounded_sharply(noise: str) -> None:
     """Second order: the bound's excess is no more than the square of the width, in scales."""
-    mechanism = SearchCell(noise, "truncate", "interval", "equal").mechanism()
+    mechanism = Cell(noise, "truncate", "interval", "equal").mechanism()
     with precision(BITS):
         task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))
         for middle in (-0.6, 0.0, 0.2):
@@ -103,7 +103,7 @@ def covered(found: Found, tasks: list[Task]) -> bool:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("cell", [c for c in SEARCHED if c.noise != "truncated_laplacian"][::2], ids=str)
-def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: SearchCell, name: str) -> None:
+def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: Cell, name: str) -> None:
     mechanism = cell.mechanism()
     generator = np.random.default_rng(72)
     if name == "loss" and cell.noise == "gaussian" and not mechanism.support.bounded:
@@ -123,7 +123,7 @@ def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: Searc
 
 
 def test_with_a_target_the_search_only_decides() -> None:
-    mechanism = SearchCell("laplace", "truncate", "interval", "equal").mechanism()
+    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
         tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))]
         full = enclose(tasks)
@@ -136,7 +136,7 @@ def test_with_a_target_the_search_only_decides() -> None:
 
 
 def test_climbing_never_goes_down_or_away() -> None:
-    mechanism = SearchCell("laplace", "truncate", "interval", "equal").mechanism()
+    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
         task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))
         for start in (-1.0, -0.3, 0.4, 1.0):
@@ -147,7 +147,7 @@ def test_climbing_never_goes_down_or_away() -> None:
 
 def test_a_gap_between_cells_is_noticed() -> None:
     """A control: the check of coverage fails when one cell is taken away."""
-    mechanism = SearchCell("laplace", "truncate", "interval", "equal").mechanism()
+    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
         tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))]
         found = enclose(tasks)

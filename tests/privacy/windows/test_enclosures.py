@@ -18,7 +18,7 @@ INF = math.inf
 ORDER = 4
 
 
-class SearchCell:
+class Cell:
     """A random mechanism with a cell of positions; often across the ends of its support."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -53,10 +53,10 @@ class SearchCell:
             yield ball(min(max(self.start + share * (self.end - self.start), self.start), self.end))
 
 
-def cells(seed: int, count: int) -> Iterator[SearchCell]:
+def cells(seed: int, count: int) -> Iterator[Cell]:
     generator = np.random.default_rng([161, seed])
     for _ in range(count):
-        yield SearchCell(generator)
+        yield Cell(generator)
 
 
 def covers(wide: Any, exact: Any) -> bool:

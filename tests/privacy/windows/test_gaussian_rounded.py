@@ -15,7 +15,7 @@ from rangebound.law import Shape
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_rounded, gaussian_worst
-from rangebound.privacy.windows.gaussian_rounded import _Cells, rounded_renyi
+from rangebound.privacy.windows.gaussian_rounded import _GaussianCells, rounded_renyi
 from rangebound.privacy.windows.gaussian_windows import windows_of
 
 CUTS = (-math.inf, 0.5, 1.5, 2.5, math.inf)
@@ -28,7 +28,7 @@ def test_sums_are_within_their_errors(order: float) -> None:
     d = 0.7
     p = np.asarray([0.3, (order - 1.0) * d, (order - 1.0) * d + 1.3])
     with np.errstate(all="ignore"):
-        cells = _Cells(1.0, SHAPE, order, d)
+        cells = _GaussianCells(1.0, SHAPE, order, d)
         value, error = cells._sum(p, *cells._near(p, cells.level))
     with mp.workdps(40):
         a, lift = mp.mpf(order), mp.mpf(order) * (mp.mpf(order) - 1) * mp.mpf(d) ** 2 / 2
@@ -96,7 +96,7 @@ def test_control_windows_without_an_ellipse_miss_the_largest_sum(monkeypatch: py
     """
     monkeypatch.setattr(gaussian_rounded, "truncation", lambda degree, rho: 0.0)
     monkeypatch.setattr(
-        _Cells, "subdivided", lambda self, windows: windows._replace(rho=np.full_like(windows.rho, 4.0))
+        _GaussianCells, "subdivided", lambda self, windows: windows._replace(rho=np.full_like(windows.rho, 4.0))
     )
     below = 0
     for name in DEEP:
