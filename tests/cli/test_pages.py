@@ -1,5 +1,6 @@
 """The commands on the page about tables, one after the other, as a newcomer would type them."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -24,3 +25,51 @@ def test_the_commands_of_the_page_run_in_their_order(tmp_path, monkeypatch, caps
     assert "spent epsilon 1; account 'visits' has epsilon 3 left" in out
     assert "epsilon 1, delta 0, charged in the ledger" in out
     assert {"table.csv", "table.json", "report.html", "certificate.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+REFERENCE = PAGE.with_name("plan.md")
+
+
+def first_names(section: str) -> list[set[str]]:
+    """The names in code in the first cell of each row of the first table of a section."""
+    table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
+    assert table
+    rows = [row.strip("|\n ").split(" | ") for row in table[0].splitlines()[2:]]
+    return [set(re.findall(r"`\[*([^`\]]+)\]*`", cells[0])) for cells in rows]
+
+
+def missing_or_unknown(page: str, schema: dict) -> list[str]:
+    """What the reference of plans leaves out, or names though there is no such thing."""
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    kinds = {
+        each["properties"]["kind"]["const"]: each
+        for each in schema["$defs"].values()
+        if "kind" in each.get("properties", {})
+    }
+    shared = set.intersection(*(set(each["properties"]) for each in kinds.values()))
+    found = []
+    for title, fields in {
+        "Top level": set(schema["properties"]),
+        "`[source]`": set(schema["$defs"]["Source"]["properties"]),
+        "`[unit]`": set(schema["$defs"]["Unit"]["properties"]),
+        "`[budget]`": set(schema["$defs"]["Budget"]["properties"]),
+        "`[[query]]`: fields of every kind": shared,
+        "Kinds": set(kinds),
+    }.items():
+        said = set().union(*first_names(sections[title]))
+        found += [f"{title}: {each}" for each in sorted(said ^ fields)]
+    for line in sections["Kinds"].splitlines():
+        kind = re.match(r"\| `([^`]+)` \|", line)
+        if kind and kind[1] in kinds:
+            said = set(re.findall(r"`(\w+)`", line.rsplit(" | ", 1)[1]))
+            found += [f"{kind[1]}: {each}" for each in sorted(said ^ (set(kinds[kind[1]]["properties"]) - shared))]
+    return found
+
+
+def test_the_reference_of_plans_names_every_field_and_kind(capsys):
+    assert run(["plan", "schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    page = REFERENCE.read_text(encoding="utf-8")
+    assert missing_or_unknown(page, schema) == []
+    assert missing_or_unknown(page.replace("| `rows` |", "| `row` |"), schema) == ["`[unit]`: row", "`[unit]`: rows"]
+    assert missing_or_unknown(page.replace("`missing`, `bins` |", "`bins` |"), schema) == ["histogram: missing"]
