@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 JOBS   ?= 2
+FLOOR  ?= 92
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -19,7 +20,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-long bench papers lint format clean
+.PHONY: help demo test test-long mutants bench papers lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -29,13 +30,18 @@ demo: $(DEMO_STAMP) ## Publish a private table of clinic visits; report in out/
 	@mkdir -p out
 	@$(BIN)/rangebound demo --folder out/demo
 
-test: lint ## Lint, types, import layers, and all tests but the long ones
+test: lint ## Lint, types, import layers, all tests but the long ones, and coverage (in out/coverage.json)
 	@echo "tests"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+	@mkdir -p out
+	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal \
+	  --cov --cov-report=json:out/coverage.json --cov-fail-under=$(FLOOR)
 
 test-long: lint ## The same, and the long tests too
 	@echo "tests, long ones included"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+
+mutants: $(FULL_STAMP) ## Break guarantee-bearing lines one at a time, and see whether a test notices; in out/mutants.md
+	@$(BIN)/python -m tests.mutants --jobs $(JOBS)
 
 bench: $(FULL_STAMP) ## Measure beside other libraries, in out/peers; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
