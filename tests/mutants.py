@@ -17,6 +17,7 @@ import hashlib
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -56,6 +58,8 @@ class Mutant:
     kind: str
     before: str
     after: str
+    nth: int = 0
+    """How many of the same expression came before it in its function."""
     start: tuple[int, int] = field(compare=False)
     end: tuple[int, int] = field(compare=False)
 
@@ -67,7 +71,7 @@ class Mutant:
     @property
     def key(self) -> str:
         """The same for as long as the expression and its function are."""
-        text = f"{Path(self.path).name} {self.function} {self.kind} {self.before} {self.after}"
+        text = f"{Path(self.path).name} {self.function} {self.kind} {self.before} {self.after} {self.nth}"
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     def __str__(self) -> str:
@@ -166,6 +170,7 @@ _SHOWN = ("__repr__", "__str__", "__format__", "_repr_html_")
 def mutants_of(path: str, source: str) -> list[Mutant]:
     """Every mutant of a file, in order."""
     found: list[Mutant] = []
+    repeats: Counter[tuple[str, ...]] = Counter()
 
     def visit(node: ast.AST, function: str) -> None:
         if isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr, ast.arguments)):
@@ -187,6 +192,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
                 ends = (place.lineno, place.col_offset), (place.end_lineno or 0, place.end_col_offset or 0)
                 before, after = ast.unparse(place), ast.unparse(ast.fix_missing_locations(changed))
                 if before != after:
+                    nth = repeats[function, kind, before, after]
+                    repeats[function, kind, before, after] += 1
                     found.append(
                         Mutant(
                             path=path,
@@ -194,6 +201,7 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
                             kind=kind,
                             before=before,
                             after=after,
+                            nth=nth,
                             start=ends[0],
                             end=ends[1],
                         )
@@ -211,9 +219,11 @@ def mutated(source: str, mutant: Mutant) -> str:
     start = sum(map(len, lines[: mutant.start[0] - 1])) + mutant.start[1]
     end = sum(map(len, lines[: mutant.end[0] - 1])) + mutant.end[1]
     text = source.encode()
-    return (text[:start] + f"({mutant.after})".encode() + text[end:]).decode()
+    after = mutant.after if mutant.kind == "known" else f"({mutant.after})"
+    return (text[:start] + after.encode() + text[end:]).decode()
 
 
+@cache
 def every_mutant() -> list[Mutant]:
     found: list[Mutant] = []
     for room in ROOMS:
@@ -245,12 +255,11 @@ def sample(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
 def named() -> list[Mutant]:
     """The mutants that once survived the tests of their room, by the text of the line; each has a test now."""
     found = []
-    for name, before, after in KNOWN:
-        places = [path for path in sorted((ROOT / PACKAGE).rglob("*.py")) if path.match(name)]
-        texts = [(path, path.read_text(encoding="utf-8")) for path in places]
+    for room, before, after in KNOWN:
+        texts = [(path, path.read_text(encoding="utf-8")) for path in sorted((ROOT / PACKAGE / room).rglob("*.py"))]
         hits = [(path, text) for path, text in texts if before in text]
         if not hits:
-            raise SystemExit(f"{name}: {before!r} is not there any more; the list of known mutants has to follow")
+            raise SystemExit(f"{room}: {before!r} is not there any more; the list of known mutants has to follow")
         for path, text in hits:
             at = text.index(before)
             line, column = text.count("\n", 0, at) + 1, len(text[text.rfind("\n", 0, at) + 1 : at].encode())
@@ -269,10 +278,10 @@ def named() -> list[Mutant]:
 
 
 KNOWN: tuple[tuple[str, str, str], ...] = (
-    ("accounting/renyi.py", "2 * moment - 1", "moment"),
-    ("accounts/worst_case.py", "ball(width) * ball(self.coordinates).sqrt()", "ball(width)"),
-    ("accounts/worst_case.py", "(1 if step.together else step.coordinates)", "1"),
-    ("sql/aggregate.py", "max(abs(lower), abs(upper))", "abs(upper)"),
+    ("accounting", "moment if mirrored else 2 * moment - 1", "moment"),
+    ("learn/torch", "ball(width) * ball(self.coordinates).sqrt()", "ball(width)"),
+    ("learn/torch", "(1 if step.together else step.coordinates)", "1"),
+    ("release", "far, across = max(abs(lower), abs(upper))", "far, across = abs(upper)"),
 )
 
 
@@ -294,6 +303,9 @@ def stages(mutant: Mutant) -> list[tuple[str, ...]]:
     first = module.parts[0]
     room = f"tests/{first}" if len(module.parts) > 1 else f"tests/test_{module.stem}.py"
     return [(mutant.path, *own), (f"{PACKAGE.as_posix()}/{first}", room), ("src", "tests")]
+
+
+_NO_TESTS = 5  # pytest's exit status where nothing was collected
 
 
 class Tree:
@@ -324,25 +336,24 @@ class Tree:
         """An empty text if all tests pass; else the first that failed, or that time ran out."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "src"), "PYTHONHASHSEED": "0"}
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=limit,
-                check=False,
-                start_new_session=True,
-            )
-        except subprocess.TimeoutExpired:
-            return "out of time"
-        if done.returncode == 0:
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as started:
+            try:
+                said, _ = started.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)  # with whatever it has started itself
+                return "out of time"
+        if started.returncode in (0, _NO_TESTS):
             return ""
-        if done.returncode == 5:
-            return ""  # no test at all
-        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return failed[0] if failed else f"exit {done.returncode}: {(done.stdout + done.stderr)[-300:]}"
+        failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return failed[0] if failed else f"exit {started.returncode}: {said[-300:]}"
 
 
 class Baseline:
