@@ -88,7 +88,11 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/engine/parquet.py": ("release/engine/test_engines.py", "release/engine/test_damage.py"),
     "release/engine/spark.py": ("release/engine/test_engines.py", "release/engine/test_connect.py"),
     "release/noise/draw.py": ("release/test_range.py", "release/test_run.py"),
-    "release/noise/noisy_coordinates.py": ("release/noise/test_publishers.py", "release/test_run.py"),
+    "release/noise/noisy_coordinates.py": (
+        "release/noise/test_publishers.py",
+        "release/output/test_table_certificate.py",
+        "release/test_run.py",
+    ),
     "release/noise/publishers.py": ("release/noise/test_allocation.py",),
     "release/noise/quantile_publisher.py": ("release/noise/test_publishers.py",),
     "release/output/charge.py": ("release/test_run.py", "release/test_killed.py"),

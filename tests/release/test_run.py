@@ -165,7 +165,7 @@ def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
         release(plan, data)
     with pytest.raises(TypeError, match="must be a Ledger; or None"):
         release(plan, data, ledger="l.ledger", request="one")
-    with pytest.raises(ArgumentError, match="request='one': means nothing without a ledger"):
+    with pytest.raises(ArgumentError, match="request='one': needs a ledger"):
         release(plan, data, ledger=None, request="one")
     assert '"ledger":null' in release(plan, data, ledger=None).certificate.replace(" ", "")
 

@@ -283,7 +283,7 @@ def test_wrong_arguments_are_refused():
             suggest(plan, rows, ledger=None, share=share)
     with pytest.raises(ArgumentTypeError, match="must be a mapping"):
         suggest("plan.toml", rows, ledger=None)
-    with pytest.raises(ArgumentError, match="means nothing without a ledger"):
+    with pytest.raises(ArgumentError, match="needs a ledger"):
         suggest(plan, rows, ledger=None, request="r")
 
 

@@ -126,7 +126,7 @@ def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
 
 
 def keys_of(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> tuple[Key, ...]:
-    """The keys to publish: the public ones, or those that are selected by chance and by their number of units."""
+    """The keys to publish: the public ones, or those that partition selection names."""
     return found.keys if found.block.keys is not None else ready.selections[found.block.by].select(found.units, bits)
 
 

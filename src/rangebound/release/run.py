@@ -38,16 +38,16 @@ def release(
     """Publish the table of a plan, charged to the ledger before any data are read.
 
     `data` is an engine (`DuckDB`, `Spark`) or a table in memory. The charge goes to the plan's account of the ledger,
-    under the id `request`; the same request again gives the same table and costs nothing more. `ledger=None` charges
-    nothing and keeps no count: for trials with made-up data.
+    under the id `request`; the same request again returns the same table and costs nothing more. `ledger=None` charges
+    nothing and records nothing: use it for trials with made-up data only.
 
-    Guarantee: (epsilon, delta)-private as the plan says, for all neighbouring tables; every number in its support. No
-    error that comes after the charge, and no number of rows published, depends on the data, but for privately selected
-    keys.
+    Guarantee: (epsilon, delta)-private at the plan's budget, for all neighbouring tables; every number lies in its
+    support. Neither an error after the charge nor the number of published rows depends on the data, except through
+    partition selection.
     Edge cases: a release that is interrupted stays charged; run it again with the same request. There is no default
-    ledger: that nothing is charged must be said. A plan whose table might be too large for the ledger is refused; of
-    privately selected keys, those that come first in order are published as far as there is room. A column that may be
-    text, by its name or type alone, is named in a warning before the charge.
+    ledger, so that nothing goes uncharged by mistake. A plan whose table might be too large for the ledger is refused;
+    of privately selected keys, the first in order are published until the ledger's limit is reached. A column that may
+    be text, by its name or type alone, is named in a warning before the charge.
 
     >>> import pyarrow
     >>> from rangebound.release import parse_plan
@@ -61,7 +61,7 @@ def release(
             f"ledger of type {type(ledger).__name__}: must be a Ledger; or None, which charges nothing, for trials"
         )
     if ledger is None and request is not None:
-        raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
+        raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
     tell = progress or _quiet
     tell("checking the plan")

@@ -136,7 +136,7 @@ def suggest(
             f"ledger={arguments.shown(ledger)}: must be a Ledger; or None, which charges nothing, for made-up data"
         )
     if ledger is None and request is not None:
-        raise ArgumentError(f"request={arguments.shown(request)}: means nothing without a ledger")
+        raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
     schema = engine.schema()
     gaps = left_out(plan, schema)

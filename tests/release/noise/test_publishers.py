@@ -12,7 +12,7 @@ from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import Share
-from rangebound.release.noise.noisy_coordinates import MechanismPublisher
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.output import table_certificate
@@ -219,3 +219,11 @@ def test_all_kinds_have_a_publisher_that_draws_what_it_can_draw_and_reads_it():
         assert not publisher.can_draw((*cell.draws, cell.draws[0]))
         assert not publisher.can_draw((math.nan, *cell.draws[1:]))
         assert not publisher.can_draw((math.nextafter(cell.draws[0], math.inf) + 1e-9, *cell.draws[1:]))
+
+
+def test_discrete_laplace_noise_can_draw_one_whole_number_in_the_support():
+    publisher, _, _ = made(QUESTIONS["count"], budget={"epsilon": 0.7})
+    assert isinstance(publisher, DiscreteLaplacePublisher)
+    assert publisher.can_draw((5.0,))
+    for other in ((), (5.0, 5.0), (4.5,), (-1.0,), (-0.0,), (math.inf,), (math.nan,)):
+        assert not publisher.can_draw(other)
