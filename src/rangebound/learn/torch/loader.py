@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.relation import Relation
+from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.sampling.entropy import SECURE
 
 

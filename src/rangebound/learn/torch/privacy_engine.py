@@ -21,9 +21,9 @@ from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module
 from rangebound.learn.torch.loader import PrivateLoader
+from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
-from rangebound.learn.torch.relation import Relation
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.query import Query

@@ -26,7 +26,7 @@ from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEven
 from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.relation import Relation
+from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.privacy import worst_renyi
