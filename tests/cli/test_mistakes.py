@@ -207,7 +207,7 @@ def test_what_nobody_foresaw_is_one_line_without_its_words(word, folder, monkeyp
     def fail(*_: object, **__: object) -> None:
         raise LookupError(word)
 
-    monkeypatch.setattr("rangebound.ledger.book.verify", fail)
+    monkeypatch.setattr("rangebound.ledger.verify", fail)
     assert run(["ledger", "verify", str(folder / "people.ledger")]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: unexpected LookupError; this is a bug")
