@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +34,10 @@ app.command()(release_command.demo)
 app.add_typer(plot_command.app, name="plot")
 app.add_typer(audit_command.app, name="audit")
 
+if TYPE_CHECKING:
+    _MISUSE = typer.TyperException
+else:  # before it had a Click of its own, Typer raised the errors of Click
+    _MISUSE = getattr(typer, "TyperException", None) or importlib.import_module("click").ClickException
 _INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 
 
@@ -72,7 +77,7 @@ def run(arguments: list[str]) -> int:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"file={error.filename!r}: {error.strerror}" if error.filename else str(error))
-    except typer.TyperException as error:
+    except _MISUSE as error:
         place = getattr(error, "ctx", None)
         said = error.format_message().rstrip()
         stop = "" if said.endswith((".", "?", ")")) else "."

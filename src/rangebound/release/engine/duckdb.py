@@ -30,8 +30,8 @@ _RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_oth
 _SEEN = {
     "UHUGEINT": "CAST({} AS VARCHAR)",
     "VARCHAR": 'TRY(decode(encode(CAST({} AS VARCHAR)))) COLLATE "binary"',
-    "TIMESTAMP_S": "TRY_CAST({} AS TIMESTAMP)",
-    "TIMESTAMP_MS": "TRY_CAST({} AS TIMESTAMP)",
+    "TIMESTAMP_S": "TRY(CAST({} AS TIMESTAMP))",
+    "TIMESTAMP_MS": "TRY(CAST({} AS TIMESTAMP))",
 }
 _CHECKED = {**_SEEN, "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"'}
 _UNCHECKED = {**_SEEN, "BLOB": "CAST(hex({}) AS UUID)"}  # of 16 bytes: the second reader of Parquet hands on no others
@@ -125,6 +125,7 @@ class DuckDB:
             rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
             raise ArgumentError(f"data={_shown(data)}: {rule}")
         table, digits = as_arrow(data)
+        self._hidden = [field.name for field in table.schema if str(field.type) == "null"]  # integers before DuckDB 2.0
         self._connection.register(_RAW, table)
         raw = exp.to_table(_RAW)
         given = enumerate(self._types(raw).items())

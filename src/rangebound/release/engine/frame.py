@@ -79,6 +79,8 @@ def _decoded(values: Any) -> Any:
     from pyarrow import compute
 
     kind, of = values.type, pyarrow.types
+    if of.is_string_view(kind):  # at which DuckDB before 2.0 may crash
+        return values.cast(pyarrow.large_string())
     if known(kind):
         return values
     if of.is_float16(kind):
