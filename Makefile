@@ -9,6 +9,15 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard src tests examples benchmarks papers docs/images)
 
+# The lowest versions are tried in an environment of their own. The start and the words of Typer's own mistakes are left
+# out: older versions load more and say other words. So is a control about how DuckDB 2.0 reads a decimal that is too large.
+LOWEST       := .venv-lowest
+LOWEST_TESTS := tests/test_support.py tests/test_calibration.py tests/test_certificates.py tests/test_mechanism.py \
+  tests/sampling tests/ledger/test_book.py tests/accounting tests/plot tests/learn/sklearn tests/learn/torch \
+  tests/release/engine/test_csv.py tests/release/engine/test_damage.py tests/release/engine/test_duckdb.py \
+  tests/release/test_one_row.py tests/release/test_run.py tests/cli/test_ledger_command.py \
+  tests/cli/test_account_command.py tests/cli/test_plot_command.py
+
 # A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
 DEMO_STAMP := $(VENV)/.installed-demo
 FULL_STAMP := $(VENV)/.installed-full
@@ -20,7 +29,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-long mutants bench papers lint format clean
+.PHONY: help demo test test-long test-lowest mutants bench papers lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -39,6 +48,11 @@ test: lint ## Lint, types, import layers, all tests but the long ones, and cover
 test-long: lint ## The same, and the long tests too
 	@echo "tests, long ones included"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+
+test-lowest: $(LOWEST)/.installed ## The tests that depend on other packages, with their lowest versions
+	@echo "tests, lowest versions"
+	@SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -q $(LOWEST_TESTS) -W "ignore::pytest.PytestRemovedIn10Warning" \
+	  --deselect tests/release/test_one_row.py::test_control_the_readers_of_parquet_make_different_numbers_of_a_decimal_that_is_too_large
 
 mutants: $(FULL_STAMP) ## Break guarantee-bearing lines one at a time, and see whether a test notices; in out/mutants.md
 	@$(BIN)/python -m tests.mutants --jobs $(JOBS)
@@ -65,7 +79,7 @@ format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff format $(SOURCES)
 
 clean: ## Remove the environment, the caches and out/
-	rm -rf $(VENV) out build dist src/*.egg-info
+	rm -rf $(VENV) $(LOWEST) out build dist src/*.egg-info
 	rm -f src/rangebound/*/*.so src/rangebound/*/*.pyd
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks papers -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
@@ -94,3 +108,11 @@ $(DEMO_STAMP): $(NEEDS)
 $(FULL_STAMP): $(NEEDS)
 	$(call prepare,rangebound and its test tools,.[all$(comma)dev$(comma)docs])
 	@touch $(DEMO_STAMP) $@
+
+$(LOWEST)/.installed: pyproject.toml constraints-lowest.txt setup.py
+	@echo "installing the lowest versions into $(LOWEST) (once; some gigabytes)"
+	@"$(PYTHON)" -m venv --clear $(LOWEST)
+	@$(LOWEST)/bin/python -m pip --disable-pip-version-check -qq install -c constraints-lowest.txt setuptools
+	@$(LOWEST)/bin/python -m pip --disable-pip-version-check -qq install -c constraints-lowest.txt --no-build-isolation \
+	  -e ".[cli,parquet,plot,sklearn,tables,torch]" hypothesis mpmath pandas polars pytest statsmodels
+	@touch $@

