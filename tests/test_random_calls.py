@@ -38,6 +38,7 @@ def test_the_generator_gives_the_same_calls_again_and_most_are_accepted():
 def test_calls_on_intervals_are_quick_and_closed():
     simple = [call for call in calls(200) if not any(each in call for each in ("Grid(", "Union("))]
     assert len(simple) > 60
+    outcome(simple[0])  # the first call of a process loads modules and fills tables
     assert judged([outcome(call) for call in simple]) == []
 
 
