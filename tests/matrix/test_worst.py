@@ -12,6 +12,7 @@ from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_lo
 from tests.matrix.brute import Number, delta_at, loss, random_pairs, renyi_at, scan
 from tests.matrix.cells import ALLOWED, Cell
 from tests.matrix.deadline import PATIENCE_S, deadline
+from tests.thinning import some_pairs
 
 WIDTH = 1e-6  # the widest enclosure, relative
 NOTHING = 1e-30  # a worst case below this is zero
@@ -75,8 +76,7 @@ def test_pure_epsilon(cell: Cell) -> None:
     assert mechanism.epsilon() == worst.upper
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@pytest.mark.parametrize(("cell", "epsilon"), some_pairs(ALLOWED, [0.5, 2.0], of=2), ids=str)
 def test_delta(cell: Cell, epsilon: float) -> None:
     mechanism = cell.mechanism()
     with deadline(cell):
@@ -87,8 +87,7 @@ def test_delta(cell: Cell, epsilon: float) -> None:
         attained(mechanism, worst, rb.hockey_stick(*map(mechanism.law, worst.pair), epsilon))
 
 
-@pytest.mark.parametrize("order", [1.5, 8.0])
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@pytest.mark.parametrize(("cell", "order"), some_pairs(ALLOWED, [1.5, 8.0], of=2), ids=str)
 def test_renyi(cell: Cell, order: float) -> None:
     mechanism = cell.mechanism()
     # Seen from far outside, the atoms of a rounded Gaussian vary so fast that many cells are needed.
