@@ -81,7 +81,7 @@ class Logistic(Noise):
         k = xp.exp(0.5 * (xp.clip(level, -d, d) + d))
         return p - self.scale * (xp.log(k - 1.0) - xp.log(xp.exp(d) - k))
 
-    def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
+    def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
         """With t = F(x - p): the integral of e^{-d(a-1)} (t + (1-t) e^d)^(2a-2), d with the sign of q - p."""
         xp = namespace(p, q, lower, upper)
         d = (q - p) / self.scale
@@ -160,7 +160,7 @@ class LogisticInBalls(BallNoise):
             return [p + arb.nan()]
         return [p - self.scale * (above.log() - below.log())]
 
-    def blend(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
+    def renyi_integral(self, p: Any, d: Ball, order: Ball, lower: Any, upper: Any) -> Any:
         distance = d / self.scale
         power = 2 * order - 1
 

@@ -119,15 +119,15 @@ def test_log_blend_is_the_integral_of_the_powers(name: str, order: float) -> Non
             x = 0.5 * (a + b) + 0.5 * (b - a) * nodes
             logs = order * noise.log_pdf(x - p) + (1.0 - order) * noise.log_pdf(x - q)
             total += 0.5 * (b - a) * float(weights @ np.exp(logs))
-        ours = noise.log_blend(*map(np.asarray, (p, q)), order, *map(np.asarray, (low, high)))
+        ours = noise.log_renyi_integral(*map(np.asarray, (p, q)), order, *map(np.asarray, (low, high)))
         assert float(ours) == pytest.approx(math.log(total), rel=1e-12, abs=1e-12)
 
 
 def test_log_blend_is_infinite_where_only_the_first_lives() -> None:
     noise = FAMILIES["truncated_laplacian"]
     p, q, low, high = map(np.asarray, (0.0, 1.0, -3.0, 3.0))
-    assert noise.log_blend(p, q, 2.0, low, high) == math.inf
-    inside = noise.log_blend(p, q, 2.0, np.asarray(-1.0), np.asarray(2.0))
+    assert noise.log_renyi_integral(p, q, 2.0, low, high) == math.inf
+    inside = noise.log_renyi_integral(p, q, 2.0, np.asarray(-1.0), np.asarray(2.0))
     assert math.isfinite(float(inside))
 
 

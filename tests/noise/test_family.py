@@ -85,9 +85,9 @@ def test_blend_over_a_wide_position_covers_every_position(name: str, order: floa
         family = FAMILIES[name].in_balls()
         d, a = ball(0.4), ball(order)
         for lower, upper in ((ball(-0.5), ball(0.6)), (ball(0.1), ball(0.3))):
-            wide = family.blend(span(-0.1, 0.2), d, a, lower, upper)
+            wide = family.renyi_integral(span(-0.1, 0.2), d, a, lower, upper)
             for p in inner(-0.1, 0.2):
-                assert wide.overlaps(family.blend(ball(p), d, a, lower, upper))
+                assert wide.overlaps(family.renyi_integral(ball(p), d, a, lower, upper))
 
 
 @pytest.mark.parametrize("name", FAMILIES)

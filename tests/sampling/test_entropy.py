@@ -161,7 +161,7 @@ def test_no_entropy_no_release(monkeypatch, failure):
     monkeypatch.setattr(os, "urandom", broken)
     m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0))
     out = np.full(3, -7.0)
-    with pytest.raises(EntropyUnavailable, match="gives no random bytes"):
+    with pytest.raises(EntropyUnavailable, match="returned no random bytes"):
         m.release(np.zeros(3), out=out)
     assert (out == -7.0).all()
     SECURE._kept.left = 0

@@ -112,7 +112,7 @@ class Noise(Complete, abc.ABC):
         """For p < q: where log g(x-p) - log g(x-q) falls through `level`."""
 
     @abc.abstractmethod
-    def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
+    def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
         """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order)."""
 
     @abc.abstractmethod
@@ -229,7 +229,7 @@ class BallNoise(Complete, abc.ABC):
         """
 
     @abc.abstractmethod
-    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
+    def renyi_integral(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
 
     def sf(self, y: Ball) -> Ball:

@@ -138,7 +138,7 @@ class Gaussian(Noise):
         gap = q - p
         return 0.5 * (p + q) - level * self.scale * (self.scale / gap)
 
-    def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
+    def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
         """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order)."""
         gap = (q - p) / self.scale
         # The ends as seen from p and then from p + (1 - order)(q - p): that point itself may have too few digits.
@@ -206,7 +206,7 @@ class GaussianInBalls(BallNoise):
         """Where the log-ratio of the pair (p, p + d) falls through `level`."""
         return [p + (d / 2 - level * self.scale * self.scale / d)]
 
-    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
+    def renyi_integral(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
         centre = p + (1 - order) * d
         ratio = d / self.scale

@@ -101,11 +101,11 @@ class Laplace(Noise):
         return xp.where((a < 0.0) & (rest <= used), left, right)
 
     def crossing(self, p: Array, q: Array, level: Array) -> Array:
-        """For p < q: where log g(x-p) - log g(x-q) falls through `level`, kept between p and q."""
+        """For p < q: where log g(x-p) - log g(x-q) falls through `level`, clipped to [p, q]."""
         xp = namespace(p, q, level)
         return xp.clip(0.5 * (p + q - level * self.scale), p, q)
 
-    def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
+    def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
         """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order)."""
         xp = namespace(p, q, lower, upper)
         b, a = self.scale, order
@@ -190,7 +190,7 @@ class LaplaceInBalls(BallNoise):
         """
         return [p + smallest(largest((d - level * self.scale) / 2, ball(0.0)), d)]
 
-    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
+    def renyi_integral(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
         b, zero = self.scale, ball(0.0)
         start = None if lower is None else lower - p

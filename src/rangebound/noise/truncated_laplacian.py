@@ -77,13 +77,13 @@ class TruncatedLaplacian(Noise):
         return Laplace(scale=self.scale)
 
     @property
-    def _log_kept(self) -> float:
+    def _log_normaliser(self) -> float:
         return math.log(-math.expm1(-self.limit / self.scale))
 
     def log_pdf(self, x: Array) -> Array:
         """log of the density at `x`; -inf beyond the limit."""
         xp = namespace(x)
-        return xp.where(abs(x) <= self.limit, self.untruncated.log_pdf(x) - self._log_kept, -xp.inf)
+        return xp.where(abs(x) <= self.limit, self.untruncated.log_pdf(x) - self._log_normaliser, -xp.inf)
 
     def log_pdf_slope(self, x: Array) -> Array:
         """Derivative of `log_pdf` inside the limit."""
@@ -96,13 +96,15 @@ class TruncatedLaplacian(Noise):
         start, end = location - self.limit, location + self.limit
         mass = self.untruncated.log_mass(xp.clip(lower, start, end), xp.clip(upper, start, end), location)
         whole = (lower <= start) & (upper >= end)
-        return xp.where(whole, xp.zeros_like(mass), mass - self._log_kept)
+        return xp.where(whole, xp.zeros_like(mass), mass - self._log_normaliser)
 
     def reach(self, lower: Array, log_mass: Array, location: Array) -> Array:
         """The x for which [lower, x] has mass e^log_mass; NaN-free where the mass to the right suffices."""
         xp = namespace(lower, log_mass, location)
         start = xp.maximum(lower, location - self.limit)
-        return xp.minimum(self.untruncated.reach(start, log_mass + self._log_kept, location), location + self.limit)
+        return xp.minimum(
+            self.untruncated.reach(start, log_mass + self._log_normaliser, location), location + self.limit
+        )
 
     def crossing(self, p: Array, q: Array, level: Array) -> Array:
         """For p < q: where log g(x-p) - log g(x-q) falls through `level`: never left of where q's noise begins."""
@@ -113,15 +115,15 @@ class TruncatedLaplacian(Noise):
         inner = xp.where(level * self.scale < p - q, ends, inner)
         return xp.maximum(xp.minimum(inner, ends), begins)
 
-    def log_blend(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
+    def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
         """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order); inf where only p's lives."""
         xp = namespace(p, q, lower, upper)
         start = xp.clip(lower, p - self.limit, p + self.limit)
         end = xp.clip(upper, p - self.limit, p + self.limit)
         both_start, both_end = xp.maximum(start, q - self.limit), xp.minimum(end, q + self.limit)
         escapes = (end > start) & ((both_start > start) | (both_end < end))
-        blend = self.untruncated.log_blend(p, q, order, start, end) - self._log_kept
-        return xp.where(escapes, xp.inf, blend)
+        renyi_integral = self.untruncated.log_renyi_integral(p, q, order, start, end) - self._log_normaliser
+        return xp.where(escapes, xp.inf, renyi_integral)
 
 
 class TruncatedLaplacianInBalls(BallNoise):
@@ -207,7 +209,7 @@ class TruncatedLaplacianInBalls(BallNoise):
         inner = [smallest(largest(t, begins), ends) for t in self._untruncated.thresholds(p, d, level)]
         return [begins, *inner, ends]
 
-    def blend(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
+    def renyi_integral(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
         """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order); infinite where only the left one lives."""
         position = value_of(p)
         starts = position - self.limit if lower is None else largest(lower, position - self.limit)
@@ -221,4 +223,4 @@ class TruncatedLaplacianInBalls(BallNoise):
             return arb.nan()
         top = p + self.limit
         end = top if upper is None else smallest(upper, top)
-        return self._untruncated.blend(p, d, order, lower, end) / self._normaliser
+        return self._untruncated.renyi_integral(p, d, order, lower, end) / self._normaliser

@@ -1,4 +1,4 @@
-"""A plan: all that a draw needs to know, worked out once from public parameters.
+"""The plan of a draw: all that it needs to know, worked out once from public parameters.
 
 A draw is noise that is given to lie in an interval, added to the location, rounded to the lattice and clamped:
 

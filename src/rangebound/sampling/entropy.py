@@ -1,4 +1,4 @@
-"""Random words for releases: AES-256 keystream under keys that the operating system gives and nobody keeps.
+"""Random words for releases: AES-256 keystream under keys from the operating system that are never stored.
 
 Every block of words is the keystream of a key of its own, fresh from the operating system. The key exists only while
 its block is made; what stays in memory is the part of a block that has not been used yet, and a word that is used is
@@ -41,10 +41,10 @@ def fresh(size: int) -> bytearray:
         seed = bytearray(os.urandom(size))
     except (OSError, NotImplementedError) as error:
         raise EntropyUnavailable(
-            f"entropy={error}: the operating system gives no random bytes; nothing was drawn"
+            f"entropy={error}: the operating system returned no random bytes; nothing was drawn"
         ) from (error)
     if len(seed) != size or not any(seed):
-        raise EntropyUnavailable("entropy=none: the operating system gives no random bytes; nothing was drawn")
+        raise EntropyUnavailable("entropy=none: the operating system returned no random bytes; nothing was drawn")
     return seed
 
 

@@ -121,8 +121,8 @@ def test_the_kept_mass_is_bounded_from_below() -> None:
         with precision(BITS):
             kind = Truncated(mechanism.noise, mechanism.shape)
             for lower, upper in ((-2.0, -1.0), (-0.5, 0.5), (0.0, 2.5)):
-                least = kind.kept_at_least(lower, upper)
-                assert all(not kind.kept(ball(p)) < least for p in positions(lower, upper)), cell
+                least = kind.least_normaliser(lower, upper)
+                assert all(not kind.normaliser(ball(p)) < least for p in positions(lower, upper)), cell
 
 
 def test_a_ball_that_is_too_narrow_would_be_noticed() -> None:

@@ -152,7 +152,7 @@ def test_masses_in_one_step_are_those_summed_one_by_one(ends: str) -> None:
                 assert abs(getattr(one, name) - getattr(other, name)) < 1e-30
             assert abs(quick.loss(ball(p), ball(d)) - slow.loss(ball(p), ball(d))) < 1e-30
             assert abs(quick.renyi(ball(p), ball(d), ball(3.0)) - slow.renyi(ball(p), ball(d), ball(3.0))) < 1e-30
-        assert abs(quick.kept_at_least(p, p + 0.1) - slow.kept_at_least(p, p + 0.1)) < 1e-30
+        assert abs(quick.least_normaliser(p, p + 0.1) - slow.least_normaliser(p, p + 0.1)) < 1e-30
 
 
 def test_the_bound_by_shape_is_above_every_position_of_its_cell() -> None:

@@ -128,7 +128,7 @@ def renyi_formula(noise: Noise, shape: Shape, p: Array, q: Array, order: float |
     logs = []
     if shape.spans:
         lowers, uppers = _columns(shape.spans, p)
-        logs.append(noise.log_blend(p[..., None], q[..., None], each, lowers, uppers))
+        logs.append(noise.log_renyi_integral(p[..., None], q[..., None], each, lowers, uppers))
     if shape.points:
         a, b = _log_atoms(noise, shape, p), _log_atoms(noise, shape, q)
         gone, escaped = xp.isinf(a), xp.isinf(b) & ~xp.isinf(a)

@@ -33,16 +33,16 @@ class Parts(NamedTuple):
     only_q: Ball = ZERO  # mass that only Q has
     limited: bool = False  # whether the noise has a limit
 
-    def kept(self, d: Ball) -> Ball:
+    def normaliser(self, d: Ball) -> Ball:
         """Z(P)."""
         return self.left + self.right * (-d).exp() + self.inside + self.only_p
 
     def change(self, d: Ball) -> Ball:
         """log Z(Q) - log Z(P)."""
-        kept = self.kept(d)
-        if not value_of(kept) > 0:
+        normaliser = self.normaliser(d)
+        if not value_of(normaliser) > 0:
             return arb.nan()
-        return log1p((self.lift - (self.right - self.left) * (-d).expm1() + self.only_q - self.only_p) / kept)
+        return log1p((self.lift - (self.right - self.left) * (-d).expm1() + self.only_q - self.only_p) / normaliser)
 
     def stick(self, d: Ball, epsilon: Ball, change: Ball) -> Ball:
         """The hockey-stick divergence of P from Q."""
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
             return arb.nan()
         y = (d - epsilon + change) / 2
         if value_of(y) <= 0:
-            return self.only_p / self.kept(d)
+            return self.only_p / self.normaliser(d)
         if is_taylor(y) and y[0] >= 0:
             return self._stick(d, y)
         # It may be zero, where the slope jumps: as plain balls.
@@ -64,13 +64,13 @@ class Parts(NamedTuple):
 
     def event(self, d: Ball, y: Ball) -> Ball:
         """P(A) - e^epsilon Q(A) for the event that `overlap` is about, whatever the sign of y."""
-        return (self.overlap(y) - self.left * expm1(-2 * y)) / self.kept(d)
+        return (self.overlap(y) - self.left * expm1(-2 * y)) / self.normaliser(d)
 
     def _stick(self, d: Ball, y: Ball) -> Ball:
         total = self.only_p - self.left * expm1(-2 * y) + self.overlap(y)
         if self.limited and not value_of(y) <= d:
             total = total - self.right * (-d).exp() * expm1(2 * smallest(d - y, ball(0.0)))
-        return total / self.kept(d)
+        return total / self.normaliser(d)
 
 
 def sharp_stick(parts: Callable[[Ball], Parts], p: Ball, d: Ball, epsilon: Ball) -> Ball:

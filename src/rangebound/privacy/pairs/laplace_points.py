@@ -84,7 +84,7 @@ class LaplaceSums:
             overlap,
         )
 
-    def blend(self, p: Ball, d: Ball, order: Ball) -> Ball:
+    def renyi_integral(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """The sum over all points of g(x-p)^order g(x-p-d)^(1-order): the ratio is constant outside the pair.
 
         Between the two it is e^{(order-1) d/b} e^{-(2 order-1)(x-p)/b}.

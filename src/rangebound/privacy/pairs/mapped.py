@@ -92,10 +92,10 @@ class Mapped:
             total = inner / self.noise.normaliser
             cells = (self.cells[0], *loose, self.cells[-1])
         if self.span is not None:
-            total = self.noise.blend(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
+            total = self.noise.renyi_integral(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
         for low, high in cells:
             if open_ends and math.isinf(high - low):
-                part = self.noise.blend(p, d, order, finite_end(low), finite_end(high))
+                part = self.noise.renyi_integral(p, d, order, finite_end(low), finite_end(high))
             else:
                 part = self._atom(finite_end(low), finite_end(high), p, d, order)
             if not value_of(part).is_finite():
@@ -161,12 +161,12 @@ class Mapped:
         """
         cut = ball(self.cuts[0][0])
         below = power(self.noise.cdf(cut - c - d), 1 - order)
-        return (below + self.noise.blend(c, d, order, cut, None)).log() / (order - 1)
+        return (below + self.noise.renyi_integral(c, d, order, cut, None)).log() / (order - 1)
 
     def renyi_right(self, c: Ball, d: Ball, order: Ball) -> Ball:
         """The same over all positions from c on; the atom above the highest cut has P <= Q, so it adds at most 1."""
         cut = ball(self.cuts[-1][1])
-        return (1 + self.noise.blend(c, d, order, None, cut)).log() / (order - 1)
+        return (1 + self.noise.renyi_integral(c, d, order, None, cut)).log() / (order - 1)
 
     def _atom(self, low: Ball | None, high: Ball | None, p: Ball, d: Ball, order: Ball) -> Ball:
         """P^order Q^(1-order) of one cell, as P (P/Q)^(order-1): the ratio varies much less than either."""
@@ -200,10 +200,10 @@ class Mapped:
     def _rounded_gaussian(self, p: Ball, d: Ball, order: Ball, open_ends: bool) -> Ball:
         """The divergence after rounding Gaussian noise, for a series p.
 
-        The two densities blend into that of a Gaussian about r = p + (1-order) d. A cell beside p with the end c next
-        to it has P = s g(c - p) T(p), T its tilted mass, and adds s g(c - r) T(p)^order T(p+d)^(1-order), of which the
-        latter hardly varies with p. What varies most is taken out of the sum: s g(c - r) for a cut next to r. Cells far
-        from r count as finely as can be, which is more by less than the precision: an upper bound.
+        The product of powers of the densities is that of a Gaussian about r = p + (1-order) d. A cell beside p with the
+        end c next to it has P = s g(c - p) T(p), T its tilted mass, and adds s g(c - r) T(p)^order T(p+d)^(1-order), of
+        which the latter hardly varies with p. What varies most is taken out of the sum: s g(c - r) for a cut next to r.
+        Cells far from r count as finely as can be, which is more by less than the precision: an upper bound.
         """
         variance = self.noise.scale * self.noise.scale
         r = p + (1 - order) * d

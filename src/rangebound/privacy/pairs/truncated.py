@@ -32,7 +32,7 @@ class Truncated:
         if len(self.spans) > _FEW and low is not None and high is not None:
             self._pitch = (high - low) / len(self.spans)
 
-    def kept(self, p: Ball) -> Ball:
+    def normaliser(self, p: Ball) -> Ball:
         """Z(p): the mass of the support."""
         return Integrals(self._plain, p).mass(self.spans)
 
@@ -127,11 +127,11 @@ class Truncated:
         """Renyi divergence of P from Q of an order above 1."""
         total: Ball = ball(0.0)
         for lower, upper in self.spans:
-            part = self.noise.blend(p, d, order, lower, upper)
+            part = self.noise.renyi_integral(p, d, order, lower, upper)
             if not value_of(part).is_finite():
                 return part
             total = total + part
-        zp, zq = self.kept(p), self.kept(p + d)
+        zp, zq = self.normaliser(p), self.normaliser(p + d)
         return (total.log() - zp.log() * order) / (order - 1) + zq.log()
 
     def fisher(self, p: Ball) -> Ball:
@@ -140,7 +140,7 @@ class Truncated:
         mean = first / total
         return second / total - mean * mean
 
-    def kept_at_least(self, start: float, end: float) -> Ball:
+    def least_normaliser(self, start: float, end: float) -> Ball:
         """A lower bound on Z over the positions [start, end]: the mass of each span is log-concave in the position."""
         ends = zip(self._masses_at(start), self._masses_at(end), strict=True)
         return sum((smallest(*each) for each in ends), ball(0.0)).lower()

@@ -61,18 +61,18 @@ class TruncatedGaussian(Truncated):
         reach = ((1 - order) * d).union(d)
         if reach.rad() < p[0].rad():
             view = self._view(p)
-            kept = Integrals(view, taylor(p[0] + reach, p.prec + 1)).mass(self.spans)
-            if value_of(kept) > 0:
-                bend = kept.log().derivative().derivative()
+            normaliser = Integrals(view, taylor(p[0] + reach, p.prec + 1)).mass(self.spans)
+            if value_of(normaliser) > 0:
+                bend = normaliser.log().derivative().derivative()
                 return (bend if isinstance(view, Tilted) else bend + 1 / variance) * (order * d * d / 2)
         total: Ball = order * d * d / (2 * variance)
         square, linear, rest = ball(0.0), ball(0.0), ball(0.0)
         for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
             view = self._view(p + offset)
-            kept = Integrals(view, p + offset).mass(self.spans)
-            if not value_of(kept) > 0:
+            normaliser = Integrals(view, p + offset).mass(self.spans)
+            if not value_of(normaliser) > 0:
                 return arb.nan()
-            total = total + kept.log() * weight / (order - 1)
+            total = total + normaliser.log() * weight / (order - 1)
             if isinstance(view, Tilted):
                 away = offset - view.centre
                 square, linear, rest = square + weight, linear + weight * away, rest + weight * away * away

@@ -192,8 +192,8 @@ class TruncatedGaussianGrid(TruncatedGrid):
             total = sums.total(taylor(p[0] + reach, p.prec + 1))
             if value_of(total) > 0:
                 return total.log().derivative().derivative() * (order * d * d / 2)
-        blend = sums.total(p + (1 - order) * d)
-        return (blend.log() - sums.total(p).log() * order) / (order - 1) + sums.total(p + d).log()
+        renyi_integral = sums.total(p + (1 - order) * d)
+        return (renyi_integral.log() - sums.total(p).log() * order) / (order - 1) + sums.total(p + d).log()
 
     def elsewhere(self, start: float, end: float) -> tuple[Ball, Ball]:
         """The most weight outside the points around the positions [start, end], in units of the weight inside.

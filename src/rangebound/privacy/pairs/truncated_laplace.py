@@ -129,16 +129,16 @@ class TruncatedLaplace(Truncated):
         near, far = ((order - 1) * d / b).exp() / 2, (-order * d / b).exp() / 2
         total = self._sides.left(p, first) * near + self._sides.right(p + d, last) * far
         for lower, upper in self.spans[first:last]:
-            total = total + self.noise.blend(p, d, order, lower, upper)
-        kept = parts.kept(d / b) / 2
-        if not value_of(kept) > 0 or not value_of(total) > 0:
+            total = total + self.noise.renyi_integral(p, d, order, lower, upper)
+        normaliser = parts.normaliser(d / b) / 2
+        if not value_of(normaliser) > 0 or not value_of(total) > 0:
             return arb.nan()
-        return (total / kept).log() / (order - 1) + parts.change(d / b)
+        return (total / normaliser).log() / (order - 1) + parts.change(d / b)
 
-    def kept_at_least(self, start: float, end: float) -> Ball:
+    def least_normaliser(self, start: float, end: float) -> Ball:
         """As elsewhere; a span on the left keeps least at the right end, and the other way round."""
         if self._sides is None or math.isinf(start) or math.isinf(end):
-            return super().kept_at_least(start, end)
+            return super().least_normaliser(start, end)
         first, last = self._sides.touched(ball(start), ball(end))
         total = self._sides.left(ball(end), first) / 2 + self._sides.right(ball(start), last) / 2
         for lower, upper in self.spans[first:last]:

@@ -57,12 +57,12 @@ class TruncatedLaplaceGrid(TruncatedGrid):
 
     def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1."""
-        total, parts = self._sums.blend(p, d, order), self.parts(p, d)
+        total, parts = self._sums.renyi_integral(p, d, order), self.parts(p, d)
         distance = d / self.noise.scale
-        kept = parts.kept(distance)
-        if not (value_of(total) > 0 and value_of(kept) > 0):
+        normaliser = parts.normaliser(distance)
+        if not (value_of(total) > 0 and value_of(normaliser) > 0):
             return arb.nan()
-        return (total.log() - kept.log()) / (order - 1) + parts.change(distance)
+        return (total.log() - normaliser.log()) / (order - 1) + parts.change(distance)
 
     def sticks(self, p: Ball, d: Ball, epsilon: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         """The events of the first k points, for every k that may be the best (or `only`), each smooth between kinks."""

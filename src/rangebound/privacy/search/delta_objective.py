@@ -65,9 +65,9 @@ class Delta(PairObjective):
             inside = self._free(d) if rate is None else top_stick(rate * d / 2, self.epsilon)
             best = smallest(best, inside + 2 * elsewhere)
         if isinstance(self.family, Truncated) and not elsewhere.is_zero():
-            kept = self.family.kept_at_least(start, up(ball(end) + d))
-            if kept > 0.5:
-                best = smallest(best, self._free(d) + 1 / kept - 1)
+            normaliser = self.family.least_normaliser(start, up(ball(end) + d))
+            if normaliser > 0.5:
+                best = smallest(best, self._free(d) + 1 / normaliser - 1)
         if math.isinf(start) or math.isinf(end):
             for order in map(ball, (*_TAIL_ORDERS, *self._sharp_orders(start, end, d))):
                 tail = self._tail(start, end, d, order)

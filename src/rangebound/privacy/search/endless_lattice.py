@@ -7,6 +7,7 @@ looks the same from every position, up to a shift by a step.
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Ceiling:
     position: float
 
 
-class _Lattice:
+class _Lattice(abc.ABC):
     """The lattice of all multiples of `step`, as an objective of the search."""
 
     smooth, attained, peaked, monotone = True, True, False, False
@@ -44,8 +45,9 @@ class _Lattice:
     def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         return {0: self.value(p, d)}
 
+    @abc.abstractmethod
     def value(self, p: Ball, d: Ball) -> Ball:
-        raise TypeError("an objective defines its own value")
+        """The number at a position."""
 
     def kinks(self, line: Line) -> list[float]:
         return []

@@ -46,9 +46,9 @@ class Loss(PairObjective):
         best = top_loss(self._most(d))
         best = smallest(best, self._by_shape(start, end, d), self._in_middle(start, end, d))
         if isinstance(self.family, Truncated):
-            kept = self.family.kept_at_least(start, end)
-            if kept > 0:
-                best = smallest(best, self.free.loss(ball(0.0), d) - kept.log())
+            normaliser = self.family.least_normaliser(start, end)
+            if normaliser > 0:
+                best = smallest(best, self.free.loss(ball(0.0), d) - normaliser.log())
         return best
 
     def _by_shape(self, start: float, end: float, d: Ball) -> Ball:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import bisect
 import itertools
 import math
@@ -49,7 +50,7 @@ _MARGIN = 64.0  # scales: so far outside a grid its points need not be told from
 _SCAN, _DENSE, _PLACES = 8.0, 10.0, 2000  # scales around a union that are scanned, places in a scale, and in all
 
 
-class PairObjective:
+class PairObjective(abc.ABC):
     """What the objectives share: the family of the mechanism and the noise without any bounding."""
 
     def __init__(self, noise: Noise, shape: Shape, kind: Pair | None = None) -> None:
@@ -95,8 +96,9 @@ class PairObjective:
     def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         return {0: self.value(p, d)}
 
+    @abc.abstractmethod
     def value(self, p: Ball, d: Ball) -> Ball:
-        raise TypeError("an objective defines its own value")
+        """The number at a position."""
 
     def kinks(self, line: Line) -> list[float]:
         """Positions at which an end of the support meets one of the two locations, or an edge of their noise."""

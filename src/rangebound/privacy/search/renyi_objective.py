@@ -58,7 +58,7 @@ class Renyi(PairObjective):
         return super().cuts(line) if self._clamped is None else self._clamped.cuts(line)
 
     def seeds(self, line: Line) -> list[float]:
-        """Also where Gaussian laws of a large order blend in the middle of the support."""
+        """Also where Gaussian laws of a large order have their product of powers in the middle of the support."""
         found = [*super().seeds(line), *self._scanned(line, self._formula)]
         if self._lattice is not None:
             found = [*found, *self._middles(line, self._lattice_top(line.d).position, float((1 - self.order) * line.d))]
@@ -90,9 +90,9 @@ class Renyi(PairObjective):
             inside = free if rate is None else top_renyi(rate * d / 2, self.order)
             best = smallest(best, inside + elsewhere.log1p() * self.order / (self.order - 1))
         if isinstance(self.family, Truncated) and not elsewhere.is_zero():
-            kept = self.family.kept_at_least(start, end)
-            if kept > 0.5:
-                best = smallest(best, free - kept.log() * self.order / (self.order - 1))
+            normaliser = self.family.least_normaliser(start, end)
+            if normaliser > 0.5:
+                best = smallest(best, free - normaliser.log() * self.order / (self.order - 1))
         if math.isinf(start) or math.isinf(end):
             tail = self._tail(start, end, d, self.order)
             best = tail if tail.is_finite() and not tail > best else best
@@ -149,7 +149,7 @@ class Renyi(PairObjective):
         step, off = _regular_step(self._cells)
         if off > (0 if noise.gaussian else ROUNDED * Fraction(step)):
             return INFINITY
-        if noise.gaussian:  # all that counts is around where the two densities blend
+        if noise.gaussian:  # all that counts is around where the product of powers of the densities is
             centre = down((1 - self.order) * d)
             low, high = centre - _WINDOW * noise.scale, centre + _WINDOW * noise.scale
         else:  # outside the pair the ratio is constant

@@ -65,7 +65,7 @@ def _ends(name: str, ends: npt.ArrayLike) -> Floats:
         raise ArgumentTypeError(f"{name}={arguments.shown(ends)}: must be a sequence of real numbers")
     numbers = array.astype(np.float64)
     if np.isnan(numbers).any():
-        raise ArgumentError(f"{name}: must not hold NaN")
+        raise ArgumentError(f"{name}: must not contain NaN")
     return numbers
 
 
