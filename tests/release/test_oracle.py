@@ -28,7 +28,7 @@ from statsmodels.datasets import modechoice
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.noise.allocation import Allocation, Share
+from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.schema import check_schema
@@ -209,7 +209,7 @@ def published(plan, engine):
     found = {index: each.sensitivity(plan.unit, 4 if each.by else 1) for index, each in enumerate(plan.query)}
     # The e^epsilon of a count and a sum must be a double.
     epsilons = [500.0 if each.kind in ("count", "count of units", "sum") else 1e9 for each in plan.query]
-    shares = {at: Share(epsilon=each, delta=0.0, groups=1, parts=1) for at, each in enumerate(epsilons)}
+    shares = {at: BudgetShare(epsilon=each, delta=0.0, groups=1, parts=1) for at, each in enumerate(epsilons)}
     allocation = Allocation(questions=shares, selections={}, sensitivities=found)
     ready = prepared(plan, allocation)
     result, exact = {}, {}

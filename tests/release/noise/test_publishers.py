@@ -11,7 +11,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
 from rangebound.release.noise.public_constant import PublicConstant
@@ -71,7 +71,7 @@ def test_control_a_scale_or_a_sensitivity_that_is_one_step_too_small_is_refused(
 
 @pytest.mark.parametrize(("sensitivity", "lower"), [(Fraction(1, 2), 0.0), (Fraction(1), 0.5)], ids=str)
 def test_a_count_that_is_not_whole_gets_a_mechanism_on_a_lattice(sensitivity, lower):
-    share = Share(epsilon=1.0, delta=0.0, groups=1, parts=1)
+    share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
     facts = {"step": 1.0, "mechanism": None, "confidence": 0.95}
     found = publishers.whole_number(rb.Interval(lower, 9), sensitivity, share, **facts)
     assert isinstance(found, MechanismPublisher)
@@ -94,7 +94,7 @@ def test_rounding_to_the_grain_counts_for_the_sensitivity():
         query=rb.Query(range=rb.Interval(0, math.inf), sensitivity=1.0),
         bounding=rb.RECTIFY,
     )
-    share = Share(epsilon=1.0, delta=0.0, groups=1, parts=1)
+    share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
     fine = MechanismPublisher(mechanism=mechanism, grain=0.25, step=None, level=0.95)
     fine.check(Fraction(1), share)
     with pytest.raises(CertificateInvalid, match="too small"):
@@ -112,7 +112,7 @@ def test_rounding_to_the_grain_counts_for_the_sensitivity():
 def test_only_additive_laplace_noise_protects_several_coordinates_at_their_joint_sensitivity(noise, bounding):
     query = rb.Query(range=rb.Interval(0, 100), sensitivity=2.0)
     mechanism = rb.Mechanism(noise=noise, query=query, bounding=bounding)
-    share = Share(epsilon=1.0, delta=0.0, groups=1, parts=1)
+    share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
     one = MechanismPublisher(mechanism=mechanism, grain=0.25, step=None, level=0.95)
     one.check(Fraction(1), share)
     with pytest.raises(CertificateInvalid, match="for its coordinates together"):
@@ -120,7 +120,7 @@ def test_only_additive_laplace_noise_protects_several_coordinates_at_their_joint
 
 
 def test_a_public_constant_is_free_only_where_nobody_can_change_it():
-    share = Share(epsilon=0.0, delta=0.0, groups=1, parts=1)
+    share = BudgetShare(epsilon=0.0, delta=0.0, groups=1, parts=1)
     PublicConstant(value=5.0).check(Fraction(0), share)
     with pytest.raises(CertificateInvalid, match="too small"):
         PublicConstant(value=5.0).check(Fraction(1, 10**9), share)

@@ -34,7 +34,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class BudgetShare:
     """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit moves.
 
     A group counts twice where a replaced unit may move it by two steps of the sensitivity.
@@ -59,8 +59,8 @@ class Share:
 class Allocation:
     """The shares of all questions, and of the partition selection of the blocks that need one."""
 
-    questions: Mapping[int, Share]
-    selections: Mapping[tuple[str, ...], Share]
+    questions: Mapping[int, BudgetShare]
+    selections: Mapping[tuple[str, ...], BudgetShare]
     sensitivities: Mapping[int, Sensitivity]
 
 
@@ -78,7 +78,7 @@ class Request:
     interval_share: float = 0.0
 
 
-def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[Share]:
+def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[BudgetShare]:
     """Split a budget: epsilon by weight among all requests, delta by weight among those that can use it.
 
     Guarantee: the shares, each times its groups and parts, add up to at most the budget, in exact arithmetic: the
@@ -92,11 +92,11 @@ def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[Sha
     slack = sum((each.weight for each in requests if each.uses_delta), Fraction(0))
     budget = promised(epsilon), promised(delta)
 
-    def share(each: Request) -> Share:
+    def share(each: Request) -> BudgetShare:
         times = each.groups * each.parts
         part = budget[1] * each.weight / slack / times if each.uses_delta and slack else Fraction(0)
         whole = rounded_down(budget[0] * each.weight / total / times)
-        found = Share(epsilon=whole, delta=rounded_down(part), groups=each.groups, parts=each.parts)
+        found = BudgetShare(epsilon=whole, delta=rounded_down(part), groups=each.groups, parts=each.parts)
         return replace(found, end=rounded_down(Fraction(whole) * Fraction(each.interval_share) / 2))
 
     return [share(each) for each in requests]

@@ -20,7 +20,7 @@ from rangebound.mechanism import Mechanism, describe
 from rangebound.noise import Curve, Noise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
-from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.sampling.lattice import default_lattice, lattice_of
 
@@ -95,7 +95,7 @@ class MechanismPublisher:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
         return self.mechanism.with_claim(None).to_dict()
 
-    def check(self, sensitivity: Fraction, share: Share) -> None:
+    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the coordinates, or a claim that `rangebound.certify` refuses.
 
         Rounding to the grain moves one coordinate by whole grains, and each of several by less than one grain more than
@@ -160,7 +160,7 @@ class DiscreteLaplacePublisher:
         """The mechanism as plain data."""
         return self.mechanism.to_dict()
 
-    def check(self, sensitivity: Fraction, share: Share) -> None:
+    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
         _demand(self.mechanism.sensitivity >= sensitivity, "has a sensitivity that is too small")
         private = self.mechanism.is_private(share.epsilon)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 
 
@@ -49,7 +49,7 @@ class PublicConstant:
         """The mechanism as plain data."""
         return {"public": {"value": self.value}}
 
-    def check(self, sensitivity: Fraction, share: Share) -> None:
+    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
         """Refuse a number that a unit can change."""
         if sensitivity:
             raise CertificateInvalid("has a sensitivity that is too small")

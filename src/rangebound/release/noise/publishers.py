@@ -18,7 +18,7 @@ from rangebound.noise import FAMILIES, Laplace
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
@@ -60,7 +60,7 @@ class Publisher(Protocol):
     def to_dict(self) -> dict[str, object] | str:
         """The mechanism as plain data, as a certificate states it."""
 
-    def check(self, sensitivity: Fraction, share: Share) -> None:
+    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
         """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates by `sensitivity` in L1.
 
         Guarantee: raises `CertificateInvalid` unless the claim is proved, in exact or rigorous arithmetic.
@@ -76,7 +76,7 @@ def public_constant(value: float) -> Publisher:
 def whole_number(
     support: Interval | Union,
     sensitivity: Fraction,
-    share: Share,
+    share: BudgetShare,
     *,
     step: float,
     mechanism: str | None,
@@ -107,7 +107,7 @@ def _are_whole(sensitivity: Fraction, support: Interval) -> bool:
 def real_number(
     support: Interval | Union,
     sensitivity: Fraction,
-    share: Share,
+    share: BudgetShare,
     *,
     step: float | None,
     mechanism: str | None,
@@ -125,7 +125,7 @@ def real_number(
 
 
 def joint_coordinates(
-    sensitivity: Fraction, share: Share, *, upper: float, width: int, parts: int, confidence: float
+    sensitivity: Fraction, share: BudgetShare, *, upper: float, width: int, parts: int, confidence: float
 ) -> Publisher:
     """The publisher of several coordinates from 0 to `upper`: Laplace noise on the scale of their joint L1 sensitivity.
 
@@ -149,7 +149,7 @@ def joint_coordinates(
 
 
 def quantiles(
-    grid: QuantileGrid, levels: Sequence[float], sensitivity: Fraction, share: Share, *, confidence: float
+    grid: QuantileGrid, levels: Sequence[float], sensitivity: Fraction, share: BudgetShare, *, confidence: float
 ) -> Publisher:
     """The publisher of quantiles, each by the exponential mechanism, with two more draws for its interval.
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from rangebound import arguments
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import Share
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
@@ -101,7 +101,7 @@ class QuantilePublisher:
         """Its name: levels, grid and rates follow from the plan."""
         return "exponential"
 
-    def check(self, sensitivity: Fraction, share: Share) -> None:
+    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
         """Refuse a rate that is too large for its part of the share.
 
         The privacy losses of the quantile and of both ends of its interval, with all that rounding adds to them, must

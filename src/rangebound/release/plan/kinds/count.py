@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Literal
 
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.noise.publishers import Publisher
@@ -48,7 +48,7 @@ class CountKind(ScalarKind, WholeKind):
         """The count."""
         return (Fraction(found.get("n", 0)),)
 
-    def _scalar(self, unit: Unit, found: Sensitivity, share: Share, level: float) -> Publisher:
+    def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         if not found.cell:
             assert unit.size is not None
             return publishers.public_constant(nearest(float(unit.size), self.allowed, self.step or 1.0))

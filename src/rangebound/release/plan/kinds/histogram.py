@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
@@ -109,7 +109,7 @@ class Histogram(ColumnKind, WholeKind):
         """Not yet: the noise is Laplace's."""
         return False
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
         return publishers.joint_coordinates(
             found.cell, share, upper=math.inf, width=1, parts=self.bins, confidence=level

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.publishers import Publisher
@@ -172,7 +172,7 @@ class Kind(Part):
         """Whether its mechanisms can use a delta."""
 
     @abstractmethod
-    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """What publishes the coordinates of all groups; a fault is a `PlanError` about one of its fields."""
 
     @abstractmethod

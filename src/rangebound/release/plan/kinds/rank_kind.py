@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
@@ -142,7 +142,7 @@ class RankKind(ColumnKind):
         """Never: the exponential mechanism is pure."""
         return False
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """The exponential mechanism for each level, and for both ends of its interval."""
         try:
             return publishers.quantiles(self.grid, self.asked, found.cell, share, confidence=level)

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Literal
 
 from rangebound.errors import PlanError
-from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.publishers import Publisher
@@ -53,7 +53,7 @@ class ScalarKind(Kind):
         """Some of the mechanisms to choose from do."""
         return True
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: Share, *, level: float) -> Publisher:
+    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """The best mechanism in range, or the one that the plan names."""
         try:
             return self._scalar(unit, found, share, level)
@@ -61,7 +61,7 @@ class ScalarKind(Kind):
             raise PlanError(f"mechanism: {reason}", field="mechanism") from None
 
     @abstractmethod
-    def _scalar(self, unit: Unit, found: Sensitivity, share: Share, level: float) -> Publisher:
+    def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         """The publisher of the coordinate; raises `ValueError` where the named mechanism cannot be calibrated."""
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import Sensitivity, Share
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.column_kind import ColumnKind
@@ -70,7 +70,7 @@ class Sum(ScalarKind, ColumnKind):
             return Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True)
         return Sensitivity(cell=rows * across, groups=most, square=square)
 
-    def _scalar(self, unit: Unit, found: Sensitivity, share: Share, level: float) -> Publisher:
+    def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         return publishers.real_number(
             self.allowed, found.cell, share, step=self.step, mechanism=self.mechanism, confidence=level
         )
