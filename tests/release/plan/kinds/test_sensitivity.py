@@ -216,3 +216,10 @@ def test_control_a_smaller_square_and_a_larger_one_are_caught(question):
     attained = distances(question, unit, 3)[2]
     assert check(question, unit, 3, replace(right, square=attained * Fraction(99, 100))) == ["square"]
     assert check(question, unit, 3, replace(right, square=right.square * 3)) == ["square is loose"]
+
+
+@pytest.mark.parametrize(("ends", "expected"), [((-20.0, 100.0), 360), ((-5.0, 5.0), 20), ((3.0, 7.0), 21)], ids=str)
+def test_of_two_bounds_for_a_replaced_sum_the_smaller_is_taken(ends, expected):
+    """2 g steps to the farther end, or 3 groups from end to end: 4 * 100 > 3 * 120, 4 * 5 < 3 * 10, 4 * 7 > 3 * 7."""
+    question = Sum(name="q", column="x", range=ends)
+    assert question.sensitivity(UNITS["replace in two"], 3).total == expected
