@@ -14,26 +14,16 @@ TESTS = ROOT / "tests"
 
 TOGETHER: dict[str, tuple[str, ...]] = {
     "__main__.py": ("cli/test_start.py",),
-    "accounting/enclosure.py": ("accounting/test_best.py", "accounting/pld/test_accountant.py"),
-    "accounting/pld/cumulants.py": ("accounting/pld/test_discretization.py", "accounting/pld/test_accountant.py"),
     "audit/events.py": ("audit/test_attack.py",),
-    "bounding/quantize.py": ("bounding/test_boundings.py",),
-    "bounding/rectify.py": ("bounding/test_boundings.py",),
-    "bounding/truncate.py": ("bounding/test_boundings.py",),
-    "bounding/unbounded.py": ("bounding/test_boundings.py",),
+    "bounding/": ("bounding/test_boundings.py",),
     "cli/app.py": ("cli/test_start.py", "cli/test_mistakes.py"),
     "cli/mechanism_options.py": ("cli/test_mistakes.py", "cli/test_account_command.py"),
     "cli/options.py": ("cli/test_mistakes.py",),
     "cli/plan_command.py": ("cli/test_release_command.py",),
     "cli/show.py": ("cli/test_hostile.py", "cli/test_release_command.py"),
-    "learn/sklearn/budget.py": ("learn/sklearn/test_estimators.py",),
-    "learn/sklearn/naive_bayes.py": ("learn/sklearn/test_estimators.py",),
-    "learn/sklearn/private.py": ("learn/sklearn/test_estimators.py",),
-    "learn/sklearn/scaler.py": ("learn/sklearn/test_estimators.py",),
-    "learn/sklearn/statistics.py": ("learn/sklearn/test_estimators.py",),
+    "learn/sklearn/": ("learn/sklearn/test_estimators.py",),
     "learn/torch/accounts/fisher_loss.py": ("learn/torch/accounts/test_accounts.py",),
     "learn/torch/accounts/renyi_watcher.py": ("learn/torch/accounts/test_accounts.py",),
-    "learn/torch/accounts/worst_case.py": ("learn/torch/accounts/test_accounts.py",),
     "learn/torch/clip.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
     "learn/torch/gradients/clamped.py": ("learn/torch/gradients/test_per_example.py",),
     "learn/torch/gradients/layers.py": ("learn/torch/gradients/test_per_example.py",),
@@ -41,44 +31,33 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "learn/torch/loader.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
     "learn/torch/noise_source.py": ("learn/torch/test_tensor_draw.py", "learn/torch/test_optimizer.py"),
     "learn/torch/privacy_engine.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
-    "ledger/head.py": ("ledger/test_touched.py", "ledger/test_verification.py"),
-    "ledger/key.py": ("ledger/test_book.py", "ledger/test_verification.py"),
-    "ledger/names.py": ("ledger/test_book.py",),
-    "ledger/record.py": ("ledger/test_chain.py", "ledger/test_verification.py"),
-    "ledger/replay.py": ("ledger/test_verification.py", "ledger/test_book.py"),
-    "ledger/sqlite_transaction.py": ("ledger/test_sqlite.py",),
-    "ledger/store.py": ("ledger/test_sqlite.py",),
-    "noise/gaussian.py": ("noise/test_families.py", "noise/test_family.py"),
-    "noise/laplace.py": ("noise/test_families.py", "noise/test_family.py"),
-    "plot/density.py": ("plot/test_plot.py",),
-    "plot/errors_by_epsilon.py": ("plot/test_plot.py",),
-    "plot/guarantee.py": ("plot/test_plot.py",),
-    "plot/style.py": ("plot/test_plot.py",),
-    "plot/worst_pair.py": ("plot/test_plot.py",),
+    "noise/": ("noise/test_families.py", "noise/test_family.py"),
+    "plot/": ("plot/test_plot.py",),
+    "privacy/counterexample.py": ("privacy/test_worst.py", "privacy/test_claim.py"),
+    "privacy/neighbours.py": ("privacy/test_worst.py",),
     "privacy/pairs/integrals.py": ("privacy/pairs/test_exact.py", "privacy/pairs/test_exponential_family.py"),
     "privacy/pairs/laplace_pair.py": ("privacy/pairs/test_divergences.py", "privacy/test_peak.py"),
+    "privacy/pairs/laplace_points.py": ("privacy/pairs/test_truncated_grid.py", "privacy/test_peak.py"),
+    "privacy/pairs/laplace_spans.py": ("privacy/unions/test_long_unions.py", "privacy/pairs/test_exact.py"),
     "privacy/pairs/mapped.py": ("privacy/pairs/test_divergences.py", "privacy/pairs/test_exact.py"),
     "privacy/pairs/pieces.py": ("privacy/pairs/test_exact.py",),
     "privacy/pairs/rounded_laplace.py": ("privacy/windows/test_laplace_rounded.py",),
     "privacy/pairs/theta.py": ("privacy/pairs/test_exact.py", "privacy/pairs/test_exponential_family.py"),
     "privacy/pairs/truncated.py": ("privacy/pairs/test_divergences.py", "privacy/pairs/test_exact.py"),
-    "privacy/pairs/laplace_points.py": ("privacy/pairs/test_truncated_grid.py", "privacy/test_peak.py"),
-    "privacy/pairs/laplace_spans.py": ("privacy/unions/test_long_unions.py", "privacy/pairs/test_exact.py"),
     "privacy/pairs/truncated_gaussian.py": ("privacy/pairs/test_exact.py", "privacy/pairs/test_exponential_family.py"),
     "privacy/pairs/truncated_gaussian_grid.py": ("privacy/pairs/test_truncated_grid.py",),
-    "privacy/pairs/truncated_laplace_grid.py": ("privacy/pairs/test_truncated_grid.py",),
     "privacy/pairs/truncated_laplace.py": ("privacy/test_peak.py", "privacy/pairs/test_divergences.py"),
-    "privacy/search/endless_lattice.py": ("privacy/search/test_ceilings.py", "privacy/search/test_rounded_lattice.py"),
+    "privacy/pairs/truncated_laplace_grid.py": ("privacy/pairs/test_truncated_grid.py",),
+    "privacy/pinned.py": ("privacy/test_worst.py",),
     "privacy/search/cell_bound.py": ("privacy/search/test_branch_and_bound.py",),
     "privacy/search/delta_objective.py": ("privacy/search/test_branch_and_bound.py", "privacy/search/test_ceilings.py"),
+    "privacy/search/endless_lattice.py": ("privacy/search/test_ceilings.py", "privacy/search/test_rounded_lattice.py"),
     "privacy/search/loss_objective.py": ("privacy/search/test_branch_and_bound.py", "privacy/search/test_ceilings.py"),
     "privacy/search/objective.py": ("privacy/search/test_branch_and_bound.py", "privacy/search/test_ceilings.py"),
     "privacy/search/renyi_objective.py": ("privacy/search/test_branch_and_bound.py", "privacy/search/test_ceilings.py"),
-    "privacy/counterexample.py": ("privacy/test_worst.py", "privacy/test_claim.py"),
-    "privacy/neighbours.py": ("privacy/test_worst.py",),
-    "privacy/pinned.py": ("privacy/test_worst.py",),
     "privacy/setting.py": ("privacy/test_worst.py",),
     "privacy/supremum.py": ("privacy/test_worst.py", "matrix/test_worst.py"),
+    "privacy/unions/laplace_interval.py": ("privacy/test_peak.py", "privacy/unions/test_laplace_union.py"),
     "privacy/unions/span_masses.py": ("privacy/unions/test_laplace_union.py", "privacy/unions/test_long_unions.py"),
     "privacy/windows/segments.py": ("privacy/windows/test_gaussian_sticks.py", "privacy/windows/test_enclosures.py"),
     "release/demo.py": ("release/test_run.py",),
@@ -93,7 +72,6 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "release/output/test_table_certificate.py",
         "release/test_run.py",
     ),
-    "release/noise/publishers.py": ("release/noise/test_allocation.py",),
     "release/noise/quantile_publisher.py": ("release/noise/test_publishers.py",),
     "release/output/charge.py": ("release/test_run.py", "release/test_killed.py"),
     "release/output/rendering.py": ("release/output/test_table.py",),
@@ -101,34 +79,10 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/output/suggestion.py": ("release/test_suggest.py",),
     "release/plan/asked.py": ("release/plan/kinds/test_kind.py", "release/plan/test_toml.py"),
     "release/plan/condition.py": ("release/plan/test_toml.py", "release/test_oracle.py"),
-    "release/plan/fields.py": ("release/plan/test_toml.py",),
     "release/plan/faults.py": ("release/plan/test_toml.py",),
+    "release/plan/fields.py": ("release/plan/test_toml.py",),
     "release/plan/groupings.py": ("release/test_neighbours.py", "release/engine/test_engines.py"),
-    **{
-        f"release/plan/kinds/{name}.py": ("release/plan/kinds/test_sensitivity.py", "release/test_oracle.py")
-        for name in [
-            "clipped",
-            "column_kind",
-            "count",
-            "count_of_units",
-            "cut_kind",
-            "dropped",
-            "histogram",
-            "joint_kind",
-            "maximum",
-            "mean",
-            "median",
-            "minimum",
-            "quantiles",
-            "rank_kind",
-            "scalar_kind",
-            "share",
-            "standard_deviation",
-            "sum",
-            "variance",
-            "whole_kind",
-        ]
-    },
+    "release/plan/kinds/": ("release/plan/kinds/test_sensitivity.py", "release/test_oracle.py"),
     "release/plan/measure.py": ("release/plan/kinds/test_sensitivity.py", "release/test_oracle.py"),
     "release/plan/model.py": ("release/plan/test_toml.py",),
     "release/plan/schema.py": ("release/plan/test_toml.py",),
@@ -153,11 +107,11 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "sampling/truncation.py": ("sampling/test_draw.py",),
     "utility/confidence.py": ("statistical/test_coverage.py",),
 }
-"""Modules that are tested with others, and where."""
+"""Modules that are tested with others, and where; a folder stands for its files, variants of one thing."""
 
 
 def modules() -> list[Path]:
-    """Every module, from the package's folder; a folder's own file only where it has code of its own to test."""
+    """Every module, from the package's folder; a folder's own file has names alone."""
     return sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
 
 
@@ -165,7 +119,12 @@ def own_test(module: Path) -> Path:
     return TESTS / module.parent / f"test_{module.stem}.py"
 
 
+def named_tests(module: Path) -> tuple[str, ...]:
+    """The test files that are named for a module or for its folder."""
+    return TOGETHER.get(module.as_posix()) or TOGETHER.get(f"{module.parent.as_posix()}/", ())
+
+
 def tests_of(module: Path) -> list[Path]:
     """The test files of a module, from the root of the tree."""
-    named = [TESTS / each for each in TOGETHER.get(module.as_posix(), ())]
+    named = [TESTS / each for each in named_tests(module)]
     return [path.relative_to(ROOT) for path in (own_test(module), *named) if path.exists()]
