@@ -156,7 +156,7 @@ def _enough(request: _Request, start: Mechanism) -> float:
 
 
 def _smallest(request: _Request, over: Callable[[float], float]) -> float:
-    """The smallest scale whose excess over the target is zero or less, from above, to 1e-12 relative."""
+    """The smallest scale whose excess over the target is zero or less, rounded up, to 1e-12 relative."""
     natural = request.query.sensitivity / request.claim.epsilon
     nice = up(ball(request.query.sensitivity) / ball(request.claim.epsilon))
     high = natural
@@ -243,7 +243,7 @@ def _first_in_reach(request: _Request, low: float, high: float) -> float:
 
 
 def _pair_scale(request: _Request, counterexample: Counterexample, scale: float) -> float:
-    """The scale at which one pair just meets the target, from below."""
+    """The scale at which one pair just meets the target, rounded down."""
     side, line, position, _ = counterexample
     mirrored = side.shape != request.mechanism(scale).shape
 

@@ -125,8 +125,8 @@ class Mechanism:
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
         Assumes: the query's sensitivity is true.
-        Edge cases: 0 from the pure epsilon on. Where the search for the worst pair ends open, `Undecided` is raised
-        with what is proved.
+        Edge cases: 0 from the pure epsilon on. Where the search for the worst pair does not converge, `Undecided` is
+        raised with what is proved.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
@@ -148,7 +148,7 @@ class Mechanism:
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
         Assumes: the query's sensitivity is true.
         Edge cases: order inf is the pure epsilon; orders of 1 and below are refused. Where the search for the worst
-        pair ends open, `Undecided` is raised with what is proved.
+        pair does not converge, `Undecided` is raised with what is proved.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))

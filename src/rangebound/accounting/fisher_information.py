@@ -1,8 +1,8 @@
 """The Fisher accountant: information about one person's true value adds up over independent releases.
 
-What it says in plain words: whoever sees all releases and guesses the value without bias is off by a standard deviation
-of at least one over the root of the information (Cramer and Rao). It limits reconstruction, at one true value; it is
-not differential privacy, and the numbers depend on the data.
+In plain words: an unbiased estimate of the value from all releases has a standard deviation of at least one over the
+root of the information (Cramer and Rao). It limits reconstruction, at one true value; it is not
+differential privacy, and the numbers depend on the data.
 """
 
 from __future__ import annotations

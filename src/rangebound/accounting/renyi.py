@@ -152,7 +152,7 @@ def _lowest(counts: dict[SingleEvent, int], worth: Worth, known: float = math.in
     """The lowest worth over the grid of orders, or `inf` where none is below `known`.
 
     A clamped or rounded mechanism is post-processing of an unbounded one, whose curve is cheap: that finds the order,
-    and the dear exact curve is asked only there and nearby.
+    and the expensive exact curve is evaluated only there and nearby.
     """
     grid = list(map(float, _INTEGERS)) if any(isinstance(step, SampledEvent) for step in counts) else list(_ORDERS)
     if any(step.mechanism.noise.limited for step in counts):
@@ -282,4 +282,4 @@ def _log_moment(mechanism: Mechanism, order: int) -> Ball:
 
 @lru_cache(maxsize=1 << 14)
 def _of_mechanism(mechanism: Mechanism, order: float) -> float:
-    return worst_renyi(mechanism.setting, order).upper  # valid where the search ended open, too
+    return worst_renyi(mechanism.setting, order).upper  # valid where the search did not converge, too

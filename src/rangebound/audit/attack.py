@@ -40,7 +40,7 @@ def attack(
     classifier: Classifier | None = None,
     progress: Progress | None = None,
 ) -> EmpiricalBound:
-    """Bound the privacy loss of a mechanism from below, by `draws` outputs of each of two neighbouring answers.
+    """Find a lower bound on the privacy loss, from `draws` outputs of each of two neighbouring answers.
 
     `mechanism` is a function of an answer and a count that returns so many independent outputs (the functions in
     `rangebound.audit.adapters` make one from other libraries' mechanisms), or a Mechanism, whose worst pair and

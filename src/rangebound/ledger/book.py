@@ -127,7 +127,7 @@ class Ledger:
     ) -> Ledger:
         """Open a ledger whose head is missing (moved without it, or made by version 0.1), and make the head anew.
 
-        Guarantee: the ledger goes on from `head`, as `Ledger.head` said it last; whoever calls this vouches that
+        Guarantee: the ledger goes on from `head`, as `Ledger.head` said it last; the caller vouches that
         nothing was spent after that but what the ledger holds. Without `head`, the error says where the file ends.
         """
         store, secret = located(path, key, patience)

@@ -1,7 +1,7 @@
 """Entries of a ledger and the seal on each: HMAC-SHA256 over the seal before it and every field.
 
 The bytes under a seal are the format's name, the seal before (32 zero bytes for the first entry), then every field in
-order: N; for nothing, I<decimal>; for an integer, F<repr>; for a float, T<length>: or B<length>: and the bytes for text
+order: N; for None, I<decimal>; for an integer, F<repr>; for a float, T<length>: or B<length>: and the bytes for text
 (UTF-8) and bytes. No two different entries have the same encoding.
 """
 

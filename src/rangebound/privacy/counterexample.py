@@ -95,7 +95,7 @@ def _aimed(noise: Noise, shape: Shape, claim: Claim) -> Delta | Loss:
 
 
 def pair_epsilon(pair: Counterexample, delta: float, limit: float, start: float = 0.0) -> float:
-    """The epsilon that one pair needs at `delta`, to 1e-12 relative, from below; quick where `start` is close below."""
+    """The epsilon that one pair needs at `delta`, to 1e-12 relative, rounded down; fast if `start` is close."""
     side, line, position, _ = pair
 
     kind = cache(lambda bits: family(side.noise, side.shape))  # at each precision one, which remembers the masses

@@ -55,8 +55,8 @@ def loss_on(side: Setting, line: Line) -> tuple[Ball, float]:
 def _loss_places(side: Setting, line: Line) -> list[float]:
     """The ends of the line and, for a map of noise of limited reach, where it may show an edge.
 
-    There a cut c tells the pair apart for certain while p lies in [c + limit - d, c + limit). A line that meets such a
-    stretch meets it at the position nearest to its middle; one that meets none has the loss monotone as before.
+    There a cut c distinguishes the pair with certainty while p lies in [c + limit - d, c + limit). A line that meets
+    such a stretch meets it at the position nearest to its middle; one that meets none has the loss monotone as before.
     """
     places = {line.start, line.end}
     if side.noise.limited and side.shape.normalised:

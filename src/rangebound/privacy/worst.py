@@ -1,4 +1,4 @@
-"""What a mechanism leaks over all pairs of neighbouring databases: epsilon, delta, and the Renyi curve.
+"""What a mechanism leaks over all pairs of neighbouring datasets: epsilon, delta, and the Renyi curve.
 
 Every number is the upper end of a rigorous enclosure, rounded up. Where a theorem pins the worst pair only that pair
 is evaluated; elsewhere branch and bound over the positions encloses the supremum to 1e-9 relative.
@@ -149,7 +149,7 @@ def _rounded_inside(setting: Setting, order: float) -> Worst | None:
         for share in (
             order - 1.0,
             order / 2.0 - 1.0,
-        ):  # where the laws blend in the middle, or as far off as they
+        ):  # where the geometric mixture lies in the middle, or as far off as they
             best = side.shape.cells[0][1] + top.position
             at = best + step * round((middle + share * gap - best) / step)
             at = min(max(at, line.start), line.end)

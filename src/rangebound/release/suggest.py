@@ -36,7 +36,7 @@ from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_
 from rangebound.sampling.entropy import secure_bits
 
 COVER = Fraction(49, 50)
-"""What part of the owners' values an upper end is to reach, and as many from above a lower end."""
+"""The quantile of the units' values that an upper end aims at; a lower end aims at the same, counted downwards."""
 REACH = Fraction(19, 20)
 """What part of the owners is to keep all rows, or all groups."""
 _DOUBT = 0.05  # how seldom an end may pass its quantile

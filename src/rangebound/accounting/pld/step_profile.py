@@ -1,9 +1,9 @@
-"""The privacy profile of one step at any epsilon: over all pairs from above, of single pairs exactly.
+"""The privacy profile of one step at any epsilon: an upper bound over all pairs, the exact value of single pairs.
 
 delta(epsilon) is the supremum over all pairs of neighbouring answers and both directions, so it is symmetric: at a
-negative epsilon it is 1 - e^epsilon (1 - delta(-epsilon)). Three routes, from cheap to dear: a formula for Gaussian
-noise on the line; a row of positions for truncated Laplace noise on the query's own interval; for all others the
-certified search of the core.
+negative epsilon it is 1 - e^epsilon (1 - delta(-epsilon)). Three routes, from cheap to expensive: a formula for
+Gaussian noise on the line; a row of positions for truncated Laplace noise on the query's own interval; for all others
+the certified search of the core.
 """
 
 from __future__ import annotations

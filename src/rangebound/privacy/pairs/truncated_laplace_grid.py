@@ -26,7 +26,7 @@ from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 _MORE = 1.001
 
 
-_FEW = 8  # events that are told apart
+_FEW = 8  # events that are distinguished
 
 
 class TruncatedLaplaceGrid(TruncatedGrid):

@@ -23,7 +23,7 @@ from rangebound.privacy.search.positions import Line
 LOW, HIGH, EASY = 5, 16, 150
 
 
-# Spans of which a series is dear, and steps times the eighth root of what is enough: about a wider cell it says little.
+# Spans of which a series is costly, and steps times the eighth root of what is enough: wider cells gain little.
 MANY, WIDE = 4, 1.3
 
 
@@ -111,7 +111,7 @@ def bound(
     upper = up(objective.ceiling(start, end, d))
     if upper <= enough or math.isinf(start) or math.isinf(end):
         return upper
-    if not objective.attained and objective.size() > MANY:  # the wider pair is cheap, series of many branches are dear
+    if not objective.attained and objective.size() > MANY:  # the wider pair is cheap, long series are expensive
         upper = min(upper, up(objective.value(ball(start), d + (ball(end) - ball(start)))))
         if upper <= enough or (enough > 0.0 and end - start > WIDE * enough**0.125 * objective.step()):
             return upper
@@ -132,7 +132,7 @@ def bound(
 
 
 def _no_kink(task: Task, start: float, end: float) -> bool:
-    """Whether no kink lies strictly inside a cell. A kink that is no double lies between its two roundings."""
+    """Whether no kink lies strictly inside a cell. A kink that is not a double lies between its two roundings."""
     if not math.isfinite(start) or not math.isfinite(end) or end <= math.nextafter(start, math.inf):
         return False
     kinks = task.kinks()

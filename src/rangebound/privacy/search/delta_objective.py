@@ -83,7 +83,7 @@ class Delta(PairObjective):
         if not tail.is_finite() or not tail > 0:
             return []
         order = float((self.epsilon / tail).mid()) + 0.5
-        if math.isinf(end):  # the blended location must stay beyond the support
+        if math.isinf(end):  # the location of the mixture must stay beyond the support
             order = min(order, 1.0 + 0.5 * float(((ball(start) - self.family.edges()[1]) / d).mid()))
         return [part * order for part in (0.5, 0.75, 1.0) if part * order > 1.0]
 

@@ -54,7 +54,7 @@ class Line:
 def lines(answers: Interval | Union, sensitivity: float) -> list[Line]:
     """Lines of pairs that dominate every pair of `answers` at most `sensitivity` apart.
 
-    Guarantee: complete. Ends that are no doubles are rounded outward, so a line may reach over by one ulp.
+    Guarantee: complete. Ends that are not doubles are rounded outward, so a line may reach over by one ulp.
     """
     spans = answers.spans
     ends = [end for _, end in spans]

@@ -131,7 +131,7 @@ def dp_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensi
     Guarantee: `dp_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
     Assumes: as `dp_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
     Edge cases: between narrow spans far from the rest a LARGER scale may leak more, since it brings the far mass
-    into play. So evaluate a larger scale anew before using it. The search walks up from below in steps of 2 % and looks
+    into play. So evaluate a larger scale again before using it. The search walks upwards in steps of 2 % and looks
     into every dip it sees: private scales below the returned one can only exist in a dip narrower than a step.
 
     >>> [round(dp_epsilon([0, 1, 100], [1e-4, 1.0001, 101], scale=s, sensitivity=1.5), 3) for s in (8.0, 10.0, 12.0)]
@@ -206,7 +206,7 @@ def _margin(count: int) -> float:
 def _first_private(pairs: Pairs, epsilon: float) -> float:
     """The least scale at which no pair loses more than `epsilon`.
 
-    The loss may rise with the scale (a larger one may bring far mass into play), so this walks up from below. At each
+    The loss may rise with the scale (a larger one may bring far mass into play), so this walks upwards. At each
     stop the worst pairs join the active ones, and the next stop is where the active ones first become private: no scale
     before that can be. It ends when the worst pair is private too, at the latest when it is an active one.
     """

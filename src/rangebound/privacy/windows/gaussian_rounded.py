@@ -151,11 +151,11 @@ class _GaussianCells:
         return [slice(i, i + size) for i in range(0, p.size, size)]
 
     def _near(self, p: Floats, level: float) -> tuple[Indices, Indices]:
-        """The cells that matter to a sum of a logarithm: a cell adds at most what the blended density has in it."""
+        """The cells that matter to the sum: a cell adds at most the mass of the geometric mixture in it."""
         reach = math.sqrt(2.0 * (_SEEN + max(self._lift - level, 0.0))) * self._scale
-        blended = p + (1.0 - self._order) * self._d
-        first = np.searchsorted(self._highs, blended - reach)
-        return first, np.searchsorted(self._lows, blended + reach, side="right")
+        mixed = p + (1.0 - self._order) * self._d
+        first = np.searchsorted(self._highs, mixed - reach)
+        return first, np.searchsorted(self._lows, mixed + reach, side="right")
 
     def _sum(self, p: Floats, first: Indices, last: Indices) -> tuple[Floats, Floats]:
         logs, wrong, _ = self._terms(p, first, last)
@@ -179,7 +179,7 @@ class _GaussianCells:
             a * off + (a - 1.0) * more + 8.0 * UNIT * (a * np.abs(near) + (a - 1.0) * np.abs(far) + self._lift + 1.0)
         )
         wrong, slopes = wrong + self._wobble, np.where(present, a * rate - (a - 1.0) * other, 0.0)
-        if self._span is not None:  # there the blended density itself counts
+        if self._span is not None:  # there the geometric mixture itself counts
             start, end = (np.full((p.size, 1), x) for x in self._span)
             blend, off, rate = self._logs(start, end, p, (1.0 - a) * self._d)
             logs = np.concatenate((logs, blend + self._lift - root), axis=1)

@@ -24,7 +24,7 @@ from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, ex
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-_MOST_EVENTS = 6  # that are told apart on one window of a grid
+_MOST_EVENTS = 6  # that are distinguished on one window of a grid
 
 
 class Ends(NamedTuple):

@@ -67,7 +67,7 @@ class DuckDB:
     numbers or dates in plain notation are read as such by the statements. Texts that are not UTF-8, times beyond the
     calendar and decimals with more digits than their type has are missing values; where DuckDB's own reader of Parquet
     stops at one, that of pyarrow takes over, which therefore must be installed. A column that not both can read,
-    whatever its rows hold, is of family OTHER, which serves for nothing; it stops no plan that does not use it. So is a
+    whatever its rows hold, is of family OTHER, which cannot be used; it stops no plan that does not use it. So is a
     column of a table in memory that DuckDB may stop at. What does not fit into memory goes to a folder for this user
     alone, where `TMPDIR` says; it is gone with `close`.
 

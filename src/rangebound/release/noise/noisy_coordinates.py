@@ -215,7 +215,7 @@ def _is_certified(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
         return False
     except Undecided:
         claim = Claim(epsilon=epsilon, delta=delta)
-        return worst_under(mechanism.setting, claim).upper <= claim.limit  # it holds even where the search ended open
+        return worst_under(mechanism.setting, claim).upper <= claim.limit  # also where the search did not converge
     return True
 
 

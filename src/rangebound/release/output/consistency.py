@@ -152,7 +152,7 @@ def _many(plan: Plan, members: Sequence[int]) -> str:
 
 
 def _names(question: Kind) -> list[str]:
-    """What the numbers of a count or a histogram are told apart by."""
+    """What distinguishes the numbers of a count or a histogram."""
     bins = question.agreement.bins
     return [*question.by, *([bins] if bins else [])]
 

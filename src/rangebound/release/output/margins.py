@@ -160,7 +160,7 @@ def fit_whole(parts: Sequence[float], total: int, most: Sequence[int] | None = N
     whole = [math.floor(each + 1e-9) for each in near]
     order = sorted(range(len(parts)), key=lambda at: (whole[at] - near[at], at))
     missing = total - sum(whole)
-    while missing:  # by more than one each only where the numbers are beyond what doubles tell apart
+    while missing:  # by more than one each only where the numbers are beyond what doubles distinguish
         share = max(abs(missing) // len(parts), 1)
         for at in order:
             most_here = min(share, abs(missing))

@@ -79,6 +79,6 @@ def beyond_doubles(name: str, values: Iterable[Plain], schema: Schema) -> bool:
 def beyond(value: Plain) -> TypeGuard[float]:
     """Whether a number is compared with whole numbers as one: as doubles, neighbours of it would be it.
 
-    Below 2^53 a number, whole or not, is told apart from every whole number by the nearest double of that.
+    Below 2^53 a number, whole or not, is distinguished from every whole number by the nearest double of that.
     """
     return WHOLE <= size(value) < HUGE

@@ -53,9 +53,9 @@ class Clipping:
 class Agreement:
     """Which numbers have to agree with each other, where a plan asks for consistent ones.
 
-    `counts` says that the parts are counts of rows, which add up to other counts of the same rows; these are told apart
-    by `bins`, beside the grouping columns, and lack rows without a value in the column `lacking`. `rising` says that
-    the parts of a group rise. Numbers of one `partition` add up to 1.
+    `counts` says that the parts are counts of rows, which add up to other counts of the same rows; these are
+    distinguished by `bins`, beside the grouping columns, and lack rows without a value in the column `lacking`.
+    `rising` says that the parts of a group rise. Numbers of one `partition` add up to 1.
     """
 
     counts: bool = False
@@ -208,12 +208,12 @@ class Kind(Part):
 
     @abstractmethod
     def truncated(self, *, choosing: bool) -> Truncation | None:
-        """What the contribution bounds may drop, None for nothing; `choosing` says that a unit's groups are bounded."""
+        """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded."""
 
     @property
     @abstractmethod
     def clipping(self) -> Clipping | None:
-        """What its range clips, None for nothing."""
+        """What its range clips, or None."""
 
     # What follows from these
 
