@@ -107,8 +107,8 @@ class Mechanism:
 
         Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above; `inf` where there is none.
         Assumes: the query's sensitivity is true.
-        Edge cases: Gaussian noise on an unbounded support has no pure epsilon. Where the search for the worst pair ends
-        open, `Undecided` is raised with what is proved.
+        Edge cases: Gaussian noise on an unbounded support has no pure epsilon. Where the search for the worst pair does
+        not converge, `Undecided` is raised with what is proved.
 
         >>> import rangebound as rb
         >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
