@@ -336,12 +336,7 @@ class Ledger:
 
     def _repeated(self, transaction: Transaction, spend: LedgerEntry, draft: LedgerEntry) -> bytes | None:
         """The bytes of a request that is known already, if it has any; refused if it was charged for something else."""
-        if (spend.account, spend.first, spend.second, spend.what) != (
-            draft.account,
-            draft.first,
-            draft.second,
-            draft.what,
-        ):
+        if spend._replace(seq=0, time=0, who=draft.who, note=draft.note, seal=b"") != draft:
             raise RequestConflict(
                 f"request={arguments.shown(draft.request)}: was used before for another account, cost or `what` "
                 "(of a table: its plan); a new release needs a new id"
