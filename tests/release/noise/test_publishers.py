@@ -227,3 +227,10 @@ def test_discrete_laplace_noise_can_draw_one_whole_number_in_the_support():
     assert publisher.can_draw((5.0,))
     for other in ((), (5.0, 5.0), (4.5,), (-1.0,), (-0.0,), (math.inf,), (math.nan,)):
         assert not publisher.can_draw(other)
+
+
+def test_the_expected_error_is_that_of_an_answer_far_from_the_ends():
+    publisher, _, _ = made({**QUESTIONS["clamped sum"], "support": [0, 3000]}, budget={"epsilon": 0.7})
+    middle = math.sqrt(publisher.mechanism.error(1500.0).mse)
+    assert publisher.expected_error() == f"{middle:.4g} (root mean square)"
+    assert middle > 1.01 * math.sqrt(publisher.mechanism.error(3000.0).mse)  # control
