@@ -36,12 +36,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             test = item.nodeid.partition("[")[0]
             cases[test] += 1
-            if cases[test] > TRACED or item.path.parent.name in UNTRACED:
+            if cases[test] > TRACED or UNTRACED & {item.path.parent.name, item.path.stem}:
                 item.add_marker(pytest.mark.no_cover)
 
 
-UNTRACED = ("crosscheck", "errata", "matrix", "statistical")
-"""Folders that compare numbers by several routes: they reach little that the tests of the modules do not."""
+UNTRACED = {
+    *("benchmarks", "crosscheck", "errata", "matrix", "papers", "statistical"),
+    *("test_examples", "test_neighbours", "test_one_row", "test_outside", "test_properties", "test_random_calls"),
+    *("test_range", "test_readme"),
+}
+"""Folders and files that take long and reach little that the tests of the modules do not."""
 
 
 class Hang(AssertionError):
