@@ -106,7 +106,7 @@ class Mapped:
     def _near_cells(self, p: Ball, d: Ball, order: Ball) -> tuple[int, int]:
         """The first and the last but one of the cells that count, for Gaussian noise.
 
-        All cells together add 1 at least, and each at most what the blended density g(x - r) e^lift has there.
+        All cells together add 1 at least, and each at most the mass of the geometric mixture g(x - r) e^lift there.
         """
         if len(self.cells) <= _FEW:
             return 0, len(self.cells)

@@ -84,8 +84,8 @@ class Renyi(PairObjective):
             off = self._off(start, end, self.order * d)
             if off is not None:
                 best = smallest(best, self._lattice_top(d).value + 2 * off * self.order / (self.order - 1))
-        blended = down(ball(start) - (self.order - 1) * d)
-        elsewhere, rate = self._part(blended, up(ball(end) + d))
+        mixed = down(ball(start) - (self.order - 1) * d)
+        elsewhere, rate = self._part(mixed, up(ball(end) + d))
         if elsewhere < 1:
             inside = free if rate is None else top_renyi(rate * d / 2, self.order)
             best = smallest(best, inside + elsewhere.log1p() * self.order / (self.order - 1))
