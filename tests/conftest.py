@@ -22,12 +22,12 @@ settings.register_profile(
 settings.load_profile("rangebound")
 
 
-TRACED = 1
+TRACED = 12
 """How many cases of a test are traced where coverage is measured."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Measure coverage in the first case of every test alone: tracing makes Python code two to three times as slow.
+    """Measure coverage in the first cases of every test alone: tracing makes Python code two to three times as slow.
 
     What is measured is then a lower bound of what the tests reach.
     """
