@@ -8,7 +8,8 @@ from enum import Enum
 from types import NoneType
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.fields import Bound, Name, Part, Text, as_tuple, no_time_of_day, printable
 

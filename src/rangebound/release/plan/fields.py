@@ -14,9 +14,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
     model_validator,
 )
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.faults import reported, unknown_field
 from rangebound.support import Interval, Union
