@@ -61,8 +61,7 @@ class ClaimFalse(RangeboundError, ArithmeticError):
 
 
 class Undecided(RangeboundError, ArithmeticError):
-    """A search did not converge: a claim is neither proved nor refuted, or a number not enclosed as narrowly as
-    promised.
+    """A search did not converge: a claim is neither proved nor refuted, or a number not enclosed narrowly enough.
 
     `lower` and `upper` are proved bounds on the number in question (the epsilon, delta or divergence that the message
     names). `upper` may be published in its place: it is a true guarantee, larger than it need be.

@@ -1,5 +1,4 @@
-"""Private training with PyTorch: elementwise clipping, one bounded release for each coordinate, worst-case and
-per-instance accounts.
+"""Private training with PyTorch: elementwise clipping, one bounded release for each coordinate, accounts.
 
 engine = PrivacyEngine()
 model, optimizer, loader = engine.make_private(module=..., optimizer=..., data_loader=..., criterion=..., ...)

@@ -228,8 +228,7 @@ class PrivacyEngine:
         return worst_case.relation({**present, **self._history})
 
     def epsilon(self, delta: float) -> float:
-        """The worst-case epsilon at delta of all steps so far, for neighbouring datasets by `relation`: valid to
-        publish.
+        """The worst-case epsilon at delta of all steps so far, by `relation`: valid to publish.
 
         Guarantee: for `Relation.ADD_REMOVE`, it covers all that the steps published, and hides the number of examples.
         For `Relation.ZERO_OUT`, for training sets with the same number of examples, one of which has no gradient.
