@@ -221,3 +221,15 @@ def test_the_steepest_pair_needs_no_more_than_the_rate() -> None:
         pair, needs = steepest_pair(mechanism.setting)
         assert 0.99 < needs <= worst_score(mechanism.setting) * 0.5
         assert pair[0] != pair[1]
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_the_score_does_not_depend_on_where_the_range_lies(noise):
+    at = [
+        worst_score(
+            rb.Mechanism(noise=noise, query=rb.Query(range=rb.Interval(lower, lower + 2.0), sensitivity=1.0)).setting
+        )
+        for lower in (0.0, 7.0, -5.0)
+    ]
+    assert at == pytest.approx([at[0]] * 3, rel=1e-12)
+    assert at[0] > 0.0

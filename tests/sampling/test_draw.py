@@ -2,12 +2,15 @@
 
 import dataclasses
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import rangebound as rb
 from rangebound.sampling import sampler_for
+from rangebound.sampling.inversion import Drawn, rounded
 from tests.sampling.sources import RANGES, Repeating, mechanisms, name, random_mechanisms, words
 from tests.thinning import some_pairs
 
@@ -207,3 +210,22 @@ def test_numbers_at_the_end_of_the_doubles(family, scale):
             published = m.release(EXTREMES)
             assert np.isfinite(published).all()
             assert ((published >= support.hull.lower) & (published <= support.hull.upper)).all()
+
+
+@pytest.mark.parametrize("centre", [0.0, 1000.0, -1000.0])
+@pytest.mark.parametrize("noise", [0.0, 20.0, -20.0])
+def test_a_number_nearer_to_the_edge_of_a_cell_than_its_margin_is_undecided(centre, noise):
+    """The margin grows with the size of the location and of the noise, in steps of the lattice."""
+    plan = SimpleNamespace(
+        outputs=(-INF, INF),
+        collected=(-INF, INF),
+        lattice=Fraction(1),
+        scale_steps=1.0,
+        per_step=1.0,
+        margin=1e-3,
+        margin_growth=1e-4,
+    )
+    margin = 1e-3 + 1e-4 * (abs(centre) + abs(noise))
+    for away, sure in ((0.9 * margin, False), (1.1 * margin, True)):
+        drawn = Drawn(np.array([centre]), np.array([noise + 0.5 - away]), np.array([True]))
+        assert rounded(plan, drawn)[1].tolist() == [not sure]
