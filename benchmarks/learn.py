@@ -23,7 +23,7 @@ import rangebound as rb
 from benchmarks import peers
 from benchmarks.report import Row, parser, publish
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
-from rangebound.learn.torch.accounts.loss_table import LossTable
+from rangebound.learn.torch.accounts.renyi_table import LossTable
 from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
 from rangebound.learn.torch.privacy_engine import step_mechanism
 

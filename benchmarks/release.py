@@ -22,7 +22,7 @@ from benchmarks.report import Row, parser, publish
 from benchmarks.tables import errors, opendp, pipeline_dp
 from rangebound.release import Source, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.statements import statements
 from rangebound.sampling.entropy import secure_bits as bits
 

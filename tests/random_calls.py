@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import rangebound as rb
 from rangebound import accounting, privacy
-from rangebound.accounting import best, renyi
+from rangebound.accounting import best_accountant, renyi
 from rangebound.errors import RangeboundError, Undecided
 
-NAMES = {"rb": rb, "inf": math.inf, "accounting": accounting, "best": best, "renyi": renyi}
+NAMES = {"rb": rb, "inf": math.inf, "accounting": accounting, "best": best_accountant, "renyi": renyi}
 ENDS = (1, 5, 10, 24, 50, 100, 120, 250, 365, 500, 1000)
 STEPS = (0.1, 0.25, 0.5, 1, 1, 1, 2, 5, 10)
 MOST_POINTS = 1001

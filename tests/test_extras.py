@@ -65,7 +65,7 @@ WITHOUT = {
     "rb.plot.law(m.law(0.5))": "plot",
     "m.release([0.5], progress=True)": "cli",
     "import rangebound.cli.app": "cli",
-    "from rangebound.accounting.convert import to_dp_accounting; to_dp_accounting(event)": "dp-accounting",
+    "from rangebound.accounting.dp_accounting_events import to_dp_accounting; to_dp_accounting(event)": "dp-accounting",
 }
 # The same with everything else installed, one after the other in one process.
 ALONE = {

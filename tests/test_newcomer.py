@@ -10,7 +10,7 @@ import pytest
 
 import rangebound as rb
 from rangebound import accounting, arguments, plot
-from rangebound.accounting import best, composition
+from rangebound.accounting import best_accountant, composition
 from rangebound.audit import adapters, attack, timing
 from rangebound.errors import ArgumentTypeError
 from rangebound.ledger import rule
@@ -31,7 +31,7 @@ NAMES = {
         adapters,
         attack,
         composition,
-        best,
+        best_accountant,
         math,
         rule,
         plot,

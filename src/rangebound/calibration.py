@@ -17,14 +17,14 @@ from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Curve, Noise
 from rangebound.privacy import metric
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.closed_forms import loss_is_pinned
 from rangebound.privacy.counterexample import Counterexample, excess, find_counterexample, quick_counterexample
 from rangebound.privacy.pairs.laplace_pair import top_stick
-from rangebound.privacy.pinned import loss_is_pinned
 from rangebound.privacy.supremum import by_windows
 from rangebound.privacy.unions import laplace_union
 from rangebound.privacy.unions.laplace_interval import interval_scale, universal_scale
+from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
 from rangebound.privacy.worst import worst_loss, worst_under
 from rangebound.query import Query
 from rangebound.roots import boundary, falling_root, first_above

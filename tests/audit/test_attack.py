@@ -6,7 +6,7 @@ import pytest
 import rangebound as rb
 from rangebound.audit import adapters, attack, worst_pair
 from rangebound.audit.bound import scores
-from rangebound.audit.events import best
+from rangebound.audit.distinguishing_events import best
 from rangebound.audit.features import FEATURES
 from tests.audit.cases import CASES, cut, mechanism
 

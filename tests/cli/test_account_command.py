@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 import rangebound as rb
-from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, best
+from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, best_accountant
 from rangebound.cli.account_command import account
 from rangebound.errors import RangeboundError
 
@@ -68,18 +68,18 @@ def test_the_numbers_are_those_of_the_library(tmp_path):
     found = json.loads(run(tmp_path / "a.toml", "--json"))
     assert found["steps"] == 32
     first, second = found["results"]
-    exact = best.epsilon(EVENT, 1e-6)
+    exact = best_accountant.epsilon(EVENT, 1e-6)
     assert (first["asked"], first["at"]) == ("epsilon", {"delta": 1e-6})
     assert (first["at_least"], first["at_most"]) == (exact.lower, exact.upper)
     assert (second["asked"], second["at"]) == ("delta", {"epsilon": 1.5})
-    assert second["at_most"] == best.delta(EVENT, 1.5).upper
+    assert second["at_most"] == best_accountant.delta(EVENT, 1.5).upper
 
 
 def test_the_table_is_rounded_to_the_safe_side(tmp_path):
     shown = run(tmp_path / "a.toml", "--delta", "1e-6")
     line = next(line for line in shown.splitlines() if line.startswith("epsilon at delta 1e-06"))
     lower, upper = map(float, line.split()[4:6])
-    exact = best.epsilon(EVENT, 1e-6)
+    exact = best_accountant.epsilon(EVENT, 1e-6)
     assert lower <= exact.lower
     assert exact.upper <= upper <= exact.upper * (1.0 + 1e-5)
 

@@ -11,8 +11,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.errors import ClaimFalse
+from rangebound.privacy.closed_forms import loss_is_pinned
 from rangebound.privacy.counterexample import find_counterexample
-from rangebound.privacy.pinned import loss_is_pinned
 from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle

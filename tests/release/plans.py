@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.group_order import Salt
 
 SALT = Salt(numbers=(123456789, 87654321, 555555555, 98765432), letters="a salt for tests")
 OTHER_SALT = Salt(numbers=(1000003, 5, 77777777, 1), letters="another")

@@ -212,7 +212,7 @@ def test_control_without_bounds_the_sensitivity_is_exceeded(monkeypatch):
 
 
 def test_control_a_choice_that_looks_at_others_is_exceeded(monkeypatch):
-    plain = "rangebound.release.sql.scan.Scan.truncated"
+    plain = "rangebound.release.sql.contribution_bound.Scan.truncated"
     monkeypatch.setattr(plain, lambda self, measures: self.indexed(measures))
     with pytest.raises(AssertionError):
         check(80, UNITS[1], seed=11)

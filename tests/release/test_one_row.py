@@ -24,7 +24,7 @@ from rangebound.release.engine import duckdb as module
 from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import Family, check_schema
+from rangebound.release.plan.table_schema import Family, check_schema
 from tests.release.engine.test_damage import as_text
 from tests.release.engine.test_engines import found
 

@@ -31,7 +31,7 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import check_schema
+from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import answers, prepared
 from rangebound.release.sql import expression, measured

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rangebound import arguments
-from rangebound.accounting import best
+from rangebound.accounting import best_accountant
 from rangebound.accounting.enclosure import Enclosure
 from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent, repetitions
 from rangebound.accounting.per_instance import PerInstance
@@ -33,11 +33,11 @@ class Composition:
 
     def epsilon(self, delta: float) -> Enclosure:
         """The epsilon at delta, enclosed; publish the upper bound. Infinite where no epsilon is enough."""
-        return best.epsilon(self.event, delta)
+        return best_accountant.epsilon(self.event, delta)
 
     def delta(self, epsilon: float) -> Enclosure:
         """The delta at epsilon, enclosed; publish the upper bound."""
-        return best.delta(self.event, epsilon)
+        return best_accountant.delta(self.event, epsilon)
 
 
 def compose(*parts: Composable | tuple[Composable, int]) -> Composition:

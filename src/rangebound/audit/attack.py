@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rangebound import arguments
 from rangebound.audit.bound import EmpiricalBound, lower_bound
-from rangebound.audit.events import best
+from rangebound.audit.distinguishing_events import best
 from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, classified, seen_only
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism

@@ -16,7 +16,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from rangebound.accounting import ComposedEvent
-    from rangebound.accounting.best import BothAccountants
+    from rangebound.accounting.best_accountant import BothAccountants
     from rangebound.accounting.event import SingleEvent
     from rangebound.support import Support
 
@@ -40,7 +40,7 @@ def account(
 
     Without options the file's own `delta` and `epsilon` are used, and without these a delta of 1e-6.
     """
-    from rangebound.accounting.best import both_deltas, both_epsilons
+    from rangebound.accounting.best_accountant import both_deltas, both_epsilons
 
     event, deltas, epsilons = _read(releases)
     if delta or epsilon:

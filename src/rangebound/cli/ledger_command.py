@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rangebound.cli.options import Json, group
-from rangebound.cli.writing import write_new
+from rangebound.cli.output_files import write_new
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
@@ -39,14 +39,14 @@ def open_(
     json: Json = False,
 ) -> None:
     """Open an account, in a new ledger if there is no such file yet."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.rule import PlainSum, RenyiFilter
 
     rule = PlainSum() if order is None else RenyiFilter(order=order)
     with Ledger.open(ledger, key=key) if ledger.exists() else Ledger.create(ledger, key=key) as book:
         opened = book.open_account(account, epsilon=epsilon, delta=delta, rule=rule, who=who, note=note)
-        show.accounts([opened], book.head, as_json=json)
+        printing.accounts([opened], book.head, as_json=json)
 
 
 @app.command("show")
@@ -57,10 +57,10 @@ def show_(
     json: Json = False,
 ) -> None:
     """Show the remaining budget of each account, and the head."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
 
     with _opened(ledger, key) as book:
-        show.accounts(book.accounts() if account is None else [book.account(account)], book.head, as_json=json)
+        printing.accounts(book.accounts() if account is None else [book.account(account)], book.head, as_json=json)
 
 
 @app.command()
@@ -72,10 +72,10 @@ def history(
     json: Json = False,
 ) -> None:
     """Show who did what and when."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
 
     with _opened(ledger, key) as book:
-        show.history(book.history(account)[-last if last else 0 :], as_json=json)
+        printing.history(book.history(account)[-last if last else 0 :], as_json=json)
 
 
 @app.command()
@@ -91,7 +91,7 @@ def verify(
 
     Other commands check the same when they open a ledger, except for published bytes that they do not show.
     """
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.errors import LedgerTampered
     from rangebound.ledger import verify as check
 
@@ -99,9 +99,9 @@ def verify(
         report = check(ledger, key=key, head=head)
     except LedgerTampered as error:
         if json:
-            show.findings(error.findings)
+            printing.findings(error.findings)
         raise
-    show.report(report, as_json=json)
+    printing.report(report, as_json=json)
 
 
 @app.command()
@@ -117,11 +117,11 @@ def adopt(
 
     For a ledger that was moved without its head, or was made by version 0.1.
     """
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
 
     with Ledger.adopt(ledger, key=key, head=head) as book:
-        show.accounts(book.accounts(), book.head, as_json=json)
+        printing.accounts(book.accounts(), book.head, as_json=json)
 
 
 @app.command()

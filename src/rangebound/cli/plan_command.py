@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rangebound.cli.options import Json, group
-from rangebound.cli.writing import write_new
+from rangebound.cli.output_files import write_new
 from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
@@ -38,7 +38,7 @@ def new(
 ) -> None:
     """Write a first plan for a table, from its columns; read no data."""
     from rangebound.release import draft, make_plan
-    from rangebound.release.engine.opened import opened
+    from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.draft import drafted_bounds
 
     place = {"spark": table} if table.startswith("sc://") else {"path": table}
@@ -65,11 +65,11 @@ def new(
 def check(plan: File, json: Json = False) -> None:
     """Check a plan, and its table's columns; read no data."""
     from rangebound.arguments import counted
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.release import explain as words
     from rangebound.release import read_plan
-    from rangebound.release.engine.opened import opened
-    from rangebound.release.plan.schema import check_schema
+    from rangebound.release.engine.open_engine import opened
+    from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
 
     found = read_plan(plan)
@@ -78,24 +78,24 @@ def check(plan: File, json: Json = False) -> None:
         if found.source is not None:
             with opened(found.source, folder=plan.parent) as engine:
                 check_schema(found, engine.schema())
-                show.cautions(found, engine.schema())
+                printing.cautions(found, engine.schema())
     added = sum(each.made for each in found.query)
     count = len(found.query) - added
     more = f", and {added} about what is cut" if added else ""
-    show.fact({"ok": True, "queries": count}, f"ok: {counted(count, 'query', 'queries')}{more}", as_json=json)
+    printing.fact({"ok": True, "queries": count}, f"ok: {counted(count, 'query', 'queries')}{more}", as_json=json)
 
 
 @app.command()
 def explain(plan: File, json: Json = False) -> None:
     """Explain a plan in words, with its cost and expected errors."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.release import explain as words
     from rangebound.release import read_plan
     from rangebound.release.plan.toml import pointing
 
     with pointing(plan):
         text = words(read_plan(plan))
-    show.fact({"explained": text}, text, as_json=json)
+    printing.fact({"explained": text}, text, as_json=json)
 
 
 @app.command()
@@ -115,10 +115,10 @@ def suggest(
     json: Json = False,
 ) -> None:
     """Estimate range, rows and groups privately, for a charge."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.cli.release_command import stopping
     from rangebound.ledger.book import Ledger
-    from rangebound.release.engine.opened import opened
+    from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.toml import pointing
     from rangebound.release.suggest import draft_of, left_out
     from rangebound.release.suggest import suggest as estimate
@@ -131,18 +131,20 @@ def suggest(
         with opened(whole.source, folder=plan.parent) as engine:
             if dry_run:
                 words = left_out(draft, engine.schema()).words(share)
-                return show.fact({"dry_run": True, "explained": words}, words, as_json=json)
+                return printing.fact({"dry_run": True, "explained": words}, words, as_json=json)
             book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
-            show.cautions(whole, engine.schema())
+            printing.cautions(whole, engine.schema())
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = estimate(draft, engine, ledger=paying, request=request, share=share)
-                charge = show.Charge(request=request, before=before, account=paying.account(whole.budget.account or ""))
+                charge = printing.Charge(
+                    request=request, before=before, account=paying.account(whole.budget.account or "")
+                )
     words = f"{found}\n# {charge.words(str(found.cost))}"
-    return show.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
+    return printing.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
 
 
 @app.command()

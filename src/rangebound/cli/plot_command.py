@@ -10,7 +10,7 @@ import typer
 from rangebound.cli import mechanism_options as words
 from rangebound.cli.mechanism_options import Mechanisms, Range, Sensitivity, Step
 from rangebound.cli.options import group
-from rangebound.cli.writing import check_files
+from rangebound.cli.output_files import check_files
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:

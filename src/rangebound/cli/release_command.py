@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rangebound.cli.options import Interrupted, Json
-from rangebound.cli.writing import check_files
+from rangebound.cli.output_files import check_files
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def release(
     json: Json = False,
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.ledger import ledger_files
     from rangebound.release import explain, read_plan
-    from rangebound.release.engine.opened import opened as open_source
+    from rangebound.release.engine.open_engine import opened as open_source
     from rangebound.release.output.table import writable
-    from rangebound.release.plan.schema import check_schema
+    from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
 
     found = read_plan(plan)
@@ -90,9 +90,9 @@ def release(
     ):
         if dry_run:
             check_schema(found, engine.schema())
-            show.cautions(found, engine.schema())
+            printing.cautions(found, engine.schema())
             text = explain(found)
-            return show.fact({"dry_run": True, "explained": text}, text, as_json=json)
+            return printing.fact({"dry_run": True, "explained": text}, text, as_json=json)
         book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
         if book is None:
             raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
@@ -106,11 +106,11 @@ def release(
         with _opened(book, key) as opened, stopping(opened, request):
             before = opened.published(request) is not None
             made = _made(found, engine, opened, request, quiet=json)
-            charge = show.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
+            charge = printing.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
             with _still_charged(opened, request):
                 check_files(outputs, kept)
                 _write(made, output or [], certificate)
-    return show.table(made, charge, as_json=json)
+    return printing.table(made, charge, as_json=json)
 
 
 def verify(
@@ -125,7 +125,7 @@ def verify(
 ) -> None:
     """Check a certificate against the published table."""
     from rangebound.arguments import counted, upwards
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.release import check_certificate, check_entry
 
     data = published.read_bytes()
@@ -138,7 +138,7 @@ def verify(
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if ledger is not None else unchecked}"
-    show.fact(facts, words, as_json=json)
+    printing.fact(facts, words, as_json=json)
 
 
 def demo(
@@ -148,7 +148,7 @@ def demo(
     json: Json = False,
 ) -> None:
     """Publish a made-up table of clinic visits, with a report."""
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.release import Source, read_plan
     from rangebound.release import demo as clinic
@@ -162,9 +162,9 @@ def demo(
     with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(Source(path=str(place / clinic.TABLE))) as engine:
         ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
-        charge = show.Charge(request="demo", before=False, account=ledger.account("clinics"))
+        charge = printing.Charge(request="demo", before=False, account=ledger.account("clinics"))
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
-    show.table(made, charge, as_json=json)
+    printing.table(made, charge, as_json=json)
     if not json:
         called = Path(sys.argv[0])
         program = str(called) if called.name == "rangebound" and not shutil.which("rangebound") else "rangebound"
@@ -186,10 +186,10 @@ def _made(plan: Plan, engine: DuckDB | Spark, ledger: Ledger, request: str, *, q
     """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
-    from rangebound.cli import show
+    from rangebound.cli import printing
     from rangebound.release import release as run
 
-    show.cautions(plan, engine.schema())
+    printing.cautions(plan, engine.schema())
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 

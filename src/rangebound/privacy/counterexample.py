@@ -13,9 +13,9 @@ from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.closed_forms import delta_on, loss_on
 from rangebound.privacy.neighbours import neighbours, pair_at
 from rangebound.privacy.pairs.exact import family, stick
-from rangebound.privacy.pinned import delta_on, loss_on
 from rangebound.privacy.search.branch_and_bound import climb, probe
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
@@ -23,8 +23,8 @@ from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import Line
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.privacy.supremum import by_windows, enclosed, tasks
+from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.privacy.windows.gaussian_sticks import stick_of_pair
 from rangebound.roots import bracket, falling_root
 
 

@@ -16,10 +16,10 @@ from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.closed_forms import loss_is_pinned, loss_values
 from rangebound.privacy.counterexample import excess
 from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, mapped
-from rangebound.privacy.pinned import loss_is_pinned, loss_values
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import HIGH, LOW, SearchObjective, Task, bound
 from rangebound.privacy.search.positions import Line

@@ -15,11 +15,11 @@ import numpy as np
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim
+from rangebound.privacy.closed_forms import delta_on, loss_is_pinned, loss_on, loss_values, lossy_pairs
 from rangebound.privacy.counterexample import find_counterexample, pair_epsilon, pair_loss
 from rangebound.privacy.neighbours import neighbours, pair_at, some_pair
 from rangebound.privacy.pairs.exact import Mapped
 from rangebound.privacy.pairs.laplace_pair import top_loss
-from rangebound.privacy.pinned import delta_on, loss_is_pinned, loss_on, loss_values, lossy_pairs
 from rangebound.privacy.search.branch_and_bound import FLOOR, probe
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss

@@ -11,16 +11,16 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
-from rangebound.release.output.charge import charge_text, check_unit, without_delta
 from rangebound.release.output.consistency import consistent
+from rangebound.release.output.ledger_entry import charge_text, check_unit, without_delta
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.model import Plan, check_plan
-from rangebound.release.plan.schema import cautions, check_schema
+from rangebound.release.plan.table_schema import cautions, check_schema
 from rangebound.release.prepare import answers, prepare, rehearse
 from rangebound.release.sql.aggregate import aggregate
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.group_order import Salt
 from rangebound.sampling.entropy import secure_bits
 
 Progress = Callable[[str], None]

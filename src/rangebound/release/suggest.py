@@ -23,15 +23,15 @@ from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
-from rangebound.release.output.charge import check_unit, suggestion_text
+from rangebound.release.output.ledger_entry import check_unit, suggestion_text
 from rangebound.release.output.suggestion import FORMAT, Suggestion, read_suggestion
 from rangebound.release.plan.fields import number
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.schema import Family, Schema, check_schema
+from rangebound.release.plan.table_schema import Family, Schema, check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
 from rangebound.sampling.entropy import secure_bits
 

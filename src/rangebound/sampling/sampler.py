@@ -16,7 +16,7 @@ from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Curve, Noise
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
-from rangebound.sampling import inversion, points, tail, truncation
+from rangebound.sampling import gaussian_tail, grid_laws, inversion, truncation
 from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.fallback import Fallback
@@ -120,7 +120,10 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
 def _compiled(whole: DrawPlan) -> tuple[int, Floats, Floats] | None:
     if _kernel is None:
         return None
-    from rangebound.sampling.tables import laplace_tables, tables  # made when they are needed: they take their time
+    from rangebound.sampling.kernel_tables import (  # made when they are needed: they take their time
+        laplace_tables,
+        tables,
+    )
 
     laplace = whole.family in (DrawFamily.LAPLACE, DrawFamily.PLAIN_LAPLACE)
     return int(whole.family), whole.packed(), laplace_tables() if laplace else tables()
@@ -131,7 +134,7 @@ def _rounded(whole: DrawPlan, words: Words, answers: Floats) -> tuple[Floats, Bo
 
 
 def _rounded_tail(whole: DrawPlan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
-    return inversion.rounded(whole, tail.inverted_tail(whole, words, answers))
+    return inversion.rounded(whole, gaussian_tail.inverted_tail(whole, words, answers))
 
 
 def _clipped(query: Query, estimate: Estimate, words: Words, answers: Floats) -> tuple[Floats, Bools]:
@@ -148,9 +151,9 @@ def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int,
         return _unknown, CHUNK, None
     if shape.cells:
         whole = plan(noise, UNBOUNDED_SHAPE, query.range, Lattice(numerator=1, denominator=1))
-        return partial(points.quantized, whole, shape), CHUNK, whole
+        return partial(grid_laws.quantized, whole, shape), CHUNK, whole
     if noise.exponential:
-        estimate = partial(points.weighed_laplace, noise, points.laplace_sums(noise, shape))
+        estimate = partial(grid_laws.weighed_laplace, noise, grid_laws.laplace_sums(noise, shape))
         return partial(_clipped, query, estimate), CHUNK, None
-    estimate = partial(points.weighed_gaussian, noise, shape)
-    return partial(_clipped, query, estimate), max((1 << 18) // points.window(noise, shape), 1), None
+    estimate = partial(grid_laws.weighed_gaussian, noise, shape)
+    return partial(_clipped, query, estimate), max((1 << 18) // grid_laws.window(noise, shape), 1), None

@@ -18,7 +18,7 @@ import rangebound as rb
 from rangebound.accounting import renyi
 from rangebound.accounting.event import MechanismEvent
 from rangebound.ball import ball, down, precision, span, taylor, up
-from rangebound.privacy.pairs.theta import Theta
+from rangebound.privacy.pairs.lattice_sums import Theta
 from rangebound.privacy.search.endless_lattice import Threshold, renyi_ceiling, stick_ceiling
 from rangebound.privacy.worst import worst_delta, worst_loss, worst_renyi
 from tests.matrix.deadline import deadline
@@ -333,7 +333,7 @@ def test_sums_by_integrals_agree_with_sums_of_terms(steps, first, last, place, m
     with precision(128):
         rate, t = 1 / arb(steps) ** 2, arb(place) / arb(steps)
         one_by_one = Theta(rate).sum(taylor(t, 9), first, last)
-        monkeypatch.setattr("rangebound.privacy.pairs.theta._MANY", -1)
+        monkeypatch.setattr("rangebound.privacy.pairs.lattice_sums._MANY", -1)
         formula = Theta(rate).sum(taylor(t, 9), first, last)
         for k in range(10):
             assert formula[k].overlaps(one_by_one[k])

@@ -127,8 +127,10 @@ def test_the_attack_finds_a_bound_that_is_too_small(monkeypatch: pytest.MonkeyPa
     """The control: a polynomial of degree 4 without its truncation error."""
     monkeypatch.setattr(tested, "_DEGREES", {32.0: 4, 4.0: 4})
     monkeypatch.setattr(tested, "_BENT", 0.0)
-    monkeypatch.setattr("rangebound.privacy.windows.gaussian_sticks._degrees", lambda epsilon, level: {32.0: 4, 4.0: 4})
-    monkeypatch.setattr("rangebound.privacy.windows.gaussian_sticks.truncation", lambda degree, rho: 0.0)
+    monkeypatch.setattr(
+        "rangebound.privacy.windows.gaussian_hockey_stick._degrees", lambda epsilon, level: {32.0: 4, 4.0: 4}
+    )
+    monkeypatch.setattr("rangebound.privacy.windows.gaussian_hockey_stick.truncation", lambda degree, rho: 0.0)
     with pytest.raises(AssertionError):
         attack(930, 60)
 

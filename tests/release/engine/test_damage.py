@@ -18,7 +18,7 @@ from rangebound.release.engine import duckdb as module
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import Family
+from rangebound.release.plan.table_schema import Family
 from tests.release import reference
 from tests.release.engine.test_engines import PLANS, arrow, found, make_rows
 from tests.release.plans import KINDS, SALT

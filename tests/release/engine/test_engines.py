@@ -16,7 +16,7 @@ from rangebound.release import check_certificate, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import Family, cautions, check_schema
+from rangebound.release.plan.table_schema import Family, cautions, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.statements import statements
@@ -170,7 +170,7 @@ def test_the_sorting_route_finds_what_the_bits_find(monkeypatch):
     plan, rows = make_plan(PLANS["people, public keys"]), make_rows(1000)
     with on_duckdb(rows) as engine:
         expected = found(plan, engine)
-        monkeypatch.setattr("rangebound.release.sql.scan._MASKED", 0)
+        monkeypatch.setattr("rangebound.release.sql.contribution_bound._MASKED", 0)
         assert found(plan, engine) == expected
 
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from rangebound.release import explain, make_plan, release
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import consistent, fit_order, fit_total, notes, obstacles
-from rangebound.release.output.margins import fit_whole
 from rangebound.release.output.report import report
+from rangebound.release.output.table_margins import fit_whole
 
 PARTS = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
 

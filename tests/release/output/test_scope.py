@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from rangebound.cli import show
+from rangebound.cli import printing
 from rangebound.errors import ArgumentError
 from rangebound.ledger.rule import Cost
 from rangebound.release import Release, explain, make_plan, release
@@ -57,10 +57,10 @@ def test_every_form_of_the_table_says_what_its_numbers_are_of(capsys):
     assert f"flights: {escaped}</p>" in made._repr_html_()
     assert f"<p class=scope>Of: {escaped}.</p>" in report(made)
     left = SimpleNamespace(name="people", remaining=Cost(epsilon=1))
-    charge = show.Charge(request="r", before=True, account=left)
-    show.table(made, charge, as_json=False)
+    charge = printing.Charge(request="r", before=True, account=left)
+    printing.table(made, charge, as_json=False)
     assert f"  flights: {said}" in capsys.readouterr().out.splitlines()
-    show.table(made, charge, as_json=True)
+    printing.table(made, charge, as_json=True)
     assert {row["scope"] for row in json.loads(capsys.readouterr().out)["rows"]} == {said}
 
 

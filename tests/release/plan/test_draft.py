@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rangebound.errors import PlanError
 from rangebound.release import draft, parse_plan
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import Family, check_schema
+from rangebound.release.plan.table_schema import Family, check_schema
 
 SCHEMA = {
     "who": Family.INTEGER,

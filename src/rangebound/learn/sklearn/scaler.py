@@ -13,7 +13,7 @@ from rangebound import arguments
 from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.budget import LedgerBudget, spend
-from rangebound.learn.sklearn.private import Private
+from rangebound.learn.sklearn.private_estimator import Private
 from rangebound.noise import Laplace, Noise
 
 Floats = npt.NDArray[np.float64]

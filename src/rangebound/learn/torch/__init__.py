@@ -16,7 +16,7 @@ need("torch")
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
-from rangebound.learn.torch.clip import Elementwise, Euclidean
+from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean
 from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.learn.torch.noise_source import InsecureTorchNoise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer

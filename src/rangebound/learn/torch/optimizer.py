@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clip import Clipping, Elementwise
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum, learned
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise_source import NoiseSource

@@ -18,7 +18,7 @@ from rangebound.errors import ArgumentError
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
-from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.neighbouring_relation import Relation

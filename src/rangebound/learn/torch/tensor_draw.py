@@ -20,7 +20,7 @@ import torch
 from rangebound.mechanism import Mechanism
 from rangebound.numeric import as_in
 from rangebound.sampling import Sampler, sampler_for
-from rangebound.sampling import tables as functions
+from rangebound.sampling import kernel_tables as functions
 from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, TAIL_END, DrawPlan, largest
 from rangebound.sampling.entropy import SECURE, fresh
 

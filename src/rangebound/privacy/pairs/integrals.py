@@ -10,7 +10,7 @@ from flint import arb, arb_series, ctx
 
 from rangebound.ball import Ball, End, ball, is_taylor, smallest, value_of
 from rangebound.noise import BallNoise
-from rangebound.privacy.pairs.pieces import shifted
+from rangebound.privacy.pairs.span_ends import shifted
 
 Span = tuple[End, End]  # ends as balls or series, None where infinite
 

@@ -13,8 +13,8 @@ from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.exponential_family import Tilted
 from rangebound.privacy.pairs.integrals import Integrals, Span
-from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
 from rangebound.privacy.pairs.rounded_laplace import RoundedLaplace
+from rangebound.privacy.pairs.span_ends import finite_end, near_pair, shifted, up_to
 
 _FEW = 8  # cells that are looked at one by one
 

@@ -17,7 +17,7 @@ import itertools
 
 from rangebound.ball import Ball, ball, down, power, up, value_of
 from rangebound.noise import BallNoise
-from rangebound.privacy.pairs.pieces import shifted
+from rangebound.privacy.pairs.span_ends import shifted
 
 
 class RoundedLaplace:

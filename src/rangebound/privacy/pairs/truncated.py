@@ -12,7 +12,7 @@ from rangebound.ball import ZERO, Ball, End, ball, expm1, is_taylor, largest, sm
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.integrals import Integrals, Plain, Span, View
-from rangebound.privacy.pairs.pieces import finite_end, near_pair, shifted, up_to
+from rangebound.privacy.pairs.span_ends import finite_end, near_pair, shifted, up_to
 
 _FEW = 4  # spans of which a series is cheap
 

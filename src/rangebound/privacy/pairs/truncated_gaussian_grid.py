@@ -15,8 +15,8 @@ from flint import arb, fmpq
 from rangebound.ball import INFINITY, ZERO, Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
 from rangebound.law import Shape
 from rangebound.noise import BallNoise, Noise
-from rangebound.privacy.pairs.pieces import near_pair, up_to
-from rangebound.privacy.pairs.theta import Theta
+from rangebound.privacy.pairs.lattice_sums import Theta
+from rangebound.privacy.pairs.span_ends import near_pair, up_to
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 
 _SHORT = 16  # steps of a grid up to which its points are summed one by one

@@ -22,7 +22,7 @@ from rangebound.noise import Noise
 from rangebound.privacy.pairs.integrals import Span
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.laplace_spans import SideMasses, earlier, later, span_mass
-from rangebound.privacy.pairs.pieces import shifted
+from rangebound.privacy.pairs.span_ends import shifted
 from rangebound.privacy.pairs.truncated import Truncated
 
 

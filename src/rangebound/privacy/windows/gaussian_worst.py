@@ -16,9 +16,9 @@ from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.positions import Line
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
+from rangebound.privacy.windows.gaussian_hockey_stick import stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_rounded import rounded_renyi
-from rangebound.privacy.windows.gaussian_sticks import stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_windows import (
     Bounds,
     GaussianWindows,

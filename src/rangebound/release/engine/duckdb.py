@@ -19,7 +19,7 @@ from rangebound.extras import need
 from rangebound.release.engine.frame import as_arrow
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema
 
 _RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its

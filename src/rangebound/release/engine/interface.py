@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from rangebound.release.plan.schema import Schema
+from rangebound.release.plan.table_schema import Schema
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""

@@ -17,8 +17,8 @@ from sqlglot import exp
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError
 from rangebound.extras import need
-from rangebound.release.engine.java import java_home
-from rangebound.release.plan.schema import Family, Schema
+from rangebound.release.engine.java_home import java_home
+from rangebound.release.plan.table_schema import Family, Schema
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from rangebound import arguments
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.estimate import nearest
-from rangebound.release.output.margins import MOST, Asked, Key, closure, fitted, margin
+from rangebound.release.output.table_margins import MOST, Asked, Key, closure, fitted, margin
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.kinds.kind import Agreement, Kind
 from rangebound.release.plan.model import Plan

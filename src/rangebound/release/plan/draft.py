@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from rangebound.errors import plain
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.schema import Family, Schema, check_unit_column
+from rangebound.release.plan.table_schema import Family, Schema, check_unit_column
 
 _ENDS = "[LOWER, UPPER]"
 _STUBS = {

@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
-from rangebound.release.plan.asked import MADE, Question
-from rangebound.release.plan.clipping import cut_questions
+from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.fields import Name, Part, Positive, Text, as_tuple, printable
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.unit import Unit
 
 _MOST_GROUPS = 100_000

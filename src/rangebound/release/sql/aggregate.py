@@ -13,7 +13,7 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.statements import UNITS, Statement, statements
 
 

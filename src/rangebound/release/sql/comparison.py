@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.fields import HUGE, WHOLE, number
-from rangebound.release.plan.schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema
 from rangebound.release.sql.expression import Tree, as_key, as_number, column, double, every, finite, integer, text
 
 _SIGNS: dict[Comparison, type[Tree]] = {

@@ -1,89 +1,204 @@
-"""Which groups of a unit count: a random choice that is the same in every engine, thread and order of rows.
-
-Every unit puts the groups it has rows in into an order of its own and keeps the first few. The order depends on the
-unit, the keys and the release's salt, on nothing else; so what one unit does never moves another one's choice.
-"""
+"""From the table to the rows that count: owners, keys, and which groups of each unit stay after the truncation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 
 from sqlglot import exp
 
-from rangebound import arguments
-from rangebound.errors import ArgumentError
-from rangebound.release.plan.schema import Family
-from rangebound.release.sql.expression import Tree, integer, text
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.groupings import Block
+from rangebound.release.plan.measure import ONE
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.sql import group_order
+from rangebound.release.sql.comparison import meets
+from rangebound.release.sql.expression import SOURCE, Tree, as_key, column, integer, local
+from rangebound.release.sql.expression import text as literal
+from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.relation import added, at_most, join, of, same, select_from, where, wide
 
-PRIME = 2**31 - 1
-SMALL_PRIME = 127
-"""With at most this many groups the places of a unit's groups fit into one word of 128 bits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Salt:
-    """The chance of one release: four numbers below 2^30, and a text for hashes."""
-
-    numbers: tuple[int, int, int, int]
-    letters: str
-
-    def __post_init__(self) -> None:
-        if not all(0 <= each < 2**30 for each in self.numbers):
-            raise ArgumentError(f"numbers={arguments.shown(self.numbers)}: must be four integers in [0, 2^30)")
-
-    @classmethod
-    def draw(cls, bits: Callable[[int], int]) -> Salt:
-        """A fresh salt; `bits(n)` gives n secure random bits as an integer."""
-        a, b, c, d = (bits(30) for _ in range(4))
-        return cls(numbers=(a | 1, b, c | 1, d), letters=f"{bits(128):032x}")
+_MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 
 
-def modulus(groups: int) -> int:
-    """The prime that the places of `groups` public groups are taken by."""
-    return SMALL_PRIME if groups <= SMALL_PRIME else PRIME
+@dataclass
+class Sheet:
+    """Columns under construction: the same expression asked for twice is one column."""
+
+    prefix: str
+    trees: dict[str, Tree] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def name(self, tree: Tree) -> str:
+        """The name of the column that holds an expression."""
+        key = tree.sql()
+        if key not in self.names:
+            self.names[key] = f"{self.prefix}{len(self.names)}"
+            self.trees[self.names[key]] = tree
+        return self.names[key]
 
 
-_HEXADECIMAL: dict[str, Callable[[Tree], Tree]] = {
-    "duckdb": lambda digits: exp.cast(exp.DPipe(this=text("0x"), expression=digits), "BIGINT"),
-    "spark": lambda digits: exp.cast(
-        exp.Anonymous(this="CONV", expressions=[digits, integer(16), integer(10)]), "BIGINT"
-    ),
-}
+class Scan:
+    """One block's way from the table to the rows that count."""
 
+    def __init__(self, plan: Plan, schema: Schema, salt: Salt, source: exp.Table, dialect: str, block: Block) -> None:
+        self.plan, self.schema, self.salt, self.dialect, self.block = plan, schema, salt, dialect, block
+        self.source = exp.alias_(source, exp.to_identifier(SOURCE, quoted=True), table=True)
+        self.unit = plan.unit.column
+        self.texts = [f"k{index}" for index in range(len(block.by))]
+        self.public = block.keys is not None and bool(block.by)
+        self.keys = ["i"] if self.public else self.texts
+        self.read = Sheet("v")  # what is read of a row: values and whether conditions are met, each once
+        self.limit = plan.unit.groups
+        few = block.keys is not None and len(block.keys) <= self.limit
+        self.choosing = self.unit is not None and bool(block.by) and not few
 
-def unit_number(unit: Tree, family: Family, salt: Salt, dialect: str) -> Tree:
-    """A unit as a whole number between 0 and 2^32, the same in every engine."""
-    if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
-        remainder = exp.Mod(this=exp.Paren(this=unit), expression=integer(PRIME))
-        return exp.Paren(this=exp.Add(this=exp.cast(remainder, "BIGINT"), expression=integer(PRIME)))
-    return _HEXADECIMAL[dialect](exp.Left(this=digest(salt, unit), expression=integer(7)))
+    def asked(self, wheres: Sequence[tuple[Condition, ...]]) -> Tree | None:
+        """Whether a row meets one of several lists of conditions, or None where all rows do."""
+        if not wheres or not all(wheres):
+            return None
+        tests: list[Tree] = [local(self.read.name(meets(each, self.schema))) for each in dict.fromkeys(wheres)]
+        return exp.Paren(this=reduce(lambda a, b: exp.Or(this=a, expression=b), tests))
 
-
-def digest(salt: Salt, *parts: Tree) -> Tree:
-    """A keyed hash of texts: 32 hexadecimal digits."""
-    joined: Tree = text(salt.letters)
-    for part in parts:
-        joined = exp.DPipe(
-            this=exp.DPipe(this=joined, expression=text("\x1f")), expression=exp.cast(part.copy(), "TEXT")
+    def rows(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows that have an owner and a key, with what is measured of each, which is made of what is read of it."""
+        selected = [exp.alias_(self._key(name), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)]
+        if self.unit is not None:
+            selected.insert(0, exp.alias_(self._owner(), "u", quoted=True))
+        kept = [local(each.alias) for each in selected]
+        read = self.read.trees if measures else {}
+        selected += [exp.alias_(tree.copy(), name, quoted=True) for name, tree in read.items()]
+        if not selected:  # a count of all rows reads nothing of them
+            selected = [exp.alias_(integer(1), "v", quoted=True)]
+        rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
+        needed = [self._key(name) for name in self.block.by]
+        needed += [self._owner()] if self.unit is not None else []
+        rows = where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed))
+        if not measures:
+            return rows
+        return select_from(
+            rows, "read", *kept, *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items())
         )
-    return exp.MD5(this=joined)
 
+    def _key(self, name: str) -> Tree:
+        kinds = {type(each) for each in self.plan.keys.get(name, ())}
+        return as_key(name, self.schema, kind=kinds.pop() if len(kinds) == 1 else str)
 
-def place(unit: Tree, index: Tree, salt: Salt, prime: int) -> Tree:
-    """The place of a public group in a unit's own order: (c * index + d) mod prime, with c and d drawn for the unit.
+    def _owner(self) -> Tree:
+        assert self.unit is not None
+        family = self.schema[self.unit]
+        return column(self.unit) if family is not Family.DATE else as_key(self.unit, self.schema)
 
-    Guarantee: different groups of a unit have different places, and any two groups are equally likely to come first, up
-    to one part in a million (c and d are made of the unit by two random linear maps modulo 2^31 - 1).
-    """
-    a, b, c, d = map(integer, salt.numbers)
+    def indexed(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows with the index of their public key instead of its texts; rows with another key are gone."""
+        rows = self.rows(measures)
+        if not self.public:
+            return rows
+        names = [of("r", name) for name in ("u", *measures)]
+        index = of("keys", "i")
+        return join(select_from(rows, "r", *names, index), exp.to_table("keys"), same(self.texts, "r", "keys"))
 
-    def linear(factor: Tree, offset: Tree) -> Tree:
-        product = exp.Mul(this=exp.Paren(this=unit.copy()), expression=factor)
-        return exp.Mod(this=exp.Paren(this=exp.Add(this=product, expression=offset)), expression=integer(PRIME))
+    def with_keys(self, tree: exp.Select) -> exp.Select:
+        """A statement with the table of its public keys in front."""
+        if not self.public:
+            return tree
+        keys = self.block.keys or ()
+        tuples = [exp.Tuple(expressions=[integer(at), *map(literal, key)]) for at, key in enumerate(keys)]
+        names = [exp.to_identifier(name, quoted=True) for name in ("i", *self.texts)]
+        values = exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier("t"), columns=names))
+        listed = exp.select(exp.Star(), copy=False).from_(values, copy=False)
+        return tree.with_("keys", as_=listed, copy=False)
 
-    step = exp.Paren(
-        this=exp.Add(this=integer(1), expression=exp.Mod(this=linear(a, b), expression=integer(prime - 1)))
-    )
-    moved = exp.Add(this=exp.Mul(this=step, expression=index), expression=linear(c, d))
-    return exp.Mod(this=exp.Paren(this=moved), expression=integer(prime))
+    def listed(self, sums: exp.Select, names: list[str]) -> exp.Select:
+        """Sums by text of key, brought to the index of the public key."""
+        chosen = [of("s", name) for name in names]
+        index = of("keys", "i")
+        return join(select_from(sums, "s", index, *chosen), exp.to_table("keys"), same(self.texts, "s", "keys"))
+
+    def truncated(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows in the groups that their unit keeps."""
+        if not self.choosing:
+            return self.indexed(measures)
+        small = self.public and len(self.block.keys or ()) <= group_order.SMALL_PRIME and self.limit <= _MASKED
+        return (
+            self._truncated_by_mask(measures)
+            if small and self.dialect == "duckdb"
+            else self._truncated_by_rank(measures)
+        )
+
+    def _placed(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Rows with the place `p` of their group in their unit's order."""
+        kept = [local(name) for name in ("u", *self.keys, *measures)]
+        return select_from(self.indexed(measures), "rows", *kept, exp.alias_(self._place(), "p", quoted=True))
+
+    def _place(self) -> Tree:
+        if not self.public:
+            return group_order.digest(self.salt, local("u"), *map(local, self.keys))
+        assert self.unit is not None
+        assert self.block.keys is not None
+        family = self.schema[self.unit]
+        number = group_order.unit_number(local("u"), family, self.salt, self.dialect)
+        return group_order.place(number, local("i"), self.salt, group_order.modulus(len(self.block.keys)))
+
+    def _truncated_by_rank(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """The first groups of each unit by sorting them: for any engine and any number of groups."""
+        owners = ["u", *self.keys]
+        groups = select_from(self._placed({}), "placed", *map(local, owners), local("p")).distinct(copy=False)
+        order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", *self.keys)])
+        rank = exp.Window(this=exp.RowNumber(), partition_by=[local("u")], order=order)
+        ranked = select_from(groups, "groups", *map(local, owners), exp.alias_(rank, "a", quoted=True))
+        first = select_from(ranked, "ranked", *map(local, owners))
+        first = where(first, exp.LTE(this=local("a"), expression=integer(self.limit)))
+        rows = select_from(self.indexed(measures), "r", *(of("r", name) for name in (*owners, *measures)))
+        return join(rows, first.subquery("first", copy=False), same(owners, "r", "first"))
+
+    def _truncated_by_mask(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """The first groups of each unit without sorting: its places are bits of a word, and the lowest bits stay."""
+
+        def bit(table: str) -> Tree:
+            place = exp.cast(of(table, "p"), "INT")
+            return exp.Paren(this=exp.BitwiseLeftShift(this=exp.cast(integer(1), "INT128"), expression=place))
+
+        def less(x: str) -> Tree:  # x & (x - 1) clears the lowest bit, and leaves 0 as it is
+            return exp.BitwiseAnd(
+                this=local(x), expression=exp.Paren(this=exp.Sub(this=local(x), expression=integer(1)))
+            )
+
+        left = self.grouped(self._placed({}), ["u"], {"m": exp.BitwiseOrAgg(this=bit("rows"))})
+        left = select_from(left, "masks", local("u"), local("m"), exp.alias_(local("m"), "x", quoted=True))
+        for _ in range(self.limit):
+            left = select_from(left, "masks", local("u"), local("m"), exp.alias_(less("x"), "x", quoted=True))
+        low = exp.alias_(exp.Sub(this=local("m"), expression=local("x")), "m", quoted=True)
+        kept = select_from(left, "masks", local("u"), low).subquery("kept", copy=False)
+        stays = exp.Paren(this=exp.BitwiseAnd(this=of("kept", "m"), expression=bit("r")))
+        rows = select_from(self._placed(measures), "r", *(of("r", name) for name in ("u", *self.keys, *measures)))
+        rows = join(rows, kept, same(["u"], "r", "kept"))
+        return where(rows, exp.NEQ(this=stays, expression=integer(0)))
+
+    def grouped(self, rows: exp.Select, keys: list[str], sums: Mapping[str, Tree]) -> exp.Select:
+        """Sums by some columns."""
+        chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in sums.items()]
+        grouped = select_from(rows, "rows", *map(local, keys), *chosen)
+        return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
+
+    def by_place(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """Counts by key and place `j`, in units of 1 / ONE row; rows whose place is negative do not count."""
+        inside = exp.GTE(this=local("j"), expression=integer(0))
+        if self.unit is None:
+            picked = where(select_from(self.rows(measures), "rows", exp.Star()), inside)
+            count = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
+            tree = self.grouped(picked, [*self.texts, "j"], {"f0": count})
+            tree = self.listed(tree, ["j", "f0"]) if self.public else tree
+        else:
+            picked = where(select_from(self.truncated(measures), "kept", exp.Star()), inside)
+            cells = self.grouped(picked, ["u", *self.keys, "j"], {"c": exp.Count(this=exp.Star())})
+            owners = [local(name) for name in ("u", *self.keys)]
+            whole = exp.Window(this=exp.Sum(this=wide(local("c"), self.dialect)), partition_by=owners)
+            names = [local(name) for name in (*self.keys, "j", "c")]
+            shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
+            scaled = exp.Mul(this=wide(local("c"), self.dialect), expression=integer(ONE))
+            sums = added(at_most(scaled, local("n"), self.plan.unit.rows), self.dialect)
+            tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
+        return tree

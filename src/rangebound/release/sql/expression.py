@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from rangebound.release.plan.fields import WHOLE
-from rangebound.release.plan.schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema
 
 SOURCE = "source"
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.measure import ONE, Places, Values
-from rangebound.release.plan.schema import Schema
+from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond
 from rangebound.release.sql.expression import Tree, as_number, choice, double, every_pair, finite, integer, text
 

@@ -11,12 +11,12 @@ from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.groupings import Block, public_keys
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.schema import Schema
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.plan.table_schema import Schema
+from rangebound.release.sql.contribution_bound import Scan
 from rangebound.release.sql.expression import as_number, choice, double, integer, local
+from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import place_among, present
 from rangebound.release.sql.relation import select_from, where, wide
-from rangebound.release.sql.scan import Scan
 
 Conditions = tuple[Condition, ...]
 

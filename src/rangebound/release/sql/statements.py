@@ -31,13 +31,13 @@ from rangebound.release.plan.measure import (
     Values,
 )
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.schema import Schema
+from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles, meets
-from rangebound.release.sql.contribution_bound import Salt
+from rangebound.release.sql.contribution_bound import Scan, Sheet
 from rangebound.release.sql.expression import Tree, choice, column, every_pair, integer, local
+from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import fixed_point, outside, place, value
 from rangebound.release.sql.relation import added, at_most, total
-from rangebound.release.sql.scan import Scan, Sheet
 
 UNITS = "units"
 

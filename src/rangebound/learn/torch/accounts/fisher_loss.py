@@ -22,7 +22,7 @@ from rangebound import arguments
 from rangebound.accounting.event import repetitions
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clip import Elementwise
+from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion, learned
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer

@@ -13,8 +13,8 @@ from rangebound import arguments
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.accounts.loss_table import LossTable
-from rangebound.learn.torch.clip import Elementwise
+from rangebound.learn.torch.accounts.renyi_table import LossTable
+from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from rangebound.learn.torch.clip import Elementwise
+from rangebound.learn.torch.clipping_norm import Elementwise
 
 try:
     from rangebound.learn import _kernel

@@ -24,7 +24,7 @@ from torch import nn
 from torch.func import vmap
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clip import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients.clamped import clamped_products, clamped_rows
 
 _CACHED = 1 << 17  # doubles

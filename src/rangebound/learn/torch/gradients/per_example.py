@@ -19,7 +19,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clip import Clipping, Elementwise
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
 from rangebound.learn.torch.gradients import layers
 from rangebound.learn.torch.gradients.clamped import clamped_rows
 

@@ -12,8 +12,8 @@ from rangebound.privacy.pairs.exact import Mapped, family, mapped
 from rangebound.privacy.search.positions import Line
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import by_windows
+from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds
 from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.privacy.windows.gaussian_sticks import loss_bounds
 
 _FEW = 8  # lines that are all evaluated
 

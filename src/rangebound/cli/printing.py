@@ -20,7 +20,7 @@ from rangebound.ledger.verification import Report
 if TYPE_CHECKING:
     from rangebound.release.output.table import Release
     from rangebound.release.plan.model import Plan
-    from rangebound.release.plan.schema import Schema
+    from rangebound.release.plan.table_schema import Schema
 
 _PIPE = 200  # columns, where there is no terminal
 
@@ -63,7 +63,7 @@ def report(found: Report, *, as_json: bool) -> None:
 
 def cautions(plan: Plan, schema: Schema) -> None:
     """Warnings before a charge, on standard error."""
-    from rangebound.release.plan.schema import cautions as found
+    from rangebound.release.plan.table_schema import cautions as found
 
     for each in found(plan, schema):
         sys.stderr.write(f"warning: {plain(each)}\n")

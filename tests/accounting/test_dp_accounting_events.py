@@ -10,7 +10,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent
-from rangebound.accounting.convert import from_dp_accounting, to_dp_accounting
+from rangebound.accounting.dp_accounting_events import from_dp_accounting, to_dp_accounting
 from rangebound.accounting.event import steps
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError, MissingExtra

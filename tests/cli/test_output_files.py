@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rangebound.cli import writing
+from rangebound.cli import output_files
 from rangebound.cli.app import run
 from rangebound.ledger import Ledger, ledger_files
 
@@ -42,13 +42,13 @@ def place(tmp_path, monkeypatch):
 
 def refused(capsys, *words):
     """Run a command that must end in one line, spend nothing and change no file, and give that line."""
-    files = {path: path.read_bytes() for path in writing.Path().iterdir() if path.is_file()}
+    files = {path: path.read_bytes() for path in output_files.Path().iterdir() if path.is_file()}
     code = run([*map(str, words)])
     out, error = capsys.readouterr()
     assert (code, out) == (2, "")
     assert error.startswith("error: ")
     assert error.count("\n") == 1
-    assert {path: path.read_bytes() for path in writing.Path().iterdir() if path.is_file()} == files
+    assert {path: path.read_bytes() for path in output_files.Path().iterdir() if path.is_file()} == files
     for name in ("people.ledger", "others.ledger"):
         with Ledger.open(name) as ledger:
             assert str(ledger.account("people").remaining) == "epsilon 4"
@@ -87,7 +87,7 @@ def test_every_file_of_the_ledger_is_spared_wherever_it_lies(place, tmp_path_fac
         ledger.open_account("people", epsilon=4)
     files = ledger_files("far.ledger", key=heads / "the.key")
     assert {each.parent for each in files} == {place, heads}
-    monkeypatch.setattr("tests.cli.test_writing.Ledger.open", lambda path: pytest.skip("no heads of the others"))
+    monkeypatch.setattr("tests.cli.test_output_files.Ledger.open", lambda path: pytest.skip("no heads of the others"))
     for each in files:
         before = each.read_bytes() if each.exists() else None
         line = ["release", "plan.toml", "--request", "1", "--ledger", "far.ledger", "--key", str(heads / "the.key")]

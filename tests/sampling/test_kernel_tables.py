@@ -9,14 +9,14 @@ from flint import arb, arb_series
 
 import rangebound as rb
 from rangebound.ball import ball, precision
-from rangebound.sampling import inversion, tables
+from rangebound.sampling import inversion, kernel_tables
 from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, plan
 from rangebound.sampling.lattice import default_lattice
 from rangebound.sampling.sampler import _kernel, sampler_for
 from tests.sampling.sources import words
 
-POWER, LOG, TAIL = 0, tables.POWER_CELLS, tables.POWER_CELLS + tables.LOG_CELLS
-INVERSE = TAIL + tables.TAIL_END * tables.TAIL_CELLS
+POWER, LOG, TAIL = 0, kernel_tables.POWER_CELLS, kernel_tables.POWER_CELLS + kernel_tables.LOG_CELLS
+INVERSE = TAIL + kernel_tables.TAIL_END * kernel_tables.TAIL_CELLS
 DEEPEST = 6.6  # a tail beyond this is rarer than any that is not left to balls
 DEPTH = 14  # the Taylor polynomials here go so far that their own remainder does not matter
 
@@ -28,7 +28,7 @@ def taylor_error(function, row: int, start: float, width: float):
     whole = arb_series([middle.union(middle - half).union(middle + half), half], prec=DEPTH + 1)
     point = arb_series([middle, half], prec=DEPTH + 1)
     sharp, rough = function(point), function(whole)
-    coefficients = [arb(float(c)) for c in tables.tables()[row]]
+    coefficients = [arb(float(c)) for c in kernel_tables.tables()[row]]
     off = [(coefficients[power] if power < 8 else arb(0)) - sharp[power] for power in range(DEPTH)]
     return largest(off) + abs(rough[DEPTH]).upper()
 
@@ -67,20 +67,20 @@ def test_tails_are_within_their_error_everywhere():
     """Relative to the tail as far as it matters, and to the rarest one that matters beyond."""
     with precision(160):
         for row, start, width in cells(TAIL, 12 * 32, 0.0, 1 / 32):
-            size = tables.tail(ball(min(start + width, DEEPEST)))
+            size = kernel_tables.tail(ball(min(start + width, DEEPEST)))
             assert taylor_error(tail_series, row, start, width) < size * 2.0**-45.5
 
 
 def test_inverse_tails_are_within_their_error_everywhere():
     """The inverse is checked by putting it back: tail(polynomial(w)) = w, over whole cells."""
     with precision(160):
-        for binade in range(2, tables.BINADES + 1):
-            for cell in range(tables.INVERSE_CELLS):
-                row = INVERSE + (binade - 1) * tables.INVERSE_CELLS + cell
-                width = 2.0**-binade / tables.INVERSE_CELLS
+        for binade in range(2, kernel_tables.BINADES + 1):
+            for cell in range(kernel_tables.INVERSE_CELLS):
+                row = INVERSE + (binade - 1) * kernel_tables.INVERSE_CELLS + cell
+                width = 2.0**-binade / kernel_tables.INVERSE_CELLS
                 start = 2.0**-binade + cell * width
                 middle = ball(start) + ball(0.5 * width)
-                polynomial = [arb(float(c)) for c in tables.tables()[row]]
+                polynomial = [arb(float(c)) for c in kernel_tables.tables()[row]]
                 spread = arb(0).union(arb(1)).union(arb(-1))
                 there = arb_series(polynomial + [arb(0)] * (DEPTH - 7), prec=DEPTH + 1)
                 sharp = tail_series(there)
@@ -97,9 +97,9 @@ def test_inverse_tails_are_within_their_error_everywhere():
 
 
 def test_a_wrong_coefficient_is_noticed(monkeypatch):
-    broken = tables.tables().copy()
+    broken = kernel_tables.tables().copy()
     broken[LOG, 2] *= 1 + 2.0**-30
-    monkeypatch.setattr(tables, "tables", lambda: broken)
+    monkeypatch.setattr(kernel_tables, "tables", lambda: broken)
     with precision(160):
         assert not taylor_error(lambda m: m.log(), LOG, 1.0, 1 / 16) < 2.0**-48
 
@@ -144,9 +144,9 @@ def test_the_margin_adds_up():
     assert mills * (4 * tail + inverse + word) + 2.0**-47 < MARGIN
     # The tables reach: what is not rare from NEAR scales away lies within the binades and the cells of the tail.
     rarest = 0.5 * math.erfc(NEAR / math.sqrt(2)) * RARE
-    assert rarest > 2.0**-tables.BINADES
+    assert rarest > 2.0**-kernel_tables.BINADES
     assert rarest > 0.5 * math.erfc(DEEPEST / math.sqrt(2))
-    assert 0.5 * math.erfc(tables.TAIL_END / math.sqrt(2)) < rarest * 2.0**-46
+    assert 0.5 * math.erfc(kernel_tables.TAIL_END / math.sqrt(2)) < rarest * 2.0**-46
 
 
 def drawn(m, table):
@@ -168,7 +168,10 @@ def drawn(m, table):
 def test_laplace_noise_needs_two_tables_only(noise, bounding):
     query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     m = rb.Mechanism(noise=noise, query=query, bounding=bounding)
-    (numbers, left), (all_numbers, all_left) = drawn(m, tables.laplace_tables()), drawn(m, tables.tables())
+    (numbers, left), (all_numbers, all_left) = (
+        drawn(m, kernel_tables.laplace_tables()),
+        drawn(m, kernel_tables.tables()),
+    )
     assert (numbers == all_numbers).all()
     assert left == all_left < 2_000  # the rare words
 
@@ -178,5 +181,5 @@ def test_laplace_noise_needs_two_tables_only(noise, bounding):
 def test_control_gaussian_noise_needs_all_of_them(bounding):
     query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, bounding=bounding)
-    assert drawn(m, tables.laplace_tables())[1] == 20_000
-    assert drawn(m, tables.tables())[1] < 2_000
+    assert drawn(m, kernel_tables.laplace_tables())[1] == 20_000
+    assert drawn(m, kernel_tables.tables())[1] < 2_000

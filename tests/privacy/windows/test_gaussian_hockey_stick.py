@@ -12,9 +12,9 @@ from rangebound.law import Shape
 from rangebound.noise import Gaussian
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.windows import gaussian_sticks as tested
+from rangebound.privacy.windows import gaussian_hockey_stick as tested
+from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.privacy.windows.gaussian_sticks import loss_bounds, stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_windows import windows_of
 
 UNION = Shape(spans=((0.0, 0.3), (0.35, 0.5), (1.1, 3.0)), normalised=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import consistent, notes
-from rangebound.release.output.margins import fit_margins, fit_whole
+from rangebound.release.output.table_margins import fit_margins, fit_whole
 
 KEYS = {"a": ["x", "y", "z"], "b": ["p", "q"], "c": ["1", "2", "3", "4"]}
 HISTOGRAM = {"kind": "histogram", "column": "v", "range": [0, 10], "bins": 3, "missing": 0}

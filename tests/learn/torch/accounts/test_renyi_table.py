@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import rangebound as rb  # noqa: E402
-from rangebound.learn.torch.accounts.loss_table import LossTable, _slack, exact_divergence  # noqa: E402
+from rangebound.learn.torch.accounts.renyi_table import LossTable, _slack, exact_divergence  # noqa: E402
 from rangebound.privacy.pairs.divergences import fisher_formula, renyi_formula  # noqa: E402
 
 LINE = rb.Interval(-math.inf, math.inf)

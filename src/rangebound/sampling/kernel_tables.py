@@ -3,7 +3,7 @@
 Each table cuts the range of a function into equal cells and holds, for every cell, the eight coefficients of the
 polynomial that meets the function at eight Chebyshev points, as a polynomial in t = -1 ... 1 across the cell. The
 values come from ball arithmetic, so the tables do not depend on anybody's special functions;
-`tests/sampling/test_tables.py` bounds their error over whole cells, also in balls.
+`tests/sampling/test_kernel_tables.py` bounds their error over whole cells, also in balls.
 
 | table | function | cells |
 | --- | --- | --- |

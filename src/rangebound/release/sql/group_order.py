@@ -1,0 +1,89 @@
+"""Which groups of a unit count: a random choice that is the same in every engine, thread and order of rows.
+
+Every unit puts the groups it has rows in into an order of its own and keeps the first few. The order depends on the
+unit, the keys and the release's salt, on nothing else; so what one unit does never moves another one's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError
+from rangebound.release.plan.table_schema import Family
+from rangebound.release.sql.expression import Tree, integer, text
+
+PRIME = 2**31 - 1
+SMALL_PRIME = 127
+"""With at most this many groups the places of a unit's groups fit into one word of 128 bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Salt:
+    """The chance of one release: four numbers below 2^30, and a text for hashes."""
+
+    numbers: tuple[int, int, int, int]
+    letters: str
+
+    def __post_init__(self) -> None:
+        if not all(0 <= each < 2**30 for each in self.numbers):
+            raise ArgumentError(f"numbers={arguments.shown(self.numbers)}: must be four integers in [0, 2^30)")
+
+    @classmethod
+    def draw(cls, bits: Callable[[int], int]) -> Salt:
+        """A fresh salt; `bits(n)` gives n secure random bits as an integer."""
+        a, b, c, d = (bits(30) for _ in range(4))
+        return cls(numbers=(a | 1, b, c | 1, d), letters=f"{bits(128):032x}")
+
+
+def modulus(groups: int) -> int:
+    """The prime that the places of `groups` public groups are taken by."""
+    return SMALL_PRIME if groups <= SMALL_PRIME else PRIME
+
+
+_HEXADECIMAL: dict[str, Callable[[Tree], Tree]] = {
+    "duckdb": lambda digits: exp.cast(exp.DPipe(this=text("0x"), expression=digits), "BIGINT"),
+    "spark": lambda digits: exp.cast(
+        exp.Anonymous(this="CONV", expressions=[digits, integer(16), integer(10)]), "BIGINT"
+    ),
+}
+
+
+def unit_number(unit: Tree, family: Family, salt: Salt, dialect: str) -> Tree:
+    """A unit as a whole number between 0 and 2^32, the same in every engine."""
+    if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
+        remainder = exp.Mod(this=exp.Paren(this=unit), expression=integer(PRIME))
+        return exp.Paren(this=exp.Add(this=exp.cast(remainder, "BIGINT"), expression=integer(PRIME)))
+    return _HEXADECIMAL[dialect](exp.Left(this=digest(salt, unit), expression=integer(7)))
+
+
+def digest(salt: Salt, *parts: Tree) -> Tree:
+    """A keyed hash of texts: 32 hexadecimal digits."""
+    joined: Tree = text(salt.letters)
+    for part in parts:
+        joined = exp.DPipe(
+            this=exp.DPipe(this=joined, expression=text("\x1f")), expression=exp.cast(part.copy(), "TEXT")
+        )
+    return exp.MD5(this=joined)
+
+
+def place(unit: Tree, index: Tree, salt: Salt, prime: int) -> Tree:
+    """The place of a public group in a unit's own order: (c * index + d) mod prime, with c and d drawn for the unit.
+
+    Guarantee: different groups of a unit have different places, and any two groups are equally likely to come first, up
+    to one part in a million (c and d are made of the unit by two random linear maps modulo 2^31 - 1).
+    """
+    a, b, c, d = map(integer, salt.numbers)
+
+    def linear(factor: Tree, offset: Tree) -> Tree:
+        product = exp.Mul(this=exp.Paren(this=unit.copy()), expression=factor)
+        return exp.Mod(this=exp.Paren(this=exp.Add(this=product, expression=offset)), expression=integer(PRIME))
+
+    step = exp.Paren(
+        this=exp.Add(this=integer(1), expression=exp.Mod(this=linear(a, b), expression=integer(prime - 1)))
+    )
+    moved = exp.Add(this=exp.Mul(this=step, expression=index), expression=linear(c, d))
+    return exp.Mod(this=exp.Paren(this=moved), expression=integer(prime))
