@@ -11,8 +11,8 @@ from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
 from rangebound.release.plan.draft import draft
-from rangebound.release.plan.model import Budget, Plan, Source
-from rangebound.release.plan.toml import make_plan, parse_plan, plan_schema, read_plan
+from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
+from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.run import release
 from rangebound.release.suggest import suggest

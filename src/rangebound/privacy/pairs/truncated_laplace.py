@@ -1,4 +1,4 @@
-"""Truncated Laplace on spans and on the points of a grid, in ball arithmetic (see `exact` and `laplace_pair`)."""
+"""Laplace noise truncated to spans, in ball arithmetic (see `exact` and `laplace_pair`)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -165,3 +165,12 @@ def check_plan(plan: object) -> None:
         raise ArgumentTypeError(
             f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it"
         )
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON schema of a plan as it can be written, for editors and checkers.
+
+    >>> sorted(plan_schema()["required"])
+    ['budget', 'query']
+    """
+    return Plan.model_json_schema(by_alias=True)

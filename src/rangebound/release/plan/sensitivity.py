@@ -1,7 +1,8 @@
 """How much one unit can change in the coordinates of a question, in L1 and in L2; exact, for all neighbouring tables.
 
 Two tables are neighbours if one of them lacks a unit (add-remove), or if one unit has other rows (replace). After the
-contribution bounds a unit has at most r = `rows` rows in each of at most g = `groups` groups.
+contribution bounds a unit has at most r = `rows` rows in each of at most g = `groups` groups. Here is what several
+kinds share; that of a sum is in `kinds/sum.py`, and so on.
 """
 
 from __future__ import annotations

@@ -75,15 +75,6 @@ def make_plan(data: Mapping[str, Any]) -> Plan:
         return Plan.model_validate(dict(data))
 
 
-def plan_schema() -> dict[str, Any]:
-    """The JSON schema of a plan as it can be written, for editors and checkers.
-
-    >>> sorted(plan_schema()["required"])
-    ['budget', 'query']
-    """
-    return Plan.model_json_schema(by_alias=True)
-
-
 @contextmanager
 def pointing(path: str | Path) -> Iterator[None]:
     """Give faults that show only with the table at hand the file and line of their field, as `read_plan` does.
