@@ -87,8 +87,8 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The same for as long as the expression and its function are."""
-        text = f"{Path(self.path).name} {self.function} {self.kind} {self.before} {self.after} {self.nth}"
+        """The same for as long as the expression and its function are, in whatever file."""
+        text = f"{self.function} {self.kind} {self.before} {self.after} {self.nth}"
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     def __str__(self) -> str:
