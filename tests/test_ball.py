@@ -166,6 +166,18 @@ def test_largest_of_crossing_series_covers_both_slopes() -> None:
     assert not best[ORDER].is_finite()
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_largest_of_a_series_and_a_number_that_it_crosses_covers_both_slopes(swapped: bool) -> None:
+    """max(x, 1/2) about a ball around 1/2: the number is a series of slope 0."""
+    pair = taylor(span(0.4, 0.6), ORDER), ball(0.5)
+    best = largest(*(pair[::-1] if swapped else pair))
+    assert is_taylor(best)
+    assert best[0].contains(arb(0.6))
+    assert best[1].contains(arb(1))
+    assert best[1].contains(arb(0))
+    assert not best[ORDER].is_finite()
+
+
 def test_kinked_covers_value_and_slope_and_claims_no_more() -> None:
     x = taylor(span(-0.1, 0.2), ORDER) * 3
     absolute = kinked(x, value=abs(value_of(x)), slope=span(-1.0, 1.0))
@@ -231,3 +243,17 @@ def test_a_ball_inside_an_interval_does_not_reach_over_its_ends() -> None:
             assert within.upper() <= upper
             assert 2 * within.rad() > (1 - 2.0**-20) * (upper - lower)
             assert span(lower, upper).lower() < lower
+
+
+def test_a_ball_inside_a_narrow_interval_reaches_over_neither_end_or_is_none() -> None:
+    """About as narrow as its margin: there rounding carries the ball over the one end, over the other, or over both."""
+    generator = np.random.default_rng(SEED)
+    found = []
+    with precision(53):
+        for lower in generator.uniform(-4.0, 4.0, size=500).tolist():
+            upper = lower + abs(lower) * 2.0 ** generator.uniform(-27.0, -20.0)
+            found.append(inside(lower, upper))
+            if found[-1] is not None:
+                assert lower <= found[-1].lower()
+                assert found[-1].upper() <= upper
+    assert 50 < sum(each is None for each in found) < 450

@@ -150,6 +150,21 @@ def test_what_nothing_can_reach_is_refused_with_the_reason(request_, reason, wit
         rb.calibrate(**request_)
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        cell(rb.Gaussian, bounding=rb.RECTIFY),
+        cell(rb.Gaussian, bounding=rb.QUANTIZE, support=GRID),
+        cell(rb.Gaussian, LINE, support=rb.Interval(0, 10)),
+    ],
+    ids=["clamped", "rounded", "truncated, answers on the line"],
+)
+def test_gaussian_noise_is_purely_private_where_no_tail_shows(request_, within):
+    with within(20.0):
+        found = rb.calibrate(**request_)
+    assert 0.999 < found.epsilon() / request_["epsilon"] <= 1.0
+
+
 def test_limited_noise_grows_until_it_reaches_the_support():
     """The first scale that is tried leaves the support out of reach; a larger one is private and must be found."""
     query, support = rb.Query(range=rb.Interval(1, 11), sensitivity=2.0), rb.Interval(0, 1.5)

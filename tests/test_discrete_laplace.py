@@ -43,6 +43,14 @@ def test_bits_that_do_not_decide_are_followed_by_more():
     assert asked == [128, 64, 64]
 
 
+def test_bits_on_both_sides_of_a_threshold_are_followed_by_more():
+    """The two ends of what is known of u give k and k - 1: the bits that follow decide."""
+    with mpmath.workdps(60):
+        known = int(2 * mpmath.exp(-2) / (1 + mpmath.exp(-1)) * 2**128)
+    assert magnitude(1.0, lambda count: known if count == 128 else 0) == 2
+    assert magnitude(1.0, lambda count: known if count == 128 else 2**count - 1) == 1
+
+
 def test_the_law_fits():
     scale, count = 2.5, 20_000
     drawn = DiscreteLaplace(scale=scale, sensitivity=1, support=LINE).release(np.zeros(count))

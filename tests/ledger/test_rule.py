@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
-from rangebound.ledger.amount import SCALE, Amount, rounded_down, rounded_up
+from rangebound.ledger.amount import LARGEST, SCALE, Amount, rounded_down, rounded_up
 from rangebound.ledger.rule import Cost, PlainSum, RenyiCost, RenyiFilter, rule_from_dict
 
 
@@ -56,6 +56,11 @@ def test_a_total_spent_in_full_keeps_the_promise(order, digits):
 def test_an_order_that_leaves_nothing_is_refused():
     with pytest.raises(Unsatisfiable, match="larger order"):
         total(2, 1, "1e-6")
+
+
+def test_a_total_beyond_the_largest_amount_is_the_largest_amount():
+    assert exact_total(2, LARGEST, "0.999999") > LARGEST
+    assert total(2, LARGEST, "0.999999").units == LARGEST * SCALE
 
 
 def test_a_filter_needs_a_delta():

@@ -12,7 +12,7 @@ import rangebound as rb
 from rangebound.ball import precision
 from rangebound.errors import CertificateInvalid
 from rangebound.privacy.counterexample import excess
-from rangebound.privacy.proof import Proof, Theorem, check, prove
+from rangebound.privacy.proof import Proof, Theorem, _theorems, check, prove
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import worst_delta, worst_loss
@@ -118,3 +118,13 @@ def test_a_precision_out_of_bounds_is_refused(bits: int) -> None:
     setting, claim, proof = proved(Cell("laplace", "truncate", "interval", "equal"))
     with pytest.raises(CertificateInvalid, match="bits"):
         check(setting, claim, replace(proof, bits=bits))
+
+
+def test_windows_are_no_theorem_where_they_would_take_more_steps_than_allowed() -> None:
+    """Whether it is the support or the range of the answers that has so many spans."""
+    few, many = rb.Interval(0, 1000), rb.Union(*((2 * k, 2 * k + 1) for k in range(200)))
+    claim = rb.Claim(epsilon=0.5, delta=1e-3)
+    for support, answers, expected in ((few, few, True), (many, few, False), (few, many, False)):
+        query = rb.Query(range=answers, sensitivity=1.0)
+        setting = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=query, support=support).setting
+        assert (Theorem.DELTA_ON_WINDOWS in _theorems(setting, claim)) is expected

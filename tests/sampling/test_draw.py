@@ -3,13 +3,16 @@
 import dataclasses
 import math
 from fractions import Fraction
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound.law import Shape
 from rangebound.sampling import sampler_for
+from rangebound.sampling.grid_laws import weighed_gaussian
 from rangebound.sampling.inversion import Drawn, rounded
 from tests.sampling.sources import RANGES, Repeating, mechanisms, name, random_mechanisms, words
 from tests.thinning import some_pairs
@@ -229,3 +232,21 @@ def test_a_number_nearer_to_the_edge_of_a_cell_than_its_margin_is_undecided(cent
     for away, sure in ((0.9 * margin, False), (1.1 * margin, True)):
         drawn = Drawn(np.array([centre]), np.array([noise + 0.5 - away]), np.array([True]))
         assert rounded(plan, drawn)[1].tolist() == [not sure]
+
+
+def test_words_at_the_edge_between_two_points_are_undecided():
+    """The running sum of Gaussian weights decides no word so close to where one point ends and the next begins."""
+    noise, shape = rb.Gaussian(scale=0.8), Shape(points=(0.0, 0.5, 1.0, 1.5), normalised=True)
+
+    def drawn(word):
+        found, undecided = weighed_gaussian(noise, shape, np.array([word], dtype=np.uint64), np.array([0.6]))
+        return found[0], undecided[0]
+
+    for before, after in pairwise(shape.points):
+        low, high = 0, 2**64 - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if drawn(middle)[0] <= before else (low, middle)
+        assert drawn(low) == (before, True)
+        assert drawn(high) == (after, True)
+        assert drawn(high + 2**40) == (after, False)  # the control: further from the edge it is decided

@@ -1,6 +1,7 @@
 """Plans: what a draw needs, from public parameters alone."""
 
 import math
+import sys
 
 import pytest
 
@@ -74,3 +75,11 @@ def test_which_formulas_draw_depends_on_public_parameters():
 
 def parts(m: rb.Mechanism):
     return m.noise, m.shape, m.query
+
+
+def test_what_is_published_is_finite_whatever_the_support():
+    """A number that does not fit into a double is published as the largest one, never as infinity."""
+    line = rb.Interval(-INF, INF)
+    m = mechanism(line, line, rb.UNBOUNDED)
+    found = plan(m.noise, m.shape, m.query.range, lattice_of(1.0))
+    assert found.outputs == (-sys.float_info.max, sys.float_info.max)

@@ -284,6 +284,23 @@ def test_tiny_deltas_are_still_sharp():
     assert 60.0 <= accountant.epsilon(event, float(truth) * (1.0 - 1e-12)).upper <= 60.0 * 1.001
 
 
+def test_each_end_of_a_composed_delta_is_that_of_the_worse_direction(monkeypatch):
+    @dataclass
+    class Known:
+        value: float
+
+        def delta_upper(self, epsilon):
+            return self.value + 0.1
+
+        def delta_lower(self, epsilon):
+            return self.value - 0.1
+
+    for values in ((0.2, 0.5), (0.5, 0.2)):
+        directions = [Known(each) for each in values]
+        monkeypatch.setattr(accountant, "_compositions", lambda *_, found=directions: (found, found))
+        assert accountant._composed_delta({}, 1.0, 1e-9) == Enclosure(lower=0.4, upper=0.6)
+
+
 def test_nothing_released_gives_nothing_away():
     assert (
         accountant.epsilon(ComposedEvent(events=()), 1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rangebound.accounting import MechanismEvent, SampledEvent
 from rangebound.accounting.event import SingleEvent
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.discretization import DiscretePLD
-from rangebound.ball import precision
+from rangebound.ball import ball, precision
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 UNIT = rb.Query(range=rb.Interval(0, 4), sensitivity=1.0)
@@ -78,3 +79,23 @@ def test_control_a_line_through_smaller_values_is_below_the_profile():
     )
     truth = [MECHANISMS[0].delta(e) for e in (0.1, 0.5, 1.0)]
     assert any(stick(loud.upper[0], e) < d for e, d in zip((0.1, 0.5, 1.0), truth, strict=True))
+
+
+def test_a_lowered_line_is_below_a_profile_with_a_kink_between_two_knots():
+    """A profile of two lines, 1 - x and one that falls less: the lowered line leaves 1 - x only past the kink."""
+    xs = [0.25 * k for k in range(9)]
+    for kink in (0.3, 0.375, 0.45):
+
+        def profile(x, kink=kink):
+            return max(1.0 - x, 0.8 * (1.0 - kink) * (2.0 - x) / (2.0 - kink) + 0.2 * (1.0 - kink), 0.0)
+
+        with precision(step_profile.BITS):
+            knots = [(ball(x), ball(profile(x))) for x in xs[1:]]
+            found = [
+                (0.0, 1.0),
+                *((float(x.mid()), float(y.mid())) for x, y in discretization._lowered(knots, edge=True)),
+            ]
+        for (x0, y0), (x1, y1) in pairwise(found):
+            for x in np.linspace(x0, x1, 11):
+                assert y0 + (y1 - y0) * (x - x0) / (x1 - x0) <= profile(x) + 1e-12
+        assert max(y - (1.0 - x) for x, y in found) > 0.1  # and is not just 1 - x

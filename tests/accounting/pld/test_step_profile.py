@@ -32,6 +32,19 @@ def test_the_row_of_positions_is_above_the_exact_profile_and_close(width, sensit
         assert row(epsilon) <= exact.upper + 1e-4 * largest
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_the_row_adds_what_its_profile_can_bend_between_two_places(epsilon):
+    """Beyond the pure epsilon the profile is 0, and M w^2/8 of the proof is left; at this width most of M is 2/z."""
+    width, d = 0.1, 0.02
+    m = bounded(width, d, 1.0)
+    assert m.epsilon() < epsilon
+    z, spacing = -math.expm1(-width), (width - d) / 1999
+    bend = (2.0 / z + 2.0) + math.exp(epsilon) * (5.0 + 2.0 / z)
+    row = step_profile._positions(m)
+    assert row is not None
+    assert row(epsilon) == pytest.approx(bend * spacing**2 / 8.0, rel=1e-3)
+
+
 def test_the_row_is_left_alone_where_it_would_be_coarse():
     assert step_profile._positions(bounded(1e4, 1.0, 1.0)) is None
     assert (

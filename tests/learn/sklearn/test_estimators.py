@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.learn.sklearn import GaussianNB, LedgerBudget, MeanEstimator, StandardScaler, statistics  # noqa: E402
+from rangebound.learn.sklearn.private_estimator import cells  # noqa: E402
 from rangebound.ledger.book import Ledger  # noqa: E402
 
 # Two fits of twelve rows must predict the same: at epsilon 1e5 one check in 700 saw a difference, and the chance falls
@@ -76,6 +77,39 @@ class TestRefusals:
     def test_bad_settings(self, kind: Any, wrong: dict[str, Any]) -> None:
         with pytest.raises(rb.errors.RangeboundError):
             kind(**{"bounds": (0.0, 1.0), **wrong}).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        (([0.0, 0.0, 0.0], 5.0), "two numbers, or two arrays of 2 numbers"),
+        ((0.0, [5.0, 5.0, 5.0]), "two numbers, or two arrays of 2 numbers"),
+        (([0.0, 9.0], [1.0, 3.0]), "each lower end must be below its upper end"),
+        (([0.0, -1e308], [1.0, 1e308]), "each lower end must be below its upper end"),
+        (([0.0, 0.0], [1.0, 1e-101]), "between 1e-100 and 1e\\+100 wide"),
+        (([0.0, 0.0], [1.0, 1e101]), "between 1e-100 and 1e\\+100 wide"),
+    ],
+    ids=str,
+)
+def test_bounds_are_refused_for_one_feature_that_is_wrong(bounds: Any, reason: str) -> None:
+    with np.errstate(over="ignore"), pytest.raises(rb.errors.ArgumentError, match=reason):
+        statistics.ranges(bounds, 2)
+
+
+def test_the_limits_of_settings_are_allowed() -> None:
+    lower, upper = statistics.ranges((0.0, [1e-100, 1.0 / 1e-100]), 2)
+    assert (lower.tolist(), upper.tolist()) == ([0.0, 0.0], [1e-100, 1.0 / 1e-100])
+    assert (statistics.smallest(1), statistics.smallest(10**9)) == (1, 10**9)
+    with pytest.raises(rb.errors.ArgumentError, match="between 1 and 10"):
+        statistics.smallest(10**9 + 1)
+
+
+@pytest.mark.parametrize("table", [[[1.0 + 2.0j]], [[np.datetime64("2020-01-01")]]], ids=["complex", "date"])
+def test_lists_of_what_is_not_a_number_are_refused_like_arrays(table: Any) -> None:
+    """Not taken for missing cells."""
+    for each in (table, np.asarray(table)):
+        with pytest.raises(rb.errors.RangeboundError, match=r"Complex data|must contain numbers"):
+            cells(each)
 
 
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY], ids=str)

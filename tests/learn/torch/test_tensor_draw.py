@@ -162,3 +162,16 @@ def test_noise_for_a_gpu_is_drawn_there(monkeypatch):
     released = SecureNoise().release(step("truncate"), location)
     assert released.is_cuda
     assert released.unique().numel() > 990
+
+
+def test_the_margin_of_a_rounded_draw_grows_with_the_location_and_with_the_noise():
+    """0.1 of a step from a cell's end: sure near 0, and not where either of the two is large."""
+    line = (-math.inf, math.inf)
+    plan = tensor_draw.Numbers(
+        answers=line, given=line, outputs=line, collected=line, largest=0.0,
+        scale=1.0, scale_steps=1.0, per_step=1.0, margin=0.0, margin_growth=0.01,
+    )  # fmt: skip
+    for centre, noise, expected in ((0.0, 0.4, True), (20.0, 0.4, False), (0.0, 20.4, False), (20.0, -20.4, False)):
+        value, sure = tensor_draw._rounded(plan, torch.tensor([centre]).double(), torch.tensor([noise]).double())
+        assert value.item() == round(centre + noise)
+        assert sure.item() is expected

@@ -126,3 +126,17 @@ def test_losses_are_enclosed_and_unknown_ones_stay() -> None:
     low, high = loss_bounds(lost, np.zeros(1), np.ones(1))
     assert low[0] == -math.inf
     assert high[0] == math.inf
+
+
+@pytest.mark.parametrize(("scale", "d"), [(0.15, 0.1), (0.15, 0.25), (1.0, 0.1), (1.0, 0.25)])
+def test_the_bound_in_an_ellipse_is_that_of_its_mirror_image(scale: float, d: float) -> None:
+    """At epsilon 0 the mirror image of a pair is the pair in the other direction: the thresholds drift both ways."""
+    mirror = Shape(spans=tuple((-high, -low) for low, high in reversed(UNION.spans)), normalised=True)
+    rows = [(p, p + 0.05 * scale, 2 * k + 1) for p in np.linspace(-0.5, 2.5, 9).tolist() for k in range(3)]
+    here = windows_of([(start, end, d, 0, branch, 4.0) for start, end, branch in rows])
+    there = windows_of([(-end - d, -start - d, d, 0, 6 - branch, 4.0) for start, end, branch in rows])
+    found, mirrored = (
+        tested._in_ellipse(Laws(scale, UNION), 0.0, here),
+        tested._in_ellipse(Laws(scale, mirror), 0.0, there),
+    )
+    assert np.allclose(found, mirrored, rtol=1e-7, atol=0.0)

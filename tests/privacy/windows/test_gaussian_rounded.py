@@ -108,3 +108,14 @@ def test_control_windows_without_an_ellipse_miss_the_largest_sum(monkeypatch: py
             places = np.linspace(start, end, 400)
             below += found is not None and any(down(objective.value(ball(p), line.d)) > found.upper for p in places)
     assert below > 0
+
+
+def test_windows_are_cut_until_every_ellipse_is_low_enough() -> None:
+    """Half its height is at most s/sqrt(a), and the parts of a window are together the window."""
+    scale, order = 1.0, 20.0
+    for start, end in ((0.0, 1e-3), (0.0, 0.4), (-3.0, 40.0)):
+        found = _GaussianCells(scale, SHAPE, order, 0.7).subdivided(windows_of([(start, end, 0.7, 0, 0, 0.0)]))
+        assert found is not None
+        assert (found.high <= scale / math.sqrt(order)).all()
+        assert (found.start[0], found.end[-1]) == (start, end)
+        assert (found.start[1:] == found.end[:-1]).all()

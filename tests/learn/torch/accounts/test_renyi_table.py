@@ -193,3 +193,11 @@ def test_other_noise_is_refused() -> None:
         LossTable(mechanism(rb.TRUNCATE, rb.Union((-1, 0), (1, 2))), [2.0])
     with pytest.raises(rb.errors.ArgumentError, match="orders"):
         LossTable(mechanism(rb.UNBOUNDED, None), [math.inf])
+
+
+def test_the_margin_for_rounding_is_that_of_the_farther_location() -> None:
+    """Forward from p to q is backward from q to p, margin included, also where one of the two is far out."""
+    table = LossTable(mechanism(rb.RECTIFY, rb.Interval(-1.0, 1.0)), ORDERS)
+    near, far = np.asarray([0.5, -0.5, 5.0, -5.0]), np.asarray([1e3, -1e3, 5e3, -5e3])
+    for p, q in ((near, far), (far, near)):
+        assert np.array_equal(table._pairs(p, q)[::-1], table._pairs(q, p))
