@@ -104,6 +104,31 @@ def test_the_limits_of_settings_are_allowed() -> None:
         statistics.smallest(10**9 + 1)
 
 
+@pytest.mark.parametrize("kind", [MeanEstimator, StandardScaler, GaussianNB])
+def test_the_shares_of_all_statistics_are_together_the_budget(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is in every statistic of each feature, and in one count: their epsilons and their deltas add up."""
+    features, spent = 3, np.zeros(2)
+
+    def recorded(name: str, times: int) -> None:
+        make = getattr(statistics, name)
+
+        def made(*given: Any) -> Any:
+            nonlocal spent
+            epsilon, delta = (given[0], 0.0) if name == "count_mechanism" else given[3:5]
+            spent = spent + times * np.array([epsilon, delta])
+            return make(*given)
+
+        monkeypatch.setattr(statistics, name, made)
+
+    recorded("count_mechanism", 1)
+    recorded("mean_mechanism", features)
+    recorded("variance_mechanism", features)
+    options: dict[str, Any] = {"bounds": (0, 1), "epsilon": 0.5, "delta": 1e-3, "noise": rb.Gaussian}
+    kind(**options).fit(np.zeros((4, features)), [0, 1, 0, 1])
+    assert spent == pytest.approx([0.5, 1e-3], rel=1e-9)
+    assert (spent <= [0.5 * (1 + 1e-15), 1e-3 * (1 + 1e-15)]).all()
+
+
 @pytest.mark.parametrize("table", [[[1.0 + 2.0j]], [[np.datetime64("2020-01-01")]]], ids=["complex", "date"])
 def test_lists_of_what_is_not_a_number_are_refused_like_arrays(table: Any) -> None:
     """Not taken for missing cells."""

@@ -48,6 +48,19 @@ def test_each_mechanism_has_its_family() -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_the_value_of_a_series_is_the_number_at_its_position(cell: Cell, name: str) -> None:
+    """Some numbers have a formula of their own for series, which must agree to all digits."""
+    mechanism = cell.mechanism()
+    with precision(BITS):
+        kind, d = family(mechanism.noise, mechanism.shape), ball(0.75)
+        for p in (-1.3, 0.7, 2.1):
+            plain, series = NUMBERS[name](kind, ball(p), d), value_of(NUMBERS[name](kind, taylor(ball(p), ORDER), d))
+            assert plain.overlaps(series)
+            assert not series.is_finite() or plain.rad() + series.rad() < 1e-20
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_wide_position_covers_every_position_inside(cell: Cell, name: str) -> None:
     mechanism = cell.mechanism()
     with precision(BITS):
