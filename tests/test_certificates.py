@@ -620,6 +620,15 @@ def test_a_certificate_says_no_less_than_it_proves():
     assert certificate._repr_html_().startswith("<pre>Certificate of (1.00001, 0)-")
 
 
+@pytest.mark.parametrize("notion", ["dp", "metric"])
+def test_a_certificate_says_no_larger_distance_than_it_proves(notion):
+    query = rb.Query(range=rb.Interval(0, 100), sensitivity=0.9999996)
+    text = str(rb.certify(rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0, notion=notion)))
+    assert " 0.999999 " in text
+    assert " 1 apart" not in text
+    assert "each 1 of it" not in text
+
+
 def test_a_claim_about_many_spans_is_proved_on_windows_and_says_so():
     """Cells of balls took a minute here, and found nothing at some targets."""
     spans = [(2.0 * k, 2.0 * k + 1.0) for k in range(40)]

@@ -306,3 +306,18 @@ def test_the_reach_is_enough_where_doubles_round_it_too_low():
             plain = math.ceil(-scale * math.log((1.0 - level) * (1.0 + math.exp(-1.0 / scale)) / 2.0) - 1.0 + 1e-9)
             low += 2 * r ** (plain + 1) / (1 + r) > 1 - mpmath.mpf(level)
     assert low > 0  # control
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-4, 1e-3, 1e150])
+def test_no_scale_ends_in_an_error_of_python(scale):
+    made = rb.DiscreteLaplace(scale=scale)
+    assert 0.0 <= made.mse < math.inf
+    assert made.reach(0.95) < math.inf
+    assert math.isfinite(made.release(0))
+    lower, upper = made.confidence_interval(3.0)
+    assert lower <= 3.0 <= upper
+
+
+def test_a_scale_whose_draws_are_no_doubles_is_refused():
+    with pytest.raises(ArgumentError, match=r"scale=1e\+151: must be at most 1e\+150"):
+        rb.DiscreteLaplace(scale=1e151)

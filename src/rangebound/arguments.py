@@ -218,7 +218,9 @@ def hidden(name: str, value: object, *, rounded: bool = False) -> npt.NDArray[np
     try:
         return reals(name, value, rounded=rounded)
     except ArgumentTypeError:
-        rule = "must be a real number or an array of them, without booleans, texts, gaps and integers beyond 64 bits"
+        rule = (
+            "must be a real number or an array of them; no booleans, text, missing values, or integers beyond 64 bits"
+        )
         raise ArgumentTypeError(f"{name} of type {type(value).__name__}: {rule}") from None
     except ArgumentError:
         raise ArgumentError(f"{name}: {FINITE}") from None
@@ -322,7 +324,7 @@ def _guidance(name: str, signature: inspect.Signature, given: tuple[object, ...]
     extra = [_brief(each) for each in given[len(placed) :]]
     filled: dict[str, str] = {}
     if unknown:
-        rule = f"{unknown[0]} is none of its arguments"
+        rule = f"it has no argument {unknown[0]}"
     elif extra and by_name:
         rule = "some arguments are given by name" if placed else "arguments are given by name"
         filled = dict(zip(missing, extra, strict=True)) if len(missing) == len(extra) else {}

@@ -123,8 +123,8 @@ def _refuse_hopeless(request: _Request) -> None:
         far = not mechanism.shape.normalised and not request.query.range.bounded
         if tails or far:
             raise Unsatisfiable(
-                f"epsilon={request.claim.epsilon}, delta=0: {request.family.__name__} noise is never purely private "
-                f"where a tail shows (support {mechanism.support}, bounding {mechanism.bounding!r}); "
+                f"epsilon={request.claim.epsilon}, delta=0: {request.family.__name__} noise has no finite pure epsilon "
+                f"where a tail is visible (support {mechanism.support}, bounding {mechanism.bounding!r}); "
                 "allow a delta, use Laplace, or take a bounded support"
             )
 

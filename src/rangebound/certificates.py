@@ -79,7 +79,7 @@ class Certificate:
         return self.claim.notion
 
     def __str__(self) -> str:
-        reach = f"{self.mechanism.query.sensitivity:g}"
+        reach = arguments.downwards(self.mechanism.query.sensitivity)
         if self.notion is Notion.METRIC:
             scope = f"any two true answers, in proportion to their distance: epsilon for each {reach} of it"
         else:
@@ -212,7 +212,7 @@ def _claimed(mechanism: Mechanism, epsilon: float | None, delta: float | None, n
             raise ArgumentError(f"{name}={arguments.shown(value)}: needs an epsilon; write certify(m, epsilon=...)")
     if mechanism.claim is None:
         raise ArgumentTypeError(
-            "epsilon=None: this mechanism carries no claim, as one that `calibrate` or `choose` found does; "
+            "epsilon=None: a mechanism built by hand carries no claim, unlike one from `calibrate` or `choose`; "
             "pass what to prove, such as certify(m, epsilon=1.0, delta=1e-6)"
         )
     return mechanism.claim

@@ -25,6 +25,8 @@ from rangebound.serial import number, parse_number
 from rangebound.support import Interval
 from rangebound.utility import Error
 
+_LARGEST_SCALE = 1e150
+_FAR = 350.0  # from here on the error is below 1e-300
 Bits = Callable[[int], int]
 Floats = npt.NDArray[np.float64]
 
@@ -59,6 +61,10 @@ class DiscreteLaplace:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+        if self.scale > _LARGEST_SCALE:
+            raise ArgumentError(
+                f"scale={self.scale!r}: must be at most {_LARGEST_SCALE:g}, so that every draw is a double"
+            )
         arguments.instance("support", self.support, Interval, "an Interval, such as rb.Interval(0, 100)")
         if isinstance(self.sensitivity, bool) or not isinstance(self.sensitivity, int):
             raise ArgumentTypeError(f"sensitivity={arguments.shown(self.sensitivity)}: must be a whole number (int)")
@@ -183,7 +189,8 @@ class DiscreteLaplace:
         >>> round(DiscreteLaplace(scale=1.0).mse, 6)
         1.841347
         """
-        return 0.5 / math.sinh(0.5 / self.scale) ** 2
+        half = 0.5 / self.scale
+        return 0.5 / math.sinh(half) ** 2 if half < _FAR else 0.0
 
     def error(self, answer: int) -> Error[float]:
         """Bias, mean absolute and mean squared error of the published number at a true answer.

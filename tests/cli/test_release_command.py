@@ -214,7 +214,7 @@ def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, capsys):
             (0, "spent epsilon 4; account 'clinics' has epsilon 0 left"),
         )
     code, _, err = command(capsys, "release", plan, "--request", "another")
-    assert (code, "has less left (epsilon 0)" in err) == (2, True)
+    assert (code, "has left (epsilon 0)" in err) == (2, True)
 
 
 def test_paths_in_a_plan_count_from_its_folder_and_the_charge_is_said(folder, tmp_path_factory, monkeypatch, capsys):

@@ -216,7 +216,7 @@ class Ledger:
                 spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
                     raise BudgetExceeded(
-                        f"cost={cost}: account {arguments.shown(account)} has less left ({balance.remaining}); "
+                        f"cost={cost}: exceeds what account {arguments.shown(account)} has left ({balance.remaining}); "
                         "nothing was spent",
                         account=account,
                         remaining=balance.remaining,

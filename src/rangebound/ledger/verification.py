@@ -134,5 +134,6 @@ def parse_head(head: str) -> Head:
     """A head as `Ledger.head` gave it."""
     match = _HEAD.fullmatch(head) if type(head) is str else None
     if match is None:
-        raise ArgumentError(f"head={arguments.shown(head)}: must be as `Ledger.head` gave it")
+        rule = "must be NUMBER:SEAL, as `rangebound ledger show` prints it and `Ledger.head` gives it"
+        raise ArgumentError(f"head={arguments.shown(head)}: {rule}")
     return Head(int(match[1]), bytes.fromhex(match[2]))

@@ -60,7 +60,8 @@ class TruncatedLaplacian(Noise):
         if 0.0 < delta < 0.5:
             return None
         return (
-            f"delta={delta}: truncated Laplacian noise needs a delta in (0, 1/2), because its edge shows; "
+            f"delta={delta}: truncated Laplacian noise needs a delta in (0, 1/2), "
+            "because near its limit an output is possible for one of two neighbours only; "
             "use Laplace for pure privacy"
         )
 

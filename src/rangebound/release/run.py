@@ -58,7 +58,8 @@ def release(
     check_plan(plan)
     if ledger is not None and not isinstance(ledger, Ledger):
         raise ArgumentTypeError(
-            f"ledger of type {type(ledger).__name__}: must be a Ledger; or None, which charges nothing, for trials"
+            f"ledger of type {type(ledger).__name__}: must be a Ledger, such as rb.Ledger.open(path); "
+            "or None, which charges nothing, for trials"
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")

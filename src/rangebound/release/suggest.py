@@ -133,7 +133,8 @@ def suggest(
     """
     if ledger is not None and not isinstance(ledger, Ledger):
         raise ArgumentTypeError(
-            f"ledger={arguments.shown(ledger)}: must be a Ledger; or None, which charges nothing, for made-up data"
+            f"ledger={arguments.shown(ledger)}: must be a Ledger, such as rb.Ledger.open(path); "
+            "or None, which charges nothing, for trials"
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")

@@ -170,6 +170,13 @@ def test_no_other_certificate_verifies(found, change):
         check_certificate(json.dumps(data, indent=1, sort_keys=True), found.to_bytes())
 
 
+def test_a_charge_to_another_account_than_the_plan_s_is_refused(found):
+    entry = {"account": "another", "request": "r", "head": "h"}
+    data = {**json.loads(found.certificate), "ledger": entry}
+    with pytest.raises(CertificateInvalid, match="ledger: is not the account of the plan"):
+        check_certificate(json.dumps(data, indent=1, sort_keys=True), found.to_bytes())
+
+
 @pytest.mark.parametrize("text", ["[" * 10**5, "[]", '"ledger"', "\ufffd"])
 def test_what_is_no_certificate_is_refused_in_one_way(found, text):
     with pytest.raises(CertificateInvalid, match="cannot be read"):

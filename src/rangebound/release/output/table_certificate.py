@@ -119,6 +119,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     except (RangeboundError, ValueError, RecursionError):
         raise CertificateInvalid("published: not a table of this version; verify the .json form") from None
     _demand(same, "published", "not in the form in which a release is written")
+    _demand(entry is None or entry.account == plan.budget.account, "ledger", "is not the account of the plan")
     stated = json.loads(certificate)
     for name, fact in _stated(release, ready, entry).items():
         _demand(stated.get(name) == fact, name, "is not that of this table and its plan; it may be of another table")

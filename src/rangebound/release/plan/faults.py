@@ -49,7 +49,7 @@ def reported(name: str, lines: Callable[[], Mapping[Place, int]] = _nowhere) -> 
 def unknown_field(name: object, value: object, fields: Iterable[str]) -> ValidationError:
     """The fault of a field that a part does not have; one of its own that is like it is a guess at what was meant."""
     known = list(fields)
-    rule = f"is not known here; {arguments.similar(str(name), known) or 'there are ' + ', '.join(known)}"
+    rule = f"unknown field; {arguments.similar(str(name), known) or 'the fields here are ' + ', '.join(known)}"
     return fault(rule, (str(name),), value, kind=UNKNOWN)
 
 

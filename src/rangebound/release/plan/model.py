@@ -95,7 +95,7 @@ class Plan(Part):
         names = [each.name for each in self.query if not each.made]
         for index, name in enumerate(names):
             if name in names[:index]:
-                raise ValueError(f"query.{index}: another query is called {name!r} too")
+                raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")
         for column, keys in self.keys.items():
             if len({canonical(each) for each in keys}) < len(keys):
                 raise ValueError(f"keys.{column}: a key is listed twice")

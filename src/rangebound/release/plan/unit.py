@@ -29,7 +29,9 @@ class Unit(Part):
         if self.column is None and (self.rows, self.groups) != (1, 1):
             raise ValueError("rows and groups are 1 where the unit is the row; name a column to protect its owners")
         if (self.neighbours == "replace") != (self.size is not None):
-            raise ValueError('neighbours = "replace" goes with a public size, and a size with "replace"')
+            raise ValueError(
+                'neighbours = "replace" needs `size`, the public number of units, and `size` needs "replace"'
+            )
         return self
 
     @property

@@ -142,7 +142,7 @@ def test_a_kind_that_is_listed_nowhere_is_in_the_schema_and_its_faults_have_line
     schema = plan_schema()
     assert schema["properties"]["query"]["items"]["discriminator"]["mapping"]["surplus"] == "#/$defs/Surplus"
     assert schema["$defs"]["Surplus"]["properties"]["of"]["items"] == {"$ref": "#/$defs/Condition"}
-    with pytest.raises(PlanError, match=r"plan:11: query\[0\].off=.*: is not known here; did you mean 'of'") as caught:
+    with pytest.raises(PlanError, match=r"plan:11: query\[0\].off=.*: unknown field; did you mean 'of'") as caught:
         parse_plan(PLAN.replace("of = ", "off = "))
     assert caught.value.line == 11
     with pytest.raises(PlanError, match=r"'mean', 'median', 'minimum', 'quantiles', 'share', .*'sum', 'surplus'"):

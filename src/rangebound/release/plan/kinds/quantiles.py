@@ -22,7 +22,7 @@ class Quantiles(RankKind):
     @model_validator(mode="after")
     def _levels_rise(self) -> Quantiles:
         if any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
-            raise ValueError("levels: must rise")
+            raise ValueError("levels: must be in ascending order")
         return self
 
     @property
