@@ -22,7 +22,7 @@ settings.register_profile(
 settings.load_profile("rangebound")
 
 
-TRACED = 12
+TRACED = 1
 """How many cases of a test are traced where coverage is measured."""
 
 

@@ -39,7 +39,10 @@ def test_calls_on_intervals_are_quick_and_closed():
     simple = [call for call in calls(200) if not any(each in call for each in ("Grid(", "Union("))]
     assert len(simple) > 60
     outcome(simple[0])  # the first call of a process loads modules and fills tables
-    assert judged([outcome(call) for call in simple]) == []
+    outcomes = [outcome(call) for call in simple]
+    assert [each.call for each in outcomes if not each.closed or each.seconds > VERY_SLOW] == []
+    # So few calls cannot tell one in a hundred from two, and caches are cold: the long test holds that bar.
+    assert sum(each.seconds > SLOW for each in outcomes) <= 0.05 * len(outcomes)
 
 
 def test_calls_on_grids_and_unions_are_closed_and_none_takes_long():
