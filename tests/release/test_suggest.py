@@ -266,7 +266,7 @@ MEAN = {"name": "x", "kind": "mean", "column": "x"}
         ({"query": [{**MEAN, "range": [0, 1]}]}, "leaves nothing out"),
         ({"query": [{**MEAN, "step": 0.1}]}, "support, step and missing depend on it"),
         ({"query": [{**MEAN, "column": "y"}]}, "the table has no such column"),
-        ({"query": [{**MEAN, "rnage": [0, 1]}]}, "is not known here"),
+        ({"query": [{**MEAN, "rnage": [0, 1]}]}, "unknown field; did you mean .range"),
         ({"query": [{**MEAN, "column": "place"}]}, "which does not serve for numbers"),
         ({}, "query: is missing"),
     ],
