@@ -1,0 +1,170 @@
+"""Gaussian differential privacy: one number, mu, that adds up by its square [dong2022].
+
+A release is mu-GDP if telling two neighbours apart by it is never easier than telling N(0, 1) from N(mu, 1). Releases
+chosen one after the other, with knowledge of all before, are together mu-GDP as long as their squares add up to mu^2
+[smith2022]. Every conversion here is computed in balls and rounded to the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from rangebound import arguments
+from rangebound.ball import Ball, ball, down, refine, up
+from rangebound.errors import ArgumentError
+from rangebound.roots import boundary
+
+_FINEST = 2.0**-50
+_SMALLEST, _LARGEST = 1e-30, 1e6  # of mu: below the first nothing is left to promise, above the second nothing is
+
+
+def _exact(value: float | Fraction) -> Ball:
+    numerator, denominator = Fraction(value).as_integer_ratio()
+    return Ball(numerator) / Ball(denominator)
+
+
+def _tail(x: Ball) -> Ball:
+    """The probability that a standard normal number is above `x`."""
+    return (x / Ball(2).sqrt()).erfc() / 2
+
+
+def _profile(mu: float, epsilon: float | Fraction) -> Ball:
+    """The delta of mu-GDP at epsilon: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)."""
+
+    def evaluate() -> Ball:
+        m, e = ball(mu), _exact(epsilon)
+        return _tail(e / m - m / 2) - e.exp() * _tail(e / m + m / 2)
+
+    return refine(evaluate)
+
+
+@arguments.guided
+def delta_of_mu(mu: float, *, epsilon: float) -> float:
+    """The smallest delta for which a mu-GDP release is (epsilon, delta)-private, rounded up.
+
+    Guarantee: never below the exact value. Edge cases: mu = 0 gives 0; a delta below the doubles is rounded up to the
+    smallest of them.
+
+    >>> round(delta_of_mu(1.0, epsilon=1.0), 6)
+    0.126937
+    """
+    mu, epsilon = arguments.nonnegative("mu", mu), arguments.nonnegative("epsilon", epsilon)
+    return min(up(_profile(mu, epsilon)), 1.0) if mu else 0.0
+
+
+@arguments.guided
+def epsilon_of_mu(mu: float, *, delta: float) -> float:
+    """The smallest epsilon for which a mu-GDP release is (epsilon, delta)-private, rounded up.
+
+    Guarantee: never below the exact value, and above it by no more than about 1e-15 of it.
+    Edge cases: infinite for delta = 0, unless mu = 0.
+
+    >>> round(epsilon_of_mu(1.0, delta=1e-6), 4)
+    4.8866
+    """
+    mu, delta = arguments.nonnegative("mu", mu), arguments.nonnegative("delta", delta)
+    if not mu or delta >= 1.0 or up(_profile(mu, 0.0)) <= delta:
+        return 0.0
+    if not delta:
+        return math.inf
+    high = 1.0
+    while up(_profile(mu, high)) > delta:
+        high *= 2.0
+    return boundary(lambda epsilon: up(_profile(mu, epsilon)) <= delta, 0.0, high, _FINEST)[1]
+
+
+@lru_cache(maxsize=1024)
+def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
+    """The largest mu for which every mu-GDP release is (epsilon, delta)-private, rounded down.
+
+    Guarantee: never above the exact value, and below it by no more than about 1e-15 of it.
+    Edge cases: delta = 0 has none, and is refused.
+
+    >>> round(1 / largest_mu(1.0, 1e-6), 3)
+    4.225
+    """
+    if not 0 < delta < 1:
+        raise ArgumentError(f"delta={float(delta)!r}: must lie in (0, 1); only a delta leaves room for Gaussian noise")
+    limit = _exact(delta)
+
+    def holds(mu: float) -> bool:
+        return bool(_profile(mu, epsilon) <= limit)
+
+    low = high = 1.0
+    while not holds(low):
+        low /= 2.0
+        if low < _SMALLEST:
+            raise ArgumentError(
+                f"epsilon={float(epsilon)!r}, delta={float(delta)!r}: leaves no room for Gaussian noise"
+            )
+    while holds(high) and high < _LARGEST:
+        high *= 2.0
+    return boundary(lambda mu: not holds(mu), low, high, _FINEST)[0]
+
+
+def pure_epsilon(mu: float) -> float:
+    """The largest epsilon for which every (epsilon, 0)-private release is mu-GDP, rounded down.
+
+    The worst of these is a coin that is e^epsilon times as likely to fall on one side as on the other; it is mu-GDP if
+    and only if Phi^-1(q) - Phi^-1(p) <= mu for its probabilities p = 1/(1 + e^epsilon) and q = 1 - p of one side, since
+    a Gaussian trade-off curve is convex, and so only the corner of the coin's matters. So
+    epsilon = log(Phi(mu/2) / Phi(-mu/2)).
+
+    >>> round(pure_epsilon(1.0), 4)
+    0.807
+    """
+
+    def evaluate() -> Ball:
+        half = ball(mu) / 2
+        return (_tail(-half) / _tail(half)).log()
+
+    return max(down(refine(evaluate)), 0.0) if mu > 0.0 else 0.0
+
+
+def mu_of_pure(epsilon: float) -> float:
+    """The smallest mu for which every (epsilon, 0)-private release is mu-GDP, rounded up.
+
+    Guarantee: `pure_epsilon` of it is at least epsilon.
+
+    >>> round(mu_of_pure(1.0), 4)
+    1.232
+    """
+    epsilon = arguments.nonnegative("epsilon", epsilon)
+    if not epsilon:
+        return 0.0
+    low, high = 0.0, 1.0
+    while pure_epsilon(high) < epsilon:
+        low, high = high, high * 2.0
+    return boundary(lambda mu: pure_epsilon(mu) >= epsilon, low, high, _FINEST)[1]
+
+
+def bounded_range_epsilon(mu: float) -> float:
+    """The largest epsilon for which every mechanism whose privacy loss has range epsilon is mu-GDP, rounded down.
+
+    The loss of such a mechanism lies in [t - epsilon, t] for some t between 0 and epsilon; an exponential mechanism
+    that is epsilon-private by the usual factor of 2 is one [dong2020]. The worst of these is a coin with
+    p = (e^-t - e^-epsilon) / (1 - e^-epsilon) and q = e^t p [dong2020]; it is mu-GDP if and only if
+    Phi^-1(q) - Phi^-1(p) <= mu, which is largest at t = epsilon/2, where q = 1 - p = 1/(1 + e^(-epsilon/2)).
+    So it is twice the epsilon of `pure_epsilon`.
+    """
+    return 2.0 * pure_epsilon(mu)
+
+
+def mu_of_bounded_range(epsilon: float) -> float:
+    """The smallest mu for which every mechanism whose privacy loss has range epsilon is mu-GDP, rounded up.
+
+    >>> round(mu_of_bounded_range(1.0), 4)
+    0.6239
+    """
+    return mu_of_pure(epsilon / 2.0)
+
+
+def rho_of_mu(mu: float) -> float:
+    """The rho for which a mu-GDP release is rho-zCDP [bun2016]: mu^2 / 2, rounded up; exact for Gaussian noise.
+
+    >>> rho_of_mu(1.0)
+    0.5
+    """
+    return up(ball(mu) ** 2 / 2)
