@@ -76,6 +76,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "release/test_run.py",
     ),
     "release/noise/quantile_publisher.py": ("release/noise/test_publishers.py",),
+    "release/noise/strategies/contributions.py": ("release/noise/strategies/test_marginal_strategy.py",),
     "release/output/ledger_entry.py": ("release/test_run.py", "release/test_killed.py"),
     "release/output/rendering.py": ("release/output/test_table.py",),
     "release/output/report.py": ("release/output/test_table.py",),

@@ -7,6 +7,7 @@ import importlib.util
 from rangebound.errors import MissingExtra
 
 EXTRAS = {
+    "clarabel": "tables",
     "duckdb": "tables",
     "pydantic": "tables",
     "sqlglot": "tables",

@@ -1,0 +1,59 @@
+"""Noise on a lattice: its step, its variance by two routes, and what can be published."""
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.strategies.contributions import NoiseAccount
+from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, admits, in_steps, published, wholes
+from rangebound.sampling.entropy import secure_bits
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.7, 1.0, 3.0, 5e3, 1e9])
+def test_the_step_is_a_power_of_two_that_divides_one(scale):
+    step = LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale).step
+    assert math.frexp(step)[0] == 0.5
+    assert step <= 1.0
+    assert step <= scale / 2**12
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.9, 4.0, 1e3])
+def test_variance_is_the_sum_over_the_lattice_rounded_up(scale):
+    noise = LatticeNoise(account=NoiseAccount.PURE, scale=scale)
+    with mp.workdps(50):
+        ratio = mp.exp(-1 / mp.mpf(scale))
+        exact = 2 * ratio / (1 - ratio) ** 2
+        assert exact <= noise.variance <= exact * (1 + mp.mpf(2) ** -50)
+    terms = np.arange(1, int(60 * scale) + 800, dtype=np.float64)
+    weights = np.exp(-terms / scale)
+    assert noise.variance == pytest.approx(2 * (weights * terms**2).sum() / (1 + 2 * weights.sum()), rel=1e-9)
+    gaussian = LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
+    assert scale**2 < gaussian.variance < scale**2 * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("account", NoiseAccount)
+def test_draws_have_that_variance(account):
+    """False alarms below 1e-6: 6 standard errors of 20,000 draws (fourth moments 3 and 6)."""
+    noise = LatticeNoise(account=account, scale=7.0)
+    drawn = noise.draw(20_000, secure_bits).astype(np.float64) * noise.step
+    assert abs(drawn.mean()) < 6 * math.sqrt(noise.variance / 20_000)
+    assert abs((drawn**2).mean() / noise.variance - 1) < 6 * math.sqrt(5 / 20_000)
+
+
+def test_published_numbers_come_back_and_others_are_refused():
+    steps = wholes([3, -5, 0, 2**53])
+    again = in_steps(published(steps, 0.25), 0.25)
+    assert again.tolist() == steps.tolist()
+    for wrong in (0.1, -0.0, math.nan, math.inf, 2.0**54):
+        assert not admits(np.array([wrong]), 0.25)
+        with pytest.raises(ArgumentError, match="published"):
+            in_steps([wrong], 0.25)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1e200])
+def test_scales_are_positive_and_not_absurd(scale):
+    with pytest.raises(ArgumentError, match="scale"):
+        LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
