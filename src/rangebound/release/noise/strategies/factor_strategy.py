@@ -1,0 +1,180 @@
+"""A series measured through a triangular matrix of whole numbers, in a Gaussian account.
+
+The measurements are A x, A lower triangular with whole entries, each with noise of one scale; x is found again by
+forward substitution, and every sum of consecutive cells from it. The privacy cost is the largest v' X v / scale^2 with
+X = A' A, over moves v of at most g cells by 0 to r each. With c_j the sum of the g largest positive entries of row j,
+
+    v' X v <= r^2 g min(max of c_j, lambda),  lambda >= every eigenvalue of X:
+
+v' X v = sum over the moved j of v_j (X v)_j, and (X v)_j <= r c_j; and |v|^2 <= r^2 g. The largest row sum of |X| in
+any positive weights u, max of (|X| u)_j / u_j, is not below an eigenvalue of X.
+A replaced unit moves by the difference of two such: 2 r^2 g min(max of c_j + d, lambda), where d is the largest sum of
+the g largest entries of a row of -X that are positive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.exact_answers import ExactAnswers
+from rangebound.release.noise.strategies.lattice_noise import (
+    Bits,
+    Floats,
+    LatticeNoise,
+    Wholes,
+    admits,
+    in_steps,
+    published,
+    wholes,
+)
+from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
+from rangebound.sampling.entropy import secure_bits
+
+Integers = npt.NDArray[np.int64]
+
+LARGEST = 2**16
+"""No entry of the matrix is larger, so that products of two of its columns are exact in doubles."""
+_FRACTION = 64  # bits behind the point in the forward substitution
+_POWER_STEPS = 40
+_WEIGHT = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorStrategy:
+    """Sums over `ranges` of a series, from measurements by the rows of a triangular `factor` of whole numbers.
+
+    Row i of the factor has i + 1 entries, the last of them positive. `design_series` finds a good one; it is data of
+    the strategy, since the optimum is computed in floating point and may differ in a digit between machines.
+
+    Guarantee: what `draw` returns is mu-GDP with mu^2 = `cost`, which is computed in whole numbers; `answers` are the
+    same on every machine, add up exactly, and are unbiased to 2^-60 of the noise; `variances` are theirs to 1e-9.
+    Assumes: counts are the finest ones (one series, or several along leading axes), in which `contributions` hold over
+    all series together.
+    """
+
+    factor: tuple[tuple[int, ...], ...]
+    ranges: tuple[Range, ...]
+    contributions: Contributions
+    scale: float
+
+    def __post_init__(self) -> None:
+        check_ranges(self.length, self.ranges)
+        for at, row in enumerate(self.factor):
+            if len(row) != at + 1 or row[-1] < 1 or max(map(abs, row)) > LARGEST:
+                raise ArgumentError(
+                    f"factor row {at}: must be {at + 1} whole numbers up to {LARGEST}, the last positive"
+                )
+        object.__setattr__(self, "scale", self.noise.scale)  # which checks it
+
+    @property
+    def length(self) -> int:
+        """How many cells a series has."""
+        return len(self.factor)
+
+    @cached_property
+    def noise(self) -> LatticeNoise:
+        """The noise of every measurement."""
+        return LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=self.scale)
+
+    @cached_property
+    def matrix(self) -> Integers:
+        """The factor as a matrix."""
+        found = np.zeros((self.length, self.length), dtype=np.int64)
+        for at, row in enumerate(self.factor):
+            found[at, : at + 1] = row
+        return found
+
+    @cached_property
+    def cost(self) -> Fraction:
+        """An upper bound of mu^2 over all neighbouring datasets."""
+        return Fraction(squared_length(self.matrix, self.contributions)) / Fraction(self.scale) ** 2
+
+    def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
+        """The noisy measurements of exact counts, in the shape of the counts."""
+        most = 2**61 // int(np.abs(self.matrix).sum(axis=1).max())
+        cells = clamped_counts(counts, self.length, most)
+        exact = wholes(cells.astype(np.int64) @ self.matrix.T)
+        noisy = self.noise.draw(exact.size, bits).reshape(exact.shape) + exact * int(1 / self.noise.step)
+        return published(noisy, self.noise.step)
+
+    def admits(self, drawn: Floats) -> bool:
+        """Whether `draw` can return this array."""
+        return bool(drawn.ndim) and drawn.shape[-1] == self.length and admits(drawn, self.noise.step)
+
+    def answers(self, drawn: Floats) -> ExactAnswers:
+        """All wanted sums, from the published measurements alone; the last axis has one for each range."""
+        if not self.admits(drawn):
+            raise ArgumentError("drawn: must be the array that draw returned")
+        noisy = in_steps(drawn, self.noise.step)
+        cells = np.moveaxis(_substituted(self.matrix, np.moveaxis(noisy, -1, 0) << _FRACTION), 0, -1)
+        return ExactAnswers(numerators=sums(cells, self.ranges), denominator=int(1 / self.noise.step) << _FRACTION)
+
+    def variances(self) -> Floats:
+        """The variance of each wanted sum: that of the noise times the squared length of its row of W A^-1.
+
+        The inverse is made by sums and products of doubles one by one, in a fixed order: the same on every machine.
+        """
+        return np.array([self.noise.variance * each for each in squared_rows(self.matrix, self.ranges)])
+
+
+def squared_length(matrix: Integers, contributions: Contributions) -> int:
+    """The bound of v' A' A v in the module's docstring: whole numbers, and the same on every machine."""
+    doubles = matrix.astype(np.float64)
+    square = (doubles.T @ doubles).astype(np.int64)  # exact in any order: whole numbers below 2^53
+    rows, cells = contributions.rows, min(contributions.cells, len(matrix))
+    own = _largest_sums(square, cells)
+    radius = _spectral_radius(square)
+    if not contributions.replaced:
+        return rows**2 * contributions.cells * min(own, radius)
+    return 2 * rows**2 * contributions.cells * min(own + _largest_sums(-square, cells), radius)
+
+
+def _largest_sums(square: Integers, count: int) -> int:
+    """The largest sum of so many entries of a row, those that are positive."""
+    highest = np.partition(square, len(square) - count, axis=1)[:, len(square) - count :]
+    return int(np.maximum(highest, 0).sum(axis=1).max())
+
+
+def _spectral_radius(square: Integers) -> int:
+    """An upper bound of the largest eigenvalue: max of (|X| u) / u for whole positive u, found by power iteration."""
+    size = np.abs(square)
+    shift = max(0, int(size.max()).bit_length() + len(size).bit_length() + _WEIGHT.bit_length() - 62)
+    weights = np.full(len(size), _WEIGHT, dtype=np.int64)
+    coarse = size >> shift  # the weights may be any: only the last line has to be exact
+    for _ in range(_POWER_STEPS):
+        after = coarse @ weights
+        weights = np.maximum((after // (int(after.max()) // _WEIGHT + 1)), 1)
+    moved = size.astype(object) @ weights.astype(object)
+    return max(-(-int(a) // int(u)) for a, u in zip(moved.tolist(), weights.tolist(), strict=True))
+
+
+def _substituted(matrix: Integers, noisy: Wholes) -> Wholes:
+    """A^-1 y along the first axis, by forward substitution in whole numbers, each rounded down."""
+    cells = noisy.copy()
+    for at, row in enumerate(matrix.tolist()):
+        if at:
+            cells[at] = cells[at] - np.tensordot(np.array(row[:at], dtype=object), cells[:at], axes=1)
+        cells[at] = cells[at] // row[at]
+    return cells
+
+
+def squared_rows(matrix: Integers, ranges: Sequence[Range]) -> list[float]:
+    """The squared length of each row of W A^-1."""
+    inverse = np.zeros(matrix.shape)
+    left = np.eye(len(matrix))
+    doubles = matrix.astype(np.float64)
+    for at in range(len(matrix)):
+        inverse[at, : at + 1] = left[at, : at + 1] / doubles[at, at]
+        left[at + 1 :, : at + 1] -= doubles[at + 1 :, at, None] * inverse[at, : at + 1]
+    totals = np.zeros((len(matrix) + 1, len(matrix)))
+    np.cumsum(inverse, axis=0, out=totals[1:])
+    return [math.fsum(((totals[stop] - totals[first]) ** 2).tolist()) for first, stop in ranges]

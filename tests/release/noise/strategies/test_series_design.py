@@ -1,0 +1,233 @@
+"""Series: figures of the issue, optimality, cost against all neighbours, answers against dense least squares."""
+
+import math
+import os
+import subprocess
+import sys
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.strategies.block_strategy import BlockStrategy
+from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, squared_length
+from rangebound.release.noise.strategies.ranges import periods, running_totals, sums
+from rangebound.release.noise.strategies.series_design import design_series, optimal_gram, workload_square
+from tests.release.noise.strategies.dense_optimum import optimum
+
+GAUSSIAN, PURE = NoiseAccount
+MU_SQUARED = 1 / 4.2245**2  # of (1, 1e-6)
+
+
+def moves(length, bounds):
+    """Every way in which one unit can be added."""
+    return np.array(
+        [
+            np.bincount(cells, weights=rows, minlength=length)
+            for g in range(bounds.cells + 1)
+            for cells in combinations(range(length), g)
+            for rows in product(range(1, bounds.rows + 1), repeat=g)
+        ]
+    )
+
+
+def worst_neighbour(strategy):
+    """The largest privacy cost of a pair of neighbouring series, one by one."""
+    found = moves(strategy.length, strategy.contributions)
+    if strategy.contributions.replaced:
+        found = (found[:, None] - found[None, :]).reshape(-1, strategy.length)
+    if isinstance(strategy, FactorStrategy):
+        return ((found @ strategy.matrix.T) ** 2).sum(axis=1).max() / strategy.scale**2
+    cost = np.abs(found).sum(axis=1) / strategy.cell_scale
+    if strategy.block_scale is not None:
+        cost = cost + np.abs(np.add.reduceat(found, strategy.starts, axis=1)).sum(axis=1) / strategy.block_scale
+    return cost.max()
+
+
+def dense(strategy):
+    """What is measured, as a matrix, and the variances of its noise."""
+    if isinstance(strategy, FactorStrategy):
+        return strategy.matrix.astype(float), np.full(strategy.length, strategy.noise.variance)
+    cells = np.eye(strategy.length)
+    blocks = np.add.reduceat(cells, strategy.starts, axis=0)
+    cell, block = (strategy.noises * 2)[:2]
+    if strategy.block_scale is None:
+        return cells, np.full(len(cells), cell.variance)
+    return np.vstack([cells, blocks]), np.repeat([cell.variance, block.variance], [len(cells), len(blocks)])
+
+
+SMALL = [
+    (6, running_totals(6)),
+    (7, (*running_totals(7), *periods(range(7), 7), *periods([0, 3], 7))),
+    (5, ((0, 2), (2, 5))),
+    (1, ((0, 1),)),
+]
+
+
+@pytest.mark.parametrize(("length", "ranges"), SMALL)
+@pytest.mark.parametrize("account", NoiseAccount)
+@pytest.mark.parametrize("cells", [1, 2, 3])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_no_neighbour_costs_more_than_the_strategy_says(length, ranges, account, cells, replaced):
+    bounds = Contributions(rows=2 if cells < 3 else 1, cells=cells, replaced=replaced)
+    strategy = design_series(length, ranges, budget=0.7, account=account, contributions=bounds)
+    assert worst_neighbour(strategy) <= float(strategy.cost) * (1 + 1e-9)
+    assert 0.7 * (1 - 1e-9) <= strategy.cost <= 0.7
+    if cells == 1 and not replaced:
+        assert worst_neighbour(strategy) == pytest.approx(0.7, rel=1e-9)
+
+
+def test_the_cost_of_one_contribution_is_not_enough_for_three():
+    """The control: g times the cost of one cell, as for independent cells, is less than some unit costs."""
+    one = design_series(6, running_totals(6), budget=1.0, account=GAUSSIAN)
+    three = FactorStrategy(factor=one.factor, ranges=one.ranges, contributions=Contributions(cells=3), scale=one.scale)
+    assert worst_neighbour(three) > 1.2 * 3 * one.cost
+    assert worst_neighbour(three) <= three.cost
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_bounds_hold_for_matrices_with_entries_of_both_signs(replaced):
+    random = np.random.default_rng(5)
+    for cells in (1, 2, 4):
+        for _ in range(30):
+            matrix = np.tril(random.integers(-9, 10, (6, 6)))
+            np.fill_diagonal(matrix, random.integers(1, 10, 6))
+            found = moves(6, Contributions(cells=cells))
+            if replaced:
+                found = (found[:, None] - found[None, :]).reshape(-1, 6)
+            worst = ((found @ matrix.T) ** 2).sum(axis=1).max()
+            assert worst <= squared_length(matrix, Contributions(cells=cells, replaced=replaced))
+
+
+def test_the_spectral_bound_is_near_the_largest_eigenvalue():
+    strategy = design_series(40, running_totals(40), budget=1.0, account=GAUSSIAN)
+    largest = np.linalg.eigvalsh(strategy.matrix.T.astype(float) @ strategy.matrix).max()
+    bound = squared_length(strategy.matrix, Contributions(cells=40)) / 40
+    assert largest * (1 - 1e-12) <= bound <= largest * 1.001
+
+
+@pytest.mark.parametrize(("length", "ranges"), [*SMALL, (23, (*running_totals(23), *periods([0, 7, 14, 21], 23)))])
+@pytest.mark.parametrize("account", NoiseAccount)
+def test_answers_are_those_of_dense_least_squares(length, ranges, account):
+    strategy = design_series(length, ranges, budget=2.0, account=account)
+    truth = np.arange(2 * length).reshape(2, length)
+    drawn = strategy.draw(truth)
+    assert strategy.admits(drawn)
+    matrix, variances = dense(strategy)
+    weighted = matrix / np.sqrt(variances)[:, None]
+    cells = np.linalg.lstsq(weighted, (drawn / np.sqrt(variances)).T, rcond=None)[0]
+    rows = np.array([[first <= at < stop for at in range(length)] for first, stop in ranges], dtype=float)
+    np.testing.assert_allclose(strategy.answers(drawn).values, (rows @ cells).T, rtol=1e-6, atol=1e-5)
+    spread = rows @ np.linalg.inv(weighted.T @ weighted) @ rows.T
+    np.testing.assert_allclose(strategy.variances(), np.diag(spread), rtol=1e-6)
+
+
+@pytest.mark.parametrize("account", NoiseAccount)
+def test_errors_of_draws_have_the_stated_variances(account):
+    """False alarms below 1e-6: 3,000 series, each sum within 7 standard errors (fourth moment at most 6)."""
+    strategy = design_series(12, running_totals(12), budget=1.0, account=account)
+    truth = np.tile(np.arange(12), (3000, 1))
+    errors = strategy.answers(strategy.draw(truth)).values - sums(truth.astype(object), strategy.ranges).astype(float)
+    variances = strategy.variances()
+    assert np.abs(errors.mean(axis=0) / np.sqrt(variances / 3000)).max() < 6
+    assert np.abs((errors**2).mean(axis=0) / variances - 1).max() < 7 * math.sqrt(5 / 3000)
+
+
+def test_answers_add_up_exactly():
+    ranges = (*periods(range(9), 9), (0, 9))
+    for account in NoiseAccount:
+        strategy = design_series(9, ranges, budget=1.0, account=account)
+        found = strategy.answers(strategy.draw(np.ones(9))).fractions()
+        assert sum(found[:-1]) == found[-1]
+
+
+def test_all_running_totals_of_a_year_have_the_errors_of_the_issue():
+    totals = running_totals(365)
+    blocks = design_series(365, totals, budget=1.0, account=PURE)
+    assert isinstance(blocks, BlockStrategy)
+    assert math.sqrt(blocks.variances().mean()) < 9.2
+    plain = BlockStrategy(
+        length=365, block=1, ranges=totals, contributions=Contributions(), cell_scale=1.0, block_scale=None
+    )
+    assert 18.0 < math.sqrt(plain.variances().mean()) < 19.1
+    gaussian = design_series(365, totals, budget=MU_SQUARED, account=GAUSSIAN)
+    assert math.sqrt(gaussian.variances().mean()) < 11.15
+    least = optimum(workload_square(365, totals, np.ones(365)), rounds=6, close=0.0) / MU_SQUARED
+    assert gaussian.variances().sum() <= 1.005 * least
+
+
+@pytest.mark.parametrize(("length", "ranges"), SMALL)
+def test_total_variance_is_near_the_optimum_over_all_gram_matrices(length, ranges):
+    weights = np.arange(1, len(ranges) + 1)
+    least = optimum(workload_square(length, ranges, weights), rounds=3000)
+    strategy = design_series(length, ranges, budget=1.0, account=GAUSSIAN, weights=weights)
+    total = (strategy.variances() * weights).sum()
+    assert least * (1 - 1e-6) <= total <= least * 1.01
+
+
+def test_the_gram_matrix_has_a_unit_diagonal():
+    gram = optimal_gram(workload_square(8, running_totals(8), np.ones(8)))
+    np.testing.assert_allclose(np.diag(gram), 1.0)
+    assert np.linalg.eigvalsh(gram).min() > 0
+
+
+@pytest.mark.parametrize("account", NoiseAccount)
+def test_many_contributions_are_never_worse_than_noise_on_single_cells(account):
+    ranges = (*running_totals(30), *periods(range(30), 30))
+    for cells in (1, 5, 30):
+        bounds = Contributions(cells=cells)
+        best = design_series(30, ranges, budget=1.0, account=account, contributions=bounds)
+        alone = design_series(30, periods(range(30), 30), budget=1.0, account=account, contributions=bounds)
+        lengths = np.array([stop - first for first, stop in ranges])
+        plain = alone.variances()[0] * lengths.sum()
+        assert best.variances().sum() <= plain * (1 + 1e-3)
+
+
+def test_a_year_of_days_by_ten_groups_takes_less_than_two_seconds():
+    """In a process with one thread of linear algebra, whose processor time others do not add to."""
+    script = (
+        "import time, numpy as np\n"
+        "from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount\n"
+        "from rangebound.release.noise.strategies.ranges import periods, running_totals\n"
+        "from rangebound.release.noise.strategies.series_design import design_series\n"
+        "ranges = (*running_totals(365), *periods(range(365), 365))\n"
+        "for bounds in (Contributions(), Contributions(cells=30)):\n"
+        "    begin = time.process_time()\n"
+        "    strategy = design_series(365, ranges, budget=0.05, account=NoiseAccount.GAUSSIAN, contributions=bounds)\n"
+        "    strategy.answers(strategy.draw(np.ones((10, 365), dtype=int))).values\n"
+        "    strategy.variances()\n"
+        "    print(time.process_time() - begin)\n"
+    )
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    times = [float(each) for each in found.stdout.split()]
+    assert len(times) == 2
+    assert max(times) < 2.0
+
+
+def test_what_cannot_have_been_drawn_is_refused():
+    for account in NoiseAccount:
+        strategy = design_series(4, running_totals(4), budget=1.0, account=account)
+        drawn = strategy.draw([1, 2, 3, 4])
+        assert not strategy.admits(drawn[:-1])
+        with pytest.raises(ArgumentError, match="drawn"):
+            strategy.answers(drawn + 2.0**-30)
+        with pytest.raises(ArgumentError, match="counts"):
+            strategy.draw([1, 2, 3])
+        assert strategy.admits(strategy.draw([10**30, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("ranges", [(), ((0, 0),), ((2, 1),), ((0, 6),), ((-1, 2),)])
+def test_ranges_are_inside_the_series(ranges):
+    with pytest.raises(ArgumentError, match="ranges"):
+        design_series(5, ranges, budget=1.0, account=GAUSSIAN)
+
+
+def test_wrong_weights_and_factors_are_refused():
+    with pytest.raises(ArgumentError, match="weights"):
+        design_series(5, running_totals(5), budget=1.0, account=PURE, weights=[1.0])
+    for factor in [((1,), (0, 0)), ((1,), (1,)), ((2**17,),)]:
+        with pytest.raises(ArgumentError, match="factor"):
+            FactorStrategy(factor=factor, ranges=((0, 1),), contributions=Contributions(), scale=1.0)
