@@ -13,6 +13,6 @@ _NEEDS = {
     "src/rangebound/learn/torch": ("torch",),
     "src/rangebound/learn/torch/gradients/triton_clamped.py": ("triton",),
     "src/rangebound/plot": ("matplotlib",),
-    "src/rangebound/release": ("duckdb", "pydantic", "sqlglot"),
+    "src/rangebound/release": ("clarabel", "duckdb", "pydantic", "sqlglot"),
 }
 collect_ignore = [path for path, names in _NEEDS.items() if not all(map(find_spec, names))]

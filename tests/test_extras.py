@@ -69,6 +69,7 @@ WITHOUT = {
 }
 # The same with everything else installed, one after the other in one process.
 ALONE = {
+    "clarabel": ("rb.release_table", "tables"),
     "duckdb": ("rb.release_table", "tables"),
     "pydantic": ("rb.read_plan", "tables"),
     "sqlglot": ("rb.Plan", "tables"),

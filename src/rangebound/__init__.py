@@ -144,7 +144,7 @@ _NAMES = {
 _OWN_NAMES = {"release_table": "release"}  # how a module calls it, where that differs
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 _MODULES = ("accounting", "audit", "errors", "learn", "ledger", "plot", "release")  # the public ones
-_EXTRAS = {"release": ("duckdb", "pydantic", "sqlglot")}  # what a module cannot be imported without
+_EXTRAS = {"release": ("clarabel", "duckdb", "pydantic", "sqlglot")}  # what a module cannot be imported without
 
 
 def _here(names: Iterable[str]) -> list[str]:

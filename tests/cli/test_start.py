@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-HEAVY = ["cryptography", "duckdb", "flint", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "rich"]
-HEAVY += ["scipy", "sqlglot", "sqlite3", "tomllib", "torch"]
+HEAVY = ["clarabel", "cryptography", "duckdb", "flint", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic"]
+HEAVY += ["pyspark", "rich", "scipy", "sqlglot", "sqlite3", "tomllib", "torch"]
 CODE = """
 import sys
 from rangebound.cli.app import run

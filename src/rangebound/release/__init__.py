@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rangebound.extras import need
 
-need("duckdb", "pydantic", "sqlglot")
+need("clarabel", "duckdb", "pydantic", "sqlglot")
 
 from rangebound.release.output.explain import explain
 from rangebound.release.output.suggestion import Suggestion

@@ -1,0 +1,363 @@
+"""The whole numbers nearest to unbiased answers that are publicly true: in their bounds, and adding up.
+
+Numbers, variances, bounds and identities are all that is known here. A quadratic program finds the nearest real
+numbers (Clarabel), and a linear program rounds them so that every identity holds (HiGHS, by SciPy).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import clarabel
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, sparse
+
+Floats = NDArray[np.float64]
+Wholes = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LARGEST = 2**53
+"""No number is larger than this in size: beyond it, not every whole number is a double."""
+_BITS = 26  # sums are added up in two halves, so that 2^36 numbers do not overflow
+_REFINED = 4  # times that the quadratic program is solved again from where it ended, for numbers of very unlike size
+_NEAR = 2.0**10  # corrections below this are exact to far more than a whole number
+_SNAP = 1e-6  # nearer than this to a whole number is that number
+_GRID = 2.0**16  # fractions are compared on this grid, so that the last bits of a float do not decide
+_SPREAD = 1e6  # known variances count as different by this factor at most
+_LARGE = 20_000  # numbers of a problem that is first divided
+_SEARCHED = 2_000  # numbers of a problem that is given to branch and bound at most
+_NODES = 64
+_MODERATE = 2.0**30  # a problem of larger numbers, if it has no solution as it is, is solved in a larger unit
+_REPAIRS = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sums:
+    """Public identities: the number at `totals[i]` is the sum of those at `parts[starts[i]:starts[i + 1]]`.
+
+    >>> sums = Sums.of([(0, [1, 2]), (2, [3, 4])])
+    >>> sums.totals.tolist(), sums.parts.tolist(), sums.starts.tolist()
+    ([0, 2], [1, 2, 3, 4], [0, 2, 4])
+    """
+
+    totals: Wholes
+    parts: Wholes
+    starts: Wholes
+
+    @classmethod
+    def of(cls, identities: Iterable[tuple[int, Sequence[int]]]) -> Sums:
+        """Identities, each as the position of a number and the positions of the numbers that it is the sum of."""
+        listed = list(identities)
+        ends = itertools.accumulate((len(parts) for _, parts in listed), initial=0)
+        return cls(
+            totals=np.array([total for total, _ in listed], dtype=np.int64),
+            parts=np.array([part for _, parts in listed for part in parts], dtype=np.int64),
+            starts=np.array(list(ends), dtype=np.int64),
+        )
+
+    def matrix(self, size: int) -> sparse.csc_array:
+        """The identities of `size` numbers as a matrix: parts less total, a row each."""
+        count = len(self.totals)
+        rows = np.concatenate([np.repeat(np.arange(count), np.diff(self.starts)), np.arange(count)])
+        columns = np.concatenate([self.parts, self.totals])
+        signs = np.concatenate([np.ones(len(self.parts)), -np.ones(count)])
+        places = (rows.astype(np.int32), columns.astype(np.int32))  # as HiGHS has them
+        return sparse.csc_array((signs, places), shape=(count, size))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Projection:
+    """Whole numbers that are publicly true; `near` is False if they were found without regard to the answers."""
+
+    numbers: Wholes
+    near: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Facts:
+    """What is publicly true: identities as rows of a matrix, and whole bounds."""
+
+    matrix: sparse.csc_array
+    lower: Wholes
+    upper: Wholes
+
+    @property
+    def totals(self) -> Flags:
+        """The numbers that are the sum of others."""
+        return np.asarray((self.matrix < 0.0).sum(axis=0) > 0)
+
+    def among(self, some: Flags) -> _Facts:
+        """The identities that speak of some of the numbers alone."""
+        rows = np.asarray(abs(self.matrix) @ ~some) == 0.0
+        inner = sparse.csc_array(self.matrix[:, some].tocsr()[rows])
+        return _Facts(matrix=inner, lower=self.lower[some], upper=self.upper[some])
+
+    def excess(self, numbers: Wholes) -> Floats:
+        """By how much the parts exceed their totals: exact where that is below 2^53, and never 0 unless it is."""
+        whole = self.matrix.astype(np.int64)
+        carried, rest = np.divmod(whole @ (numbers & (2**_BITS - 1)), 2**_BITS)
+        high = whole @ (numbers >> _BITS) + carried
+        return np.asarray(high.astype(np.float64) * 2.0**_BITS + rest)
+
+    def true_of(self, numbers: Wholes) -> bool:
+        """Whether numbers are in their bounds and every identity holds, in whole numbers."""
+        inside = (self.lower <= numbers) & (numbers <= self.upper)
+        return bool(inside.all()) and not self.excess(numbers).any()
+
+
+def project(
+    values: ArrayLike, variances: ArrayLike, sums: Sums, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf
+) -> Projection | None:
+    """The whole numbers in their bounds that add up and are nearest to unbiased answers, by weighted least squares.
+
+    The nearest real numbers minimise `sum (x - value)^2 / variance`; each is then rounded down or up so that all
+    identities hold, at the least cost by the same weights. A variance of 0 weighs as much as any can, an infinite one
+    next to nothing. A number that is publicly known has `lower == upper`, whatever its value.
+
+    Guarantee: the numbers are whole, in their bounds, at most 2^53 in size, and every identity holds exactly; this is
+    checked in whole numbers. The effort is bounded. The same arguments have the same result, whatever the number of
+    threads. If `whole_point` finds one for the same identities and bounds there is always a result, whatever the
+    values: a caller who checks that before anything is charged never fails afterwards.
+    Assumes: nothing of the values but that they are not NaN.
+    Edge cases: trees, two-way tables, and tables that share one-way margins are always rounded so. Other identities,
+    such as three-way tables of which the two-way margins are published and the finest cells are not, may have no such
+    rounding, or none that a bounded search finds: `near` is then False, and the numbers are those of `whole_point`.
+    None: no whole numbers were found that are publicly true.
+    Fractions are compared on a grid of 2^-16 and ties broken by a rule of positions, so that another machine has the
+    same result unless its last bits fall on an edge of that grid.
+
+    >>> project([7.2, 3.4, 4.4], [1.0, 1.0, 1.0], Sums.of([(0, [1, 2])])).numbers.tolist()
+    [7, 3, 4]
+    >>> project([1.9, -2.0, 4.1], [1.0, 1.0, 1.0], Sums.of([(0, [1, 2])])).numbers.tolist()
+    [3, 0, 3]
+    >>> project([0.4, 0.4, 0.3], [1.0, 1.0, 1.0], Sums.of([(0, [1, 2])]), [1, 0, 0], [1, 9, 9]).numbers.tolist()
+    [1, 1, 0]
+    >>> project([0.0, 0.0], [1.0, 1.0], Sums.of([(0, [1])]), [1, 3], [2, 4]) is None
+    True
+    """
+    wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    facts = _facts(len(wanted), sums, lower, upper)
+    weights = _weights(np.broadcast_to(np.asarray(variances, dtype=np.float64), wanted.shape))
+    if np.isnan(wanted).any():
+        raise ValueError("values: must not contain NaN")
+    numbers = _projected(facts, wanted, weights)
+    if numbers is not None:
+        return Projection(numbers=numbers, near=True)
+    anchor = _anchor(facts)
+    return None if anchor is None else Projection(numbers=anchor, near=False)
+
+
+def whole_point(size: int, sums: Sums, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf) -> Wholes | None:
+    """Some whole numbers that are publicly true, near 0; None if none were found. It depends on no answer.
+
+    >>> whole_point(3, Sums.of([(0, [1, 2])]), [4, 0, 0], [4, 9, 9]).tolist()
+    [4, 2, 2]
+    """
+    return _anchor(_facts(size, sums, lower, upper))
+
+
+def _anchor(facts: _Facts) -> Wholes | None:
+    size = len(facts.lower)
+    return _projected(facts, np.zeros(size), np.ones(size))
+
+
+def _facts(size: int, sums: Sums, lower: ArrayLike, upper: ArrayLike) -> _Facts:
+    low, high = (np.broadcast_to(np.asarray(each, dtype=np.float64), (size,)) for each in (lower, upper))
+    if np.isnan(low).any() or np.isnan(high).any():
+        raise ValueError("lower, upper: must not contain NaN")
+    whole = [np.clip(each, -LARGEST, LARGEST).astype(np.int64) for each in (np.ceil(low), np.floor(high))]
+    return _Facts(matrix=sums.matrix(size), lower=whole[0], upper=whole[1])
+
+
+def _weights(variances: Floats) -> Floats:
+    """Weights from 1 down, for variances from the smallest up; they differ by a factor that doubles can bear.
+
+    >>> _weights(np.array([0.0, 0.5, 2.0, np.inf])).tolist()
+    [1.0, 0.01, 0.0025, 1e-08]
+    """
+    if not (variances >= 0.0).all():
+        raise ValueError("variances: must not be negative, and must not contain NaN")
+    known = variances[(variances > 0.0) & np.isfinite(variances)]
+    smallest = known.min() if known.size else 1.0
+    with np.errstate(over="ignore"):
+        ratios = variances / smallest
+    weights = np.where(variances > 0.0, 1.0 / np.clip(ratios, 1.0, _SPREAD), 100.0)
+    return np.asarray(weights / weights.max(initial=1.0))
+
+
+def _projected(facts: _Facts, values: Floats, weights: Floats) -> Wholes | None:
+    if (facts.lower > facts.upper).any():
+        return None
+    whole = _in_bounds(facts, np.rint(np.clip(values, -LARGEST, LARGEST)))
+    if facts.true_of(whole):
+        return whole
+    start, moves = _nearest(facts, values, weights)
+    found = _rounded(facts, start, moves, np.maximum(weights, 1e-3))
+    unit = 2.0 ** np.ceil(np.log2(max(np.abs(values).max(initial=1.0), 1.0) / _MODERATE))
+    return _coarse(facts, values, weights, int(min(unit, LARGEST))) if found is None and unit > 1.0 else found
+
+
+def _coarse(facts: _Facts, values: Floats, weights: Floats, unit: int) -> Wholes | None:
+    """Multiples of a unit, in their bounds: identities that hold in a larger unit hold in this one."""
+    coarse = _Facts(matrix=facts.matrix, lower=-(-facts.lower // unit), upper=facts.upper // unit)
+    found = _projected(coarse, np.clip(values, -LARGEST, LARGEST) / unit, weights)
+    return None if found is None else found * unit
+
+
+def _in_bounds(facts: _Facts, numbers: Floats) -> Wholes:
+    return np.clip(numbers.astype(np.int64), facts.lower, facts.upper)
+
+
+def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Wholes, Floats]:
+    """The nearest real numbers, as whole ones and what is to be added to them.
+
+    Edge cases: if the solver finds nothing, the answers as they are, moved into their bounds.
+    """
+    values = np.clip(values, -LARGEST, LARGEST)
+    start = _in_bounds(facts, np.rint(values))
+    moves = np.clip(values - start, facts.lower - start, facts.upper - start)
+    for _ in range(_REFINED):
+        found = _quadratic(facts, start, values - start, weights)
+        if found is None:
+            break
+        moves = found
+        if np.abs(moves).max(initial=0.0) < _NEAR:
+            break
+        reached = np.clip(start + np.rint(moves).astype(np.int64), facts.lower, facts.upper)
+        start, moves = reached, np.clip(start - reached + moves, facts.lower - reached, facts.upper - reached)
+    return start, moves
+
+
+def _quadratic(facts: _Facts, start: Wholes, wanted: Floats, weights: Floats) -> Floats | None:
+    """The moves from `start` nearest to the wanted ones with which all identities and bounds hold, by Clarabel."""
+    free = facts.lower < facts.upper
+    if not free.any():
+        return None
+    below, above = (facts.lower - start)[free].astype(np.float64), (facts.upper - start)[free].astype(np.float64)
+    excess = facts.excess(start)
+    unit = max(1.0, float(np.abs(excess).max(initial=0.0)), float(np.abs(wanted[free]).max(initial=0.0)))
+    held_below, held_above = facts.lower[free] > -LARGEST, facts.upper[free] < LARGEST
+    one = sparse.eye_array(int(free.sum()), format="csr")
+    rows = sparse.vstack([facts.matrix[:, free], one[held_above], -one[held_below]], format="csc")
+    sides = np.concatenate([-excess, above[held_above], -below[held_below]]) / unit
+    cones = [clarabel.ZeroConeT(len(excess)), clarabel.NonnegativeConeT(len(sides) - len(excess))]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = 1e-12  # a gap of 1e-8 is an error of 1e-4 in a number
+    quadratic = sparse.diags_array(weights[free], format="csc")
+    solver = clarabel.DefaultSolver(quadratic, -weights[free] * wanted[free] / unit, rows, sides, cones, settings)
+    moves = np.zeros(len(start))
+    moves[free] = np.clip(np.array(solver.solve().x) * unit, below, above)
+    left = np.abs(facts.matrix @ moves + excess).max(initial=0.0)
+    return moves if np.isfinite(moves).all() and left <= 1e-5 * unit else None
+
+
+def _rounded(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Wholes | None:
+    """Whole numbers near `start + moves` that are publicly true; None if no way of looking for them finds any."""
+    for way in _ways(facts, start, moves, weights):
+        found = way()
+        if found is not None and facts.true_of(found):
+            return found
+    return None
+
+
+def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Iterator[Callable[[], Wholes | None]]:
+    """Ways to round, the nearest and quickest first.
+
+    Down or up: the linear program has a whole solution if the identities are totally unimodular. The totals first, and
+    the rest by them, as far as the bounds allow. All as far as the bounds allow, and again from there, since numbers of
+    very unlike size do not add up at once. By branch and bound. The finest numbers first, and their sums.
+    """
+    whole = np.where(np.abs(moves - np.rint(moves)) < _SNAP, np.rint(moves), moves)
+    near = (
+        np.maximum(start + np.floor(whole).astype(np.int64), facts.lower),
+        np.minimum(start + np.ceil(whole).astype(np.int64), facts.upper),
+    )
+    anywhere = (facts.lower, facts.upper)
+    totals = facts.totals
+
+    def given(fixed: Flags, numbers: Wholes) -> Wholes | None:
+        low, high = facts.lower.copy(), facts.upper.copy()
+        low[fixed] = high[fixed] = numbers
+        return _linear(facts, start, whole, weights, (low, high))
+
+    def totals_first() -> Wholes | None:
+        if totals.all() or not totals.any():
+            return None
+        found = _rounded(facts.among(totals), start[totals], moves[totals], weights[totals])
+        return None if found is None else given(totals, found)
+
+    def finest_first() -> Wholes | None:
+        return given(~totals, np.clip(start + np.rint(moves).astype(np.int64), *anywhere)[~totals])
+
+    def repaired() -> Wholes | None:
+        found = _linear(facts, start, whole, weights, anywhere)
+        for _ in range(_REPAIRS):
+            if found is not None and not facts.true_of(found):
+                found = _linear(facts, np.clip(found, *anywhere), np.zeros(len(start)), weights, anywhere)
+        return found
+
+    if len(start) > _LARGE:
+        yield totals_first
+    yield lambda: _linear(facts, start, whole, weights, near)
+    if len(start) <= _LARGE:
+        yield totals_first
+    yield repaired
+    if len(start) <= _SEARCHED and np.abs(facts.excess(start)).max(initial=0.0) < _MODERATE:
+        yield lambda: _linear(facts, start, whole, weights, near, search=True)
+        yield lambda: _linear(facts, start, whole, weights, anywhere, search=True)
+    yield finest_first
+
+
+def _linear(
+    facts: _Facts, start: Wholes, moves: Floats, weights: Floats, box: tuple[Wholes, Wholes], *, search: bool = False
+) -> Wholes | None:
+    """Numbers in a box, rounded, with which all identities hold before rounding, at the least cost, by HiGHS.
+
+    The cost of a number is a convex line of three pieces, which is its square's at the whole numbers nearest to it:
+    `search` asks for whole numbers by branch and bound, where the corners of the linear program need not be whole.
+    """
+    low, high = ((each - start).astype(np.float64) for each in box)
+    floor, ceil = np.clip(np.floor(moves), low, high), np.clip(np.ceil(moves), low, high)
+    fraction = np.rint((moves - np.floor(moves)) * _GRID) / _GRID
+    odd = np.floor(moves) < np.ceil(moves)
+    slopes = (1.0 - 2.0 * fraction, np.where(odd, 3.0 - 2.0 * fraction, 1.0), np.where(odd, 1.0 + 2.0 * fraction, 1.0))
+    reach = np.concatenate([ceil - floor, high - ceil, floor - low])
+    used = reach > 0.0
+    ties = np.tile(np.arange(1, len(start) + 1) * (5.0**0.5 - 1.0) / 2.0 % 1.0, 3) / (2.0 * _GRID)
+    cost = (np.concatenate([weights * slope for slope in slopes]) + ties)[used]
+    rows = sparse.hstack([facts.matrix, facts.matrix, -facts.matrix], format="csc")[:, used]
+    wanted = -facts.excess(start + floor.astype(np.int64))
+    bounds = np.stack([np.zeros(int(used.sum())), reach[used]], axis=1)
+    bounds[bounds >= LARGEST] = np.inf
+    pieces = np.zeros(len(reach))
+    if used.any() and facts.matrix.shape[0]:
+        found = _searched(cost, rows, wanted, bounds) if search else _corner(cost, rows, wanted, bounds)
+        if found is None or not np.isfinite(found).all():
+            return None
+        pieces[used] = np.rint(found)
+    middle, right, left = pieces.reshape(3, -1)
+    return np.asarray(start + (floor + middle + right - left).astype(np.int64))
+
+
+def _corner(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats) -> Floats | None:
+    most = 20 * sum(rows.shape) + 10_000
+    found = optimize.linprog(  # type: ignore[call-overload]  # whose stubs know no sparse rows
+        cost, A_eq=rows, b_eq=wanted, bounds=bounds, method="highs-ds", options={"maxiter": most}
+    )
+    return None if found.x is None or found.status != 0 else np.asarray(found.x)
+
+
+def _searched(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats) -> Floats | None:
+    found = optimize.milp(
+        cost,
+        integrality=np.ones(len(cost), dtype=np.int64),
+        bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
+        constraints=optimize.LinearConstraint(rows, wanted, wanted),
+        options={"node_limit": _NODES, "mip_rel_gap": 0.01},
+    )
+    return None if found.x is None else np.asarray(found.x)

@@ -1,0 +1,311 @@
+"""Projected numbers are whole, in their bounds and add up, and no others that do so are much nearer."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from rangebound.release.noise import projection
+from rangebound.release.noise.projection import LARGEST, Sums, project, whole_point
+
+
+def tree(*branches):
+    """The size and the identities of a hierarchy."""
+    level, size, found = [0], 1, []
+    for width in branches:
+        parents, level = level, []
+        for parent in parents:
+            children = list(range(size, size + width))
+            found.append((parent, children))
+            level += children
+            size += width
+    return size, found
+
+
+def tables(*values, ways=2):
+    """All margins of up to so many attributes, the total first; each is the sum of those with one attribute more."""
+    at = {}
+    for count in range(ways + 1):
+        for some in itertools.combinations(range(len(values)), count):
+            for key in itertools.product(*(range(values[each]) for each in some)):
+                at[some, key] = len(at)
+    found = []
+    for some, key in at:
+        for more in set(range(len(values))) - set(some):
+            if len(some) < ways:
+                joint = tuple(sorted((*some, more)))
+                place = joint.index(more)
+                keys = [(*key[:place], value, *key[place:]) for value in range(values[more])]
+                found.append((at[some, key], [at[joint, each] for each in keys]))
+    return len(at), found
+
+
+def series(days, groups):
+    """Counts a day, running totals, weeks and months, for groups and for all of them together."""
+    blocks, found, size = [], [], 0
+    for _ in range(groups + 1):
+        day, running = list(range(size, size + days)), list(range(size + days, size + 2 * days))
+        size += 2 * days
+        found += [(each, [*running[at - 1 : at], day[at]] if at else [day[0]]) for at, each in enumerate(running)]
+        longer = [day[first : first + length] for length in (7, 30) for first in range(0, days, length)]
+        found += [(size + at, parts) for at, parts in enumerate(longer)]
+        blocks.append([*day, *running, *range(size, size + len(longer))])
+        size += len(longer)
+    found += [(total, list(parts)) for total, *parts in zip(blocks[-1], *blocks[:-1], strict=True)]
+    return size, found
+
+
+SHAPES = {
+    "one": (1, []),
+    "apart": (4, []),
+    "tree": tree(3, 4),
+    "one child": tree(1, 1, 2),
+    "two-way": tables(3, 4),
+    "shared margins": tables(3, 2, 4, 3),
+    "three-way": tables(3, 3, 3, ways=3),
+    "three-way margins": tables(3, 3, 3, 3, ways=3),
+    "series": series(31, 2),
+}
+
+
+def check(numbers, identities, lower=0, upper=LARGEST):
+    """By adding up Python's whole numbers."""
+    assert numbers.dtype == np.int64
+    low, high = (np.broadcast_to(each, numbers.shape).tolist() for each in (lower, upper))
+    whole = numbers.tolist()
+    assert all(least <= each <= most for least, each, most in zip(low, whole, high, strict=True))
+    for total, parts in identities:
+        assert whole[total] == sum(whole[each] for each in parts)
+
+
+def cost(numbers, values, variances):
+    return float(((numbers - values) ** 2 / variances).sum())
+
+
+def leaves_of(size, identities):
+    """The matrix that makes all numbers of those that are no sum, for shapes whose sums are all of them."""
+    finest = sorted({*range(size)} - {total for total, _ in identities})
+    known = {each: column for column, each in enumerate(finest)}
+    rows = np.zeros((size, len(known)))
+    for each, column in known.items():
+        rows[each, column] = 1.0
+    waiting = dict(identities)
+    while waiting:
+        for total in [total for total, parts in waiting.items() if not waiting.keys() & set(parts)]:
+            rows[total] = rows[waiting.pop(total)].sum(0)
+    return rows
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(8))
+def test_numbers_are_whole_in_bounds_and_add_up(shape, seed):
+    size, identities = SHAPES[shape]
+    chance = np.random.default_rng(seed)
+    values = chance.normal(0, 5, size) + chance.integers(0, [1, 20, 1000][seed % 3], size)
+    found = project(values, chance.exponential(3.0, size), Sums.of(identities))
+    assert found.near
+    check(found.numbers, identities)
+
+
+@pytest.mark.parametrize("shape", ["tree", "two-way", "three-way", "series"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_real_numbers_are_those_of_another_method(shape, seed):
+    """Non-negative least squares on the finest numbers alone."""
+    size, identities = SHAPES[shape]
+    chance = np.random.default_rng(seed)
+    values, variances = chance.normal(2, 9, size), chance.uniform(0.5, 4.0, size)
+    rows = leaves_of(size, identities)
+    expected = rows @ nnls(rows / variances[:, None] ** 0.5, values / variances**0.5)[0]
+    facts = projection._facts(size, Sums.of(identities), 0.0, np.inf)
+    start, moves = projection._nearest(facts, values, projection._weights(variances))
+    assert start + moves == pytest.approx(expected, abs=1e-4)
+    found = project(values, variances, Sums.of(identities)).numbers
+    if shape != "three-way":  # whose corners need not be whole
+        assert np.abs(found - expected).max() < 1.0 + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_small_table_is_nearer_by_more_than_rounding(seed):
+    """All tables of two by two, with their margins and total, by brute force."""
+    size, identities = tables(2, 2)
+    rows = leaves_of(size, identities)
+    chance = np.random.default_rng(seed)
+    values, variances = chance.normal(2, 2, size), chance.uniform(0.5, 4.0, size)
+    every = np.array(list(itertools.product(range(9), repeat=4))) @ rows.T
+    best = (((every - values) ** 2) / variances).sum(1).min()
+    real = cost(rows @ nnls(rows / variances[:, None] ** 0.5, values / variances**0.5)[0], values, variances)
+    found = cost(project(values, variances, Sums.of(identities)).numbers, values, variances)
+    assert real - 1e-6 <= best <= found + 1e-9
+    assert found - real <= 0.5 * (1.0 / variances).sum()
+    assert found <= best + 0.25 * (1.0 / variances).sum()
+
+
+def test_numbers_that_are_publicly_true_stay():
+    size, identities = SHAPES["two-way"]
+    rows = leaves_of(size, identities)
+    numbers = (rows @ np.arange(rows.shape[1])).astype(np.int64)
+    assert project(numbers, np.ones(size), Sums.of(identities)).numbers.tolist() == numbers.tolist()
+
+
+def test_a_public_total_is_kept_and_a_small_variance_moves_less():
+    sums = Sums.of([(0, [1, 2])])
+    assert project([50.0, 3.0, 4.0], [1.0, 1.0, 1.0], sums, [10, 0, 0], [10, 99, 99]).numbers[0] == 10
+    assert project([20.0, 5.0, 5.0], [1e-3, 1.0, 1.0], sums).numbers.tolist() == [20, 10, 10]
+    assert project([20.0, 5.0, 5.0], [np.inf, 1.0, 1.0], sums).numbers.tolist() == [10, 5, 5]
+    assert project([20.0, 5.0, 5.0], [0.0, 1.0, 1.0], sums).numbers.tolist() == [20, 10, 10]
+
+
+HOSTILE = {
+    "huge": lambda chance, size: chance.normal(0, 2.0**50, size),
+    "negative": lambda chance, size: -chance.exponential(1e3, size),
+    "huge and negative": lambda chance, size: -chance.exponential(2.0**50, size),
+    "infinite": lambda chance, size: chance.choice([np.inf, -np.inf, 1e300, 0.0, 3.3], size),
+    "halves": lambda chance, size: chance.integers(0, 9, size) + 0.5,
+    "mixed": lambda chance, size: chance.choice([1e15, 1e-9, 0.5, 7.0], size),
+}
+VARIANCES = [[1.0], [0.0], [np.inf], [0.0, np.inf, 1e-300, 1e300, 5e-324, 1.0]]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_answers_have_a_result(shape, hostile):
+    size, identities = SHAPES[shape]
+    finest = ~np.isin(np.arange(size), [total for total, _ in identities])
+    bounds = [(0, np.inf), (-np.inf, np.inf), (0, np.where(finest, 1, np.inf)), (np.where(finest, 3, 0), np.inf)]
+    turned = [*bounds[1:], *bounds[:1]]
+    for at, (variances, (lower, upper)) in enumerate(zip(VARIANCES * 2, [*bounds, *turned], strict=True)):
+        chance = np.random.default_rng(at)
+        values = HOSTILE[hostile](chance, size)
+        found = project(values, chance.choice(variances, size), Sums.of(identities), lower, upper)
+        check(found.numbers, identities, lower, upper)
+
+
+@st.composite
+def structures(draw):
+    """Any identities, also circles and contradictions, and bounds that some whole numbers meet or none do."""
+    size = draw(st.integers(1, 9))
+    identity = st.tuples(st.integers(0, size - 1), st.lists(st.integers(0, size - 1), max_size=4))
+    identities = draw(st.lists(identity, max_size=6))
+    lower = draw(st.lists(st.integers(-5, 5), min_size=size, max_size=size))
+    width = draw(st.lists(st.sampled_from([0, 1, 4, 1000, 2**51]), min_size=size, max_size=size))
+    values = draw(st.lists(st.floats(-1e18, 1e18) | st.floats(-9, 9), min_size=size, max_size=size))
+    variances = draw(st.lists(st.floats(0.0), min_size=size, max_size=size))
+    return values, variances, identities, np.array(lower), np.array(lower) + np.array(width)
+
+
+@given(structures())
+@settings(deadline=None, max_examples=50)
+def test_any_identities_hold_or_there_is_no_result_whatever_the_answers(case):
+    values, variances, identities, lower, upper = case
+    found = project(values, variances, Sums.of(identities), lower, upper)
+    possible = whole_point(len(values), Sums.of(identities), lower, upper)
+    if found is not None:
+        check(found.numbers, identities, lower, upper)
+    if possible is not None:
+        check(possible, identities, lower, upper)
+        assert found is not None
+
+
+def test_what_no_numbers_meet_has_no_result():
+    sums = Sums.of([(0, [1, 2])])
+    assert project([0, 0, 0], [1, 1, 1], sums, [5, 0, 0], [5, 1, 1]) is None
+    assert project([5, 2, 3], [1, 1, 1], sums, 0.2, 0.8) is None
+    assert whole_point(2, Sums.of([(0, [1, 1])]), 1, 1) is None
+
+
+def test_arguments_that_are_not_numbers_are_refused():
+    sums = Sums.of([])
+    with pytest.raises(ValueError, match="values: must not contain NaN"):
+        project([np.nan], [1.0], sums)
+    with pytest.raises(ValueError, match="variances: must not be negative"):
+        project([1.0], [-1.0], sums)
+    with pytest.raises(ValueError, match="lower, upper: must not contain NaN"):
+        project([1.0], [1.0], sums, np.nan)
+
+
+def nothing(*_arguments):
+    return None
+
+
+def halves(cost, *_arguments):
+    return np.full(len(cost), 0.5)
+
+
+def far(_facts, start, *_arguments):
+    return np.full(len(start), 1e9)
+
+
+@pytest.mark.parametrize(
+    ("broken", "near"),
+    [
+        ({"_quadratic": nothing}, True),
+        ({"_quadratic": far}, True),
+        ({"_corner": nothing}, True),
+        ({"_corner": halves}, True),
+        ({"_corner": lambda cost, *_: cost * np.nan}, True),
+        ({"_searched": nothing}, True),
+        ({"_corner": nothing, "_searched": nothing}, False),
+        ({"_corner": halves, "_searched": halves}, False),
+    ],
+)
+@pytest.mark.parametrize("shape", ["tree", "two-way", "series", "three-way margins"])
+def test_a_solver_that_fails_or_errs_never_shows_in_the_numbers(broken, near, shape, monkeypatch):
+    for name, each in broken.items():
+        monkeypatch.setattr(projection, name, each)
+    size, identities = SHAPES[shape]
+    found = project(np.random.default_rng(0).normal(3, 9, size), np.ones(size), Sums.of(identities))
+    check(found.numbers, identities)
+    assert found.near is near
+
+
+def test_control_an_identity_that_does_not_hold_is_seen():
+    size, identities = SHAPES["two-way"]
+    facts = projection._facts(size, Sums.of(identities), 0.0, np.inf)
+    numbers = project(np.full(size, 2.0**46), np.ones(size), Sums.of(identities)).numbers
+    assert facts.true_of(numbers)
+    for at in range(size):
+        moved = numbers.copy()
+        moved[at] += 1
+        assert not facts.true_of(moved)
+
+
+CASE = """
+import numpy as np
+from rangebound.release.noise.projection import Sums, project
+def numbers():
+    chance = np.random.default_rng(3)
+    groups = [(each, range(30 * each + 271, 30 * each + 301)) for each in range(1, 301)]
+    values, variances = chance.normal(1, 9, 9301), chance.uniform(1, 2, 9301)
+    return project(values, variances, Sums.of([(0, range(1, 301)), *groups])).numbers.tolist()
+"""
+
+
+def test_the_result_does_not_depend_on_threads():
+    names = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    many = {**os.environ, **dict.fromkeys(names, "8")}
+    code = CASE + "print(numbers())"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=many)
+    here = {}
+    exec(CASE, here)
+    assert result.stdout.strip() == str(here["numbers"]()) == str(here["numbers"]())
+
+
+@pytest.mark.parametrize(
+    ("shape", "seconds"),
+    [(tree(10, 100, 100), 5.0), (tables(*[10] * 12), 3.0), (series(365, 10), 1.0)],
+    ids=["hierarchy", "marginals", "series"],
+)
+def test_large_tables_are_quick(shape, seconds, within):
+    size, identities = shape
+    chance = np.random.default_rng(0)
+    values, sums = chance.normal(5, 9, size), Sums.of(identities)
+    with within(seconds):
+        found = project(values, np.ones(size), sums)
+    assert found.near
+    assert found.numbers.min() >= 0
