@@ -102,6 +102,8 @@ MISTAKES = {
     "rule.Cost(0.1)": "write Cost(epsilon=0.1)",
     "rule.RenyiCost(8, 0.1)": "write RenyiCost(order=8, divergence=0.1)",
     "rule.RenyiFilter(16)": "write RenyiFilter(order=16)",
+    "rule.GaussianCost(0.1)": "write GaussianCost(mu=0.1",
+    "rule.GaussianFilter(0.1)": "write GaussianFilter(spare=",
     "Ledger('census.ledger')": "write Ledger.open(path), or Ledger.create(path)",
     "Ledger.open('census.ledger')": "`Ledger.create` or `rangebound ledger open` makes one",
     "attack(MADE, 1.0)": "some arguments are given by name; write attack(mechanism, pair=None, epsilon=None",

@@ -13,7 +13,7 @@ import pytest
 from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.key import VARIABLE
-from rangebound.ledger.rule import Cost
+from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
 
 TENTH = Cost(epsilon=0.1)
 
@@ -48,6 +48,48 @@ def test_open_makes_the_ledger_and_then_adds_accounts(tmp_path, capsys, monkeypa
     with Ledger.open(path) as ledger:
         assert [each.name for each in ledger.accounts()] == ["people", "model"]
         assert ledger.history()[1].note == "x"
+
+
+GAUSSIAN = ("--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian")
+
+
+def test_a_gaussian_account_is_opened_and_shown_in_words(path, capsys):
+    code, out, _ = command(capsys, "open", path, "tables", *GAUSSIAN)
+    assert code == 0
+    assert "gaussian, spare 0.25" in out
+    words = (
+        "one more release of up to mu 0.233459, that is epsilon 1 at delta 0.00000075, or a pure one of up to epsilon "
+        "0.186388, and delta 0.00000025 for releases that have one"
+    )
+    assert f"tables has left: {words}\nhead " in out
+    with Ledger.open(path) as ledger:
+        ledger.reserve(account="tables", request="g", cost=GaussianCost(mu=0.1, delta="1e-9"))
+        ledger.open_account("whole", epsilon=1, delta="1e-6", rule=GaussianFilter(spare=0))
+    found = json.loads(command(capsys, "show", path, "--json", "--account", "tables")[1])["accounts"][0]
+    assert found["total"] == {"mu": "0.233459072876", "mu_squared": "0.054503138708", "delta": "0.00000025"}
+    assert found["spent"] == {"mu": "0.1", "mu_squared": "0.01", "delta": "0.000000001"}
+    assert found["remaining"]["mu_squared"] == "0.044503138708"
+    assert found["left"].startswith("one more release of up to mu 0.210957, that is epsilon 0.8")
+    out = command(capsys, "show", path)[1]
+    assert "whole has left: one more release of up to mu 0.236704, that is epsilon 1 at delta 0.000001" in out
+    assert "people has left" not in out
+    assert "mu 0.1 (mu^2 0.01), delta 0.000000001" in command(capsys, "history", path)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ([], {"rule": "sum"}),
+        (["--rule", "sum"], {"rule": "sum"}),
+        (["--rule", "gaussian", "--spare", "0.5"], {"rule": "gaussian", "spare": "0.5"}),
+        (["--rule", "renyi", "--order", "16"], {"rule": "renyi", "order": "16"}),
+        (["--order", "16"], {"rule": "renyi", "order": "16"}),
+    ],
+)
+def test_the_rule_is_the_one_that_was_asked_for(path, capsys, options, rule):
+    call = ("open", path, "new", "--epsilon", "1", "--delta", "1e-6", "--json", *options)
+    found = json.loads(command(capsys, *call)[1])["accounts"][0]
+    assert {name: found[name] for name in rule} == rule
 
 
 def test_show_tells_what_is_left_exactly(path, capsys):
@@ -162,6 +204,13 @@ def test_export_is_csv_or_json(path, tmp_path, capsys):
         ["open", "PATH", "new", "--epsilon", "nan"],
         ["open", "PATH", "new", "--epsilon", "1", "--order", "2", "--delta", "1e-6"],
         ["open", "PATH", "new\nline", "--epsilon", "1"],
+        ["open", "PATH", "new", "--epsilon", "1", "--rule", "odometer"],
+        ["open", "PATH", "new", "--epsilon", "1", "--rule", "gaussian"],
+        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian", "--spare", "1"],
+        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian", "--order", "16"],
+        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "renyi"],
+        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--order", "16", "--spare", "0.5"],
+        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "sum", "--spare", "0.5"],
         ["open", "/nowhere/x.ledger", "new", "--epsilon", "1"],
         ["export", "PATH", "-o", "/nowhere/x.csv"],
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from rangebound.ledger import head, key
 from rangebound.ledger.book import Ledger
+from tests.ledger.rules import open_for
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +31,14 @@ def path(memory: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    """A ledger with one account, "people", of epsilon 1 and delta 1e-6."""
+def rule() -> str:
+    """The rule of the account; modules that test faults ask for every one."""
+    return "sum"
+
+
+@pytest.fixture
+def ledger(path: Path, rule: str) -> Iterator[Ledger]:
+    """A ledger with one account, "people", for ten spends of epsilon 0.1, and delta 1e-6; for plain sums epsilon 1."""
     with Ledger.create(path) as made:
-        made.open_account("people", epsilon=1, delta="1e-6", who="anna", note="survey of 2026")
+        open_for(made, rule, 10, who="anna", note="survey of 2026")
         yield made

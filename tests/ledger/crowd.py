@@ -1,6 +1,6 @@
 """Sixteen processes of sixty-four threads each, all spending from a budget for exactly a thousand spends.
 
-    python tests/ledger/crowd.py FOLDER TIMES
+    python tests/ledger/crowd.py FOLDER TIMES RULE
 
 Prints how many spends were granted each time, and how many the ledger holds, as JSON.
 """
@@ -14,8 +14,10 @@ from pathlib import Path
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
+from tests.ledger.rules import open_for
 
 PROCESSES, THREADS, SPENDS = 16, 64, 1000
+COST = Cost(epsilon=0.001)
 
 
 def child(path: Path) -> int:
@@ -27,7 +29,7 @@ def child(path: Path) -> int:
         for i in range(SPENDS + 1):
             try:
                 name = f"{os.getpid()}-{thread}-{i}"
-                granted.append(ledger.reserve(account="people", request=name, cost=Cost(epsilon=0.001)))
+                granted.append(ledger.reserve(account="people", request=name, cost=COST))
             except BudgetExceeded:
                 return
 
@@ -39,9 +41,9 @@ def child(path: Path) -> int:
     return len(granted)
 
 
-def once(path: Path) -> tuple[int, int]:
+def once(path: Path, rule: str) -> tuple[int, int]:
     with Ledger.create(path) as ledger:
-        ledger.open_account("people", epsilon=1)
+        open_for(ledger, rule, SPENDS, COST)
     readable, writable = os.pipe()
     children = []
     for _ in range(PROCESSES):
@@ -66,4 +68,5 @@ def once(path: Path) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([once(Path(sys.argv[1]) / f"{turn}.ledger") for turn in range(int(sys.argv[2]))]))
+    folder, times, rule = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    print(json.dumps([once(folder / f"{turn}.ledger", rule) for turn in range(times)]))

@@ -1,6 +1,6 @@
 """Processes that spend at once and are killed at random points; then the ledger is held against what came out.
 
-    python tests/ledger/killed.py FOLDER ROUNDS SEED [broken]
+    python tests/ledger/killed.py FOLDER ROUNDS SEED RULE [broken]
 
 A child notes each request that is computed (before it is) and each answer that is revealed (after it was given), and
 asks for requests that other children, living or dead, ask for too. With `broken` it reveals an answer of its own before
@@ -20,7 +20,7 @@ from pathlib import Path
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.rule import Cost
+from tests.ledger.rules import TENTH, open_for
 
 ROUNDS_A_LEDGER = 10
 SPENDS_A_LEDGER = 30  # some ledgers run dry, some do not
@@ -53,7 +53,7 @@ def child(path: Path, seed: int, broken: bool, pipe: int) -> None:
             revealed(name.encode() + b" " + answer)
         try:
             answer = ledger.release(
-                account="people", request=name, cost=Cost(epsilon="0.1"), compute=lambda _, name=name: compute(name)
+                account="people", request=name, cost=TENTH, compute=lambda _, name=name: compute(name)
             )
         except BudgetExceeded:
             continue
@@ -107,13 +107,13 @@ def violations(path: Path) -> dict[str, int]:
         }
 
 
-def main(folder: Path, rounds: int, seed: int, broken: bool) -> None:
+def main(folder: Path, rounds: int, seed: int, rule: str, broken: bool) -> None:
     chance = random.Random(seed)
     found: dict[str, int] = {"rounds": 0, "revealed": 0, "dry": 0}
     for start in range(0, rounds, ROUNDS_A_LEDGER):
         path = folder / f"{start}.ledger"
         with Ledger.create(path) as ledger:
-            ledger.open_account("people", epsilon=SPENDS_A_LEDGER // 10)
+            open_for(ledger, rule, SPENDS_A_LEDGER)
         for _ in range(min(ROUNDS_A_LEDGER, rounds - start)):
             kill_some(path, chance, broken)
             found["rounds"] += 1
@@ -121,9 +121,9 @@ def main(folder: Path, rounds: int, seed: int, broken: bool) -> None:
             found[name] = found.get(name, 0) + count
         found["revealed"] += len(lines(path.with_suffix(".revealed")))
         with Ledger.open(path) as ledger:
-            found["dry"] += ledger.account("people").remaining == Cost(epsilon=0)
+            found["dry"] += ledger.account("people").spends == SPENDS_A_LEDGER
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["broken"])
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5:] == ["broken"])

@@ -25,7 +25,7 @@ from rangebound.errors import (
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.export import to_csv, to_json
-from rangebound.ledger.rule import Cost, RenyiCost, RenyiFilter
+from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiCost, RenyiFilter
 from rangebound.ledger.sqlite_transaction import SQLiteTransaction
 from rangebound.ledger.store import NoRoom
 
@@ -227,6 +227,13 @@ BAD = [
     {"cost": 0.1},
     {"cost": None},
     {"cost": (0.1, 0)},
+    {"cost": ()},
+    {"cost": [TENTH]},
+    {"cost": (TENTH, 0.1)},
+    {"cost": (TENTH, Cost(epsilon=0))},
+    {"cost": GaussianCost(mu=0)},
+    {"cost": GaussianCost(mu=0.1)},
+    {"cost": (GaussianCost(mu=0.1), RenyiCost(order=2, divergence=0.1))},
     {"cost": RenyiCost(order=2, divergence=0.1)},
     {"account": "nobody"},
     {"account": None},
@@ -288,6 +295,9 @@ def test_subnormal_spends_cost_a_unit_each(any_ledger, value):
         {"epsilon": True},
         {"rule": "sum"},
         {"rule": RenyiFilter(order=8), "delta": 0},
+        {"rule": GaussianFilter(), "delta": 0},
+        {"rule": GaussianFilter(), "epsilon": "1e-12", "delta": "1e-12"},
+        {"rule": GaussianFilter},
         {"note": 1},
     ],
     ids=lambda value: type(value).__name__,
@@ -320,12 +330,53 @@ def test_a_renyi_account_spends_divergence_at_its_order(any_ledger):
     with pytest.raises(ArgumentTypeError, match="order of this account is fixed"):
         any_ledger.reserve(account="model", request="2", cost=RenyiCost(order=8, divergence="0.1"))
     with pytest.raises(ArgumentTypeError):
-        any_ledger.reserve(account="model", request="2", cost=TENTH)
+        any_ledger.reserve(account="model", request="2", cost=Cost(epsilon="0.1", delta="1e-12"))
     with pytest.raises(BudgetExceeded):
         any_ledger.reserve(account="model", request="2", cost=RenyiCost(order=16, divergence=whole.divergence))
     assert any_ledger.account("model").spent == half
     any_ledger.reserve(account="model", request="2", cost=any_ledger.account("model").remaining)
     assert any_ledger.account("model").remaining == RenyiCost(order=16, divergence=0)
+
+
+def test_a_gaussian_account_spends_squares_of_mu_and_deltas(any_ledger):
+    account = any_ledger.open_account("tables", epsilon=1, delta="1e-6", rule=GaussianFilter())
+    assert str(account.total) == "mu 0.233459072876 (mu^2 0.054503138708), delta 0.00000025"
+    any_ledger.reserve(account="tables", request="1", cost=GaussianCost(mu=0.2))
+    any_ledger.reserve(account="tables", request="2", cost=GaussianCost(mu="0.01", delta="2e-7"))
+    found = any_ledger.account("tables")
+    assert str(found.spent) == "mu 0.200249843946 (mu^2 0.0401), delta 0.0000002"
+    assert found.remaining.units == (14403138708, 50000)
+    with pytest.raises(ArgumentTypeError, match="adds squares of mu"):
+        any_ledger.reserve(account="tables", request="3", cost=RenyiCost(order=8, divergence="0.1"))
+    with pytest.raises(BudgetExceeded, match=r"^cost=epsilon 0.1 \(mu 0.1253.* in this account\): exceeds") as caught:
+        any_ledger.reserve(account="tables", request="3", cost=TENTH)
+    assert caught.value.requested == GaussianCost.of_units(GaussianFilter().units(TENTH))
+    with pytest.raises(BudgetExceeded):
+        any_ledger.reserve(account="tables", request="3", cost=GaussianCost(mu="0.01", delta="0.000000050001"))
+    any_ledger.reserve(account="tables", request="3", cost=GaussianCost(mu=Fraction(found.remaining.mu), delta="5e-8"))
+    assert any_ledger.account("tables").remaining == GaussianCost(mu=0)
+    assert any_ledger.account("tables").left == "no mu"
+    assert any_ledger.verify().entries == 6
+
+
+BOTH = (GaussianCost(mu=0.01), Cost(epsilon="0.1", delta="1e-9"))
+
+
+@pytest.mark.parametrize(("account", "taken"), [("people", BOTH[1]), ("tables", BOTH[0]), ("model", BOTH[0])])
+def test_of_several_costs_the_first_that_the_rule_can_hold_is_charged_and_computed_with(any_ledger, account, taken):
+    any_ledger.open_account("tables", epsilon=1, delta="1e-6", rule=GaussianFilter())
+    any_ledger.open_account("model", epsilon=2, delta="1e-6", rule=RenyiFilter(order=16))
+    seen = []
+    call = {"account": account, "request": "1", "compute": lambda cost: seen.append(cost) or b"x"}
+    assert any_ledger.release(**call, cost=BOTH) == b"x"
+    assert seen == [taken]
+    found = any_ledger.account(account)
+    assert found.spent.units == found.rule.units(taken)
+    assert any_ledger.reserve(account=account, request="1", cost=BOTH).cost == taken
+    assert any_ledger.release(**call, cost=taken) == b"x"  # the same amounts are the same request
+    with pytest.raises(RequestConflict):
+        any_ledger.release(**call, cost=(GaussianCost(mu=0.02), Cost(epsilon="0.2")))
+    assert any_ledger.account(account).spends == len(seen) == 1
 
 
 def test_a_mechanism_calibrated_to_the_charge_is_certified_below_it(ledger):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rangebound.ledger.export import COLUMNS, to_csv, to_json
-from rangebound.ledger.rule import Cost, RenyiCost, RenyiFilter
+from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiCost, RenyiFilter
 
 
 def rows(ledger):
@@ -18,17 +18,21 @@ def test_amounts_stand_in_the_columns_of_their_kind(ledger):
     ledger.open_account("model", epsilon=2, delta="1e-6", rule=RenyiFilter(order=16))
     ledger.reserve(account="people", request="1", cost=Cost(epsilon=0.1, delta="1e-12"))
     ledger.reserve(account="model", request="2", cost=RenyiCost(order=16, divergence="0.25"))
+    ledger.open_account("tables", epsilon=1, delta="1e-6", rule=GaussianFilter(spare="0.5"))
+    ledger.reserve(account="tables", request="3", cost=GaussianCost(mu="0.1", delta="1e-9"))
     table = rows(ledger)
     assert list(table[0]) == COLUMNS
-    amounts = [[row[name] for name in ("epsilon", "delta", "order", "divergence")] for row in table]
+    amounts = [[row[name] for name in ("epsilon", "delta", "order", "divergence", "mu", "mu_squared")] for row in table]
     assert amounts == [
-        ["", "", "", ""],
-        ["1", "0.000001", "", ""],
-        ["", "", "16", "1.328343732089"],
-        ["0.1", "0.000000000001", "", ""],
-        ["", "", "16", "0.25"],
+        ["", "", "", "", "", ""],
+        ["1", "0.000001", "", "", "", ""],
+        ["", "", "16", "1.328343732089", "", ""],
+        ["0.1", "0.000000000001", "", "", "", ""],
+        ["", "", "16", "0.25", "", ""],
+        ["", "0.0000005", "", "", "0.229086942727", "0.052480827328"],
+        ["", "0.000000001", "", "", "0.1", "0.01"],
     ]
-    assert [entry["cost"] for entry in json.loads(to_json(ledger))["entries"]][3:] == [
+    assert [entry["cost"] for entry in json.loads(to_json(ledger))["entries"]][3:5] == [
         {"epsilon": "0.1", "delta": "0.000000000001"},
         {"order": "16", "divergence": "0.25"},
     ]

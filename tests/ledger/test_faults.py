@@ -16,10 +16,9 @@ import pytest
 
 from rangebound.errors import LedgerUnavailable, RequestFailed
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.rule import Cost
-from tests.ledger.processes import PREAMBLE, play, script
+from tests.ledger.processes import PREAMBLE, environment, play, script
+from tests.ledger.rules import EVERY_RULE, TENTH, open_for
 
-TENTH = Cost(epsilon=0.1)
 FAULTS = [
     "computed without a spend",
     "revealed without a spend",
@@ -29,8 +28,13 @@ FAULTS = [
 ]
 
 
-def test_a_hundred_kills(memory):
-    found = play("killed.py", memory, 100, 1)
+@pytest.fixture(params=EVERY_RULE)
+def rule(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_hundred_kills(memory, rule):
+    found = play("killed.py", memory, 100, 1, rule)
     assert found["rounds"] == 100
     assert {name: found[name] for name in FAULTS} == dict.fromkeys(FAULTS, 0)
     assert found["revealed"] > 100
@@ -39,29 +43,29 @@ def test_a_hundred_kills(memory):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("place", "rounds"), [("memory", 1000), ("tmp_path", 100)])
-def test_a_thousand_kills(request, place, rounds):
+def test_a_thousand_kills(request, place, rounds, rule):
     """In memory, where much is done between two kills, and on a disk, where commits wait for it."""
-    found = play("killed.py", request.getfixturevalue(place), rounds, 2)
+    found = play("killed.py", request.getfixturevalue(place), rounds, 2, rule)
     assert found["rounds"] == rounds
     assert {name: found[name] for name in FAULTS} == dict.fromkeys(FAULTS, 0)
 
 
-def test_control_who_reveals_first_is_caught(memory):
-    found = play("killed.py", memory, 10, 1, "broken")
+def test_control_who_reveals_first_is_caught(memory, rule):
+    found = play("killed.py", memory, 10, 1, rule, "broken")
     assert found["revealed without a spend"] > 0
     assert found["revealed other bytes than stored"] > 0
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.long)])
-def test_a_crowd_gets_exactly_what_there_is_every_time(memory, times):
-    assert play("crowd.py", memory, times) == [[1000, 1000]] * times
+def test_a_crowd_gets_exactly_what_there_is_every_time(memory, times, rule):
+    assert play("crowd.py", memory, times, rule) == [[1000, 1000]] * times
 
 
-def test_the_same_request_across_kills_is_one_spend_and_one_answer(path):
+def test_the_same_request_across_kills_is_one_spend_and_one_answer(path, rule):
     code = """
     import random, secrets, signal
     with Ledger.create(path) as ledger:
-        ledger.open_account("people", epsilon=1)
+        open_for(ledger, rule, 10)
     seen = path.with_suffix(".seen")
     chance = random.Random(4)
     for _ in range(25):
@@ -85,21 +89,21 @@ def test_the_same_request_across_kills_is_one_spend_and_one_answer(path):
     with Ledger.open(path) as ledger:
         for _ in range(1000):
             ledger.release(account="people", request="one", cost=TENTH, compute=lambda _: b"late")
-        assert ledger.account("people").spent == TENTH
+        assert ledger.account("people").spends == 1
         answers = set(seen.read_bytes().splitlines()) if seen.exists() else set()
         assert answers <= {ledger.published("one")}, answers
         ledger.verify()
     """
-    script(code, path)
+    script(code, path, rule)
 
 
-def test_a_full_disk_releases_nothing_and_recovers(path):
+def test_a_full_disk_releases_nothing_and_recovers(path, rule):
     """The kernel refuses to let any file of the process grow, as a full disk does."""
     code = """
     import resource
     from rangebound.errors import LedgerUnavailable
     ledger = Ledger.create(path)
-    ledger.open_account("people", epsilon=1000)
+    open_for(ledger, rule, 10_000)
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     failures = 0
     for room in [-4000, -1, 0, 1, 24, 1000, 4095, 4096, 4120, 5000, 8239, 8240, 8241]:
@@ -123,13 +127,13 @@ def test_a_full_disk_releases_nothing_and_recovers(path):
         ledger.release(account="people", request=f"{room}-after", cost=TENTH, compute=lambda _: b"x")
     print(failures)
     """
-    assert int(script(code, path)) > 5
+    assert int(script(code, path, rule)) > 5
 
 
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0 or not shutil.which("mount"), reason="needs a disk of its own"
 )
-def test_a_disk_that_is_really_full(tmp_path):
+def test_a_disk_that_is_really_full(tmp_path, rule):
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
@@ -139,7 +143,7 @@ def test_a_disk_that_is_really_full(tmp_path):
         pytest.skip("may not mount")
     try:
         with Ledger.create(place / "x.ledger") as ledger:
-            ledger.open_account("people", epsilon=1000)
+            open_for(ledger, rule, 10_000)
             computed: list[str] = []
             revealed = []
 
@@ -265,7 +269,7 @@ CALLS = "pwrite64,write,fdatasync,fsync,unlink,ftruncate,flock"
 @pytest.mark.long
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 @pytest.mark.parametrize("fault", ["signal=SIGKILL", "error=EIO", "error=ENOSPC"])
-def test_a_fault_at_every_single_call_of_the_system(memory, fault):
+def test_a_fault_at_every_single_call_of_the_system(memory, fault, rule):
     """The first call fails or kills, then the second, and so on to the end of a release: whatever was revealed is
     charged and stored, and the ledger goes on."""
     code = """
@@ -277,11 +281,12 @@ def test_a_fault_at_every_single_call_of_the_system(memory, fault):
     for turn in range(1, 200):
         path, trace = memory / f"{turn}.ledger", memory / "trace"
         with Ledger.create(path) as ledger:
-            ledger.open_account("people", epsilon=1)
+            open_for(ledger, rule, 10)
         inject = ["-e", f"trace={CALLS}", "-e", f"inject={CALLS}:{fault}:when={turn}", "-P", path]
         beside = [each for ending in ("-journal", ".head") for each in ("-P", f"{path}{ending}")]
         command = ["strace", "-f", "-o", trace, *inject, *beside, "-P", memory, sys.executable, "-c"]
-        result = subprocess.run([*command, PREAMBLE + textwrap.dedent(code), path], capture_output=True, check=False)
+        command += [PREAMBLE + textwrap.dedent(code), path]
+        result = subprocess.run(command, capture_output=True, check=False, env=environment())
         if b"PTRACE" in result.stderr or b"ptrace" in result.stderr:
             pytest.skip("strace may not trace here")
         told = result.stdout.removeprefix(b"revealed ")

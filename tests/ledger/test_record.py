@@ -28,6 +28,7 @@ def test_an_account_shows_promise_total_spent_and_remaining():
         "total": {"epsilon": "1", "delta": "0"},
         "spent": {"epsilon": "0.1", "delta": "0"},
         "remaining": {"epsilon": "0.9", "delta": "0"},
+        "left": "epsilon 0.9",
         "spends": 1,
         "opened": "1970-01-01T00:00:01.500000+00:00",
     }

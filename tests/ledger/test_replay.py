@@ -6,7 +6,7 @@ from rangebound.errors import LedgerTampered
 from rangebound.ledger.amount import SCALE, rounded_down
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.replay import Replay, terms
-from rangebound.ledger.rule import PlainSum, RenyiFilter
+from rangebound.ledger.rule import GaussianFilter, PlainSum, RenyiFilter
 
 KEY = b"k" * 32
 EPSILON, DELTA = rounded_down("epsilon", 1), rounded_down("delta", "1e-6")
@@ -88,6 +88,7 @@ def test_a_state_goes_on_from_the_last_entry_that_it_knows():
         [account(what='{"promise": ["1", "0"], "rule": "sum", "rule": "sum"}')],
         [account(what='{"promise": ["1.0", "0"], "rule": "sum"}')],
         [account(what="{}")],
+        [account(what='{"promise": ["1", "0.000001"], "rule": "gaussian", "spare": "0.50"}')],
         [account()._replace(first=None)],
     ],
 )
@@ -112,7 +113,15 @@ def test_entries_out_of_order_changed_or_missing_are_refused():
         Replay(key=b"o" * 32).advance(iter(entries))
 
 
+def test_a_rule_of_a_later_version_is_refused_by_name():
+    with pytest.raises(LedgerTampered, match=r"entry 2: .*'odometer'.*a rule of a later version needs that version"):
+        state(account(what='{"promise": ["1", "0.000001"], "rule": "odometer"}'))
+
+
 def test_terms_are_written_in_one_way():
+    assert (
+        terms(GaussianFilter(), EPSILON, DELTA) == '{"promise": ["1", "0.000001"], "rule": "gaussian", "spare": "0.25"}'
+    )
     assert (
         terms(RenyiFilter(order=16), EPSILON, DELTA) == '{"order": "16", "promise": ["1", "0.000001"], "rule": "renyi"}'
     )

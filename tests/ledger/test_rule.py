@@ -1,14 +1,29 @@
 """The rules that add costs up: what their totals are, and what they refuse."""
 
+import math
+from fractions import Fraction
+
 import mpmath
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.ledger.amount import LARGEST, SCALE, Amount, rounded_down, rounded_up
-from rangebound.ledger.rule import Cost, PlainSum, RenyiCost, RenyiFilter, rule_from_dict
+from rangebound.ledger.rule import (
+    Cost,
+    GaussianCost,
+    GaussianFilter,
+    PlainSum,
+    RenyiCost,
+    RenyiFilter,
+    charged,
+    rule_from_dict,
+)
+
+GAUSSIAN = [1, 1570797, 15702348542, 1517911190742, 61276243753873, 7962259782730944]
+RENYI = [1, 7999680, 59977820525, 979115887499, 9999996973407, 1000000000000000]
 
 
 def total(order, epsilon, delta):
@@ -103,6 +118,9 @@ def test_no_cost_takes_what_is_not_an_exact_amount(value):
         lambda: Cost(epsilon=1, delta=value),
         lambda: RenyiCost(order=2, divergence=value),
         lambda: RenyiCost(order=value, divergence=1),
+        lambda: GaussianCost(mu=value),
+        lambda: GaussianCost(mu=1, delta=value),
+        lambda: GaussianFilter(spare=value),
     ):
         with pytest.raises(ArgumentTypeError):
             make()
@@ -116,25 +134,46 @@ def test_no_cost_takes_what_is_not_an_exact_amount(value):
         (PlainSum(), PerInstance(0.1, notion="epsilon")),
         (PlainSum(), CostPerInstance(epsilon=1)),
         (PlainSum(), 0.1),
-        (RenyiFilter(order=2), Cost(epsilon=1)),
+        (PlainSum(), GaussianCost(mu=1)),
+        (RenyiFilter(order=2), Cost(epsilon=1, delta="1e-12")),
+        (RenyiFilter(order=2), GaussianCost(mu=1, delta="1e-12")),
+        (RenyiFilter(order=2), CostPerInstance(epsilon=1)),
+        (GaussianFilter(), RenyiCost(order=2, divergence=1)),
+        (GaussianFilter(), CostPerInstance(epsilon=1)),
+        (GaussianFilter(), PerInstance(0.1, notion="epsilon")),
+        (GaussianFilter(), Pretender()),
         (RenyiFilter(order=2), RenyiCost(order=3, divergence=1)),
         (RenyiFilter(order=2), RenyiCost(order="2.000000000001", divergence=1)),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_rule_takes_only_its_own_costs(rule, cost):
+def test_a_rule_refuses_what_it_cannot_hold(rule, cost):
     with pytest.raises(ArgumentTypeError, match=r"^cost="):
         rule.units(cost)
+    with pytest.raises(ArgumentTypeError, match=r"^cost="):
+        charged(rule, (cost, cost))
 
 
-@pytest.mark.parametrize("rule", [PlainSum(), RenyiFilter(order="1.5"), RenyiFilter(order=64)])
+@pytest.mark.parametrize(
+    "rule", [PlainSum(), RenyiFilter(order="1.5"), RenyiFilter(order=64), GaussianFilter(), GaussianFilter(spare=0)]
+)
 def test_a_rule_is_read_back(rule):
     assert rule_from_dict(rule.to_dict()) == rule
 
 
-@pytest.mark.parametrize("data", [{}, {"rule": "odometer"}, {"rule": "sum", "order": "2"}, {"rule": "renyi"}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"rule": "odometer"},
+        {"rule": "sum", "order": "2"},
+        {"rule": "renyi"},
+        {"rule": "gaussian"},
+        {"rule": "gaussian", "spare": "1"},
+    ],
+)
 def test_an_unknown_rule_is_refused(data):
-    with pytest.raises(ArgumentError, match=r"^rule="):
+    with pytest.raises(ArgumentError, match=r"^(rule|spare)="):
         rule_from_dict(data)
 
 
@@ -142,3 +181,109 @@ def test_costs_print_exactly():
     assert str(Cost(epsilon=0.1, delta=1e-9)) == "epsilon 0.1, delta 0.000000001"
     assert Cost(epsilon="0.5").to_dict() == {"epsilon": "0.5", "delta": "0"}
     assert RenyiCost(order=2.5, divergence=rounded_up("x", "0.5")).to_dict() == {"order": "2.5", "divergence": "0.5"}
+    assert str(GaussianCost(mu=Fraction(1, 3))) == "mu 0.333333333335 (mu^2 0.111111111112)"
+    found = GaussianCost(mu=0.5, delta="1e-9").to_dict()
+    assert found == {"mu": "0.5", "mu_squared": "0.25", "delta": "0.000000001"}
+
+
+@pytest.mark.parametrize("spare", [1, "1.5", -1, "0.0000000000001", float("nan")])
+def test_a_bad_spare_part_is_refused(spare):
+    with pytest.raises(ArgumentError, match=r"^spare="):
+        GaussianFilter(spare=spare)
+
+
+def exact_delta(mu_squared, epsilon):
+    mu = mpmath.sqrt(mu_squared)
+    return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 20_000), st.integers(1, 10), st.sampled_from(["0", "0.25", "0.5", "0.999"]))
+def test_a_gaussian_total_spent_in_full_keeps_the_promise_and_two_units_more_would_not(thousandths, digits, spare):
+    epsilon, delta = Fraction(thousandths, 1000), Fraction(1, 10**digits)
+    amounts = rounded_down("epsilon", epsilon), rounded_down("delta", delta)
+    square, beside = GaussianFilter(spare=spare).total(*amounts).units
+    assert beside == int(Fraction(spare) * amounts[1].units)
+    with mpmath.workdps(60):
+        limit, noise = mpmath.mpf(thousandths) / 1000, mpmath.mpf(amounts[1].units - beside) / SCALE
+        assert exact_delta(mpmath.mpf(square) / SCALE, limit) <= noise
+        assert exact_delta(mpmath.mpf(square + 2) / SCALE, limit) > noise
+
+
+def test_a_gaussian_total_beyond_the_largest_amount_is_the_largest_amount():
+    found = GaussianFilter(spare=0).total(rounded_down("epsilon", LARGEST), rounded_down("delta", "0.9"))
+    assert found.mu_squared.units == LARGEST * SCALE
+    with pytest.raises(ArgumentError, match=r"^mu=1000.1: must be at most 1000"):
+        GaussianCost(mu=1000.1)
+    with pytest.raises(ArgumentError, match="more than an account of this rule can hold"):
+        GaussianFilter().units(Cost(epsilon=LARGEST))
+    with pytest.raises(ArgumentError, match="more than an account of this rule can hold"):
+        RenyiFilter(order=LARGEST).units(GaussianCost(mu=1000))
+
+
+@given(st.integers(0, 10**18))
+def test_what_a_mechanism_may_be_calibrated_to_is_the_root_rounded_down_and_what_is_shown_is_rounded_up(units):
+    cost = GaussianCost.of_units((units, 0))
+    assert Fraction(cost.mu) ** 2 <= Fraction(units, SCALE)
+    assert Fraction(math.nextafter(cost.mu, math.inf)) ** 2 > Fraction(units, SCALE)
+    shown = Fraction(cost.to_dict()["mu"])
+    assert shown**2 >= Fraction(units, SCALE)
+    assert not units or (shown - Fraction(1, SCALE)) ** 2 < Fraction(units, SCALE)
+    if units <= 10**15:  # where a double has digits enough, all that is left can be spent
+        assert GaussianCost(mu=Fraction(cost.mu)) == cost
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 50 * SCALE) | st.integers(1, 10**6))
+def test_a_pure_cost_has_the_mu_of_its_epsilon_rounded_up(units):
+    """By the quantile function, where the package inverts the distribution function in balls."""
+    (found, delta) = GaussianFilter().units(Cost(epsilon=Amount(units=units), delta="1e-9"))
+    assert delta == 1000
+    with mpmath.workdps(60):
+        coin = 1 / (1 + mpmath.exp(mpmath.mpf(units) / SCALE))
+        truth = (2 * mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * coin)) ** 2 * SCALE
+        assert truth <= found < truth * (1 + mpmath.mpf("1e-14")) + 1
+
+
+@given(st.integers(1, 20 * SCALE) | st.integers(1, 10**6), st.integers(1, 10**15))
+def test_a_pure_cost_has_the_divergence_of_randomised_response_rounded_up(units, above):
+    """Summed over the two answers, where the package has a form that does not overflow."""
+    order = Amount(units=SCALE + above)
+    found = RenyiFilter(order=order).units(Cost(epsilon=Amount(units=units)))
+    with mpmath.workdps(200):
+        a, odds = mpmath.mpf(order.units) / SCALE, mpmath.exp(mpmath.mpf(units) / SCALE)
+        p, q = odds / (1 + odds), 1 / (1 + odds)
+        truth = mpmath.log(p**a * q ** (1 - a) + q**a * p ** (1 - a)) / (a - 1) * SCALE
+        assert found[1] == 0
+        assert truth <= found[0] < truth + 1
+
+
+@given(st.data(), st.integers(2, 5), st.floats(0.01, 4.0), st.floats(1.01, 40.0))
+def test_no_pure_release_has_a_larger_divergence(data, answers, epsilon, order):
+    """The second route: any probabilities whose ratios stay within e^epsilon; randomised response comes up to it."""
+    weights = data.draw(st.lists(st.floats(0.01, 1.0), min_size=answers, max_size=answers))
+    tilts = data.draw(st.lists(st.floats(-0.5, 0.5), min_size=answers, max_size=answers))
+    p = [x / sum(weights) for x in weights]
+    q = [x * math.exp(t * epsilon) for x, t in zip(p, tilts, strict=True)]
+    q = [x / sum(q) for x in q]
+
+    def divergence(p: list[float], q: list[float]) -> float:
+        return math.log(math.fsum(x**order * y ** (1 - order) for x, y in zip(p, q, strict=True))) / (order - 1)
+
+    order = float(f"{order:.6f}")
+    limit = float(RenyiFilter(order=order).cost(RenyiFilter(order=order).units(Cost(epsilon=epsilon))).divergence)
+    assert max(divergence(p, q), divergence(q, p)) <= limit * (1 + 1e-9) + 1e-11
+    coin = 1 / (1 + math.exp(-epsilon))
+    assert divergence([coin, 1 - coin], [1 - coin, coin]) == pytest.approx(limit, rel=1e-6, abs=1e-11)
+
+
+def test_a_gaussian_cost_has_half_its_square_times_the_order():
+    assert RenyiFilter(order="2.5").units(GaussianCost(mu=0.2)) == (SCALE // 20, 0)
+    assert RenyiFilter(order="2.000000000001").units(GaussianCost(mu="1e-6")) == (2, 0)  # rounded up
+
+
+def test_conversions_stay_what_they_are():
+    """A request that is repeated is compared by what it was charged: other digits would be a conflict."""
+    epsilons = ["1e-12", "0.001", "0.1", "1", "10", "1000"]
+    assert [GaussianFilter().units(Cost(epsilon=each))[0] for each in epsilons] == GAUSSIAN
+    assert [RenyiFilter(order=16).units(Cost(epsilon=each))[0] for each in epsilons] == RENYI

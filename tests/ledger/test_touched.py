@@ -11,14 +11,18 @@ import pytest
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, verify
 from rangebound.ledger import head as heads
-from rangebound.ledger.rule import Cost
 from tests.ledger.processes import play, script
+from tests.ledger.rules import EVERY_RULE, TENTH, open_for
 from tests.ledger.touched import ORDERS, TOTAL, TOUCHES
 
-TENTH = Cost(epsilon=0.1)
 PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
 RUNNING, OPENING = "A, touch, A, kill A, B", "A, kill A, touch, B"
 WORDS = {0: "refused", TOTAL // 2: "goes on", TOTAL: "**not found**"}  # by what is revealed after half of the total
+
+
+@pytest.fixture(params=EVERY_RULE)
+def rule(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def head_file(path: Path) -> Path:
@@ -39,9 +43,9 @@ def rows_of_the_page() -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("elsewhere", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere):
+def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere, rule):
     """But for what the page says cannot be found, which is the control: the counts can tell."""
-    found = play("touched.py", memory / "ledgers", *([memory / "heads"] if elsewhere else []))
+    found = play("touched.py", memory / "ledgers", rule, *([memory / "heads"] if elsewhere else []))
     assert len(found) == sum(map(len, TOUCHES.values())) * len(ORDERS)
     revealed = {(touch, order): steps for touch, order, steps, _ in found}
     page = rows_of_the_page()
@@ -59,25 +63,25 @@ def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewh
             assert passed, (touch, order)
 
 
-def random_walks(memory: Path, *arguments: object) -> tuple[list[int], list[int]]:
-    revealed, refused = zip(*play("touched.py", memory, "random", *arguments), strict=True)
+def random_walks(memory: Path, rule: str, *arguments: object) -> tuple[list[int], list[int]]:
+    revealed, refused = zip(*play("touched.py", memory, rule, "random", *arguments), strict=True)
     return list(revealed), list(refused)
 
 
-def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory):
-    revealed, refused = random_walks(memory, 15, 1)
+def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory, rule):
+    revealed, refused = random_walks(memory, rule, 15, 1)
     assert max(revealed) <= TOTAL
     assert sum(revealed) > 50
     assert sum(refused) > 50
 
 
-def test_control_random_walks_that_put_back_the_head_too_do_not(memory):
-    assert max(random_walks(memory, 20, 1, "heads")[0]) > TOTAL
+def test_control_random_walks_that_put_back_the_head_too_do_not(memory, rule):
+    assert max(random_walks(memory, rule, 20, 1, "heads")[0]) > TOTAL
 
 
 @pytest.mark.long
-def test_many_random_walks_stay_within_the_total(memory):
-    assert max(random_walks(memory, 1000, 2)[0]) <= TOTAL
+def test_many_random_walks_stay_within_the_total(memory, rule):
+    assert max(random_walks(memory, rule, 1000, 2)[0]) <= TOTAL
 
 
 def mounted(source: Path, target: Path) -> None:
@@ -115,11 +119,11 @@ def test_a_mount_that_goes_unnoticed_does_not_spend_twice(container, ledger, pat
             spend(ledger, f"host {i}")
             spend(other, f"container {i}")
         for each in (ledger, other):
-            assert each.account("people").remaining == Cost(epsilon=0, delta="1e-6")
+            assert each.account("people").spends == TOTAL
     verify(path)
 
 
-def test_a_folder_that_is_mounted_twice_is_one_ledger(path, memory):
+def test_a_folder_that_is_mounted_twice_is_one_ledger(path, memory, rule):
     """Two containers that share a folder, as they should; each is a process of its own."""
     (memory / "host").mkdir()
     (memory / "container").mkdir()
@@ -127,7 +131,7 @@ def test_a_folder_that_is_mounted_twice_is_one_ledger(path, memory):
     code = """
     from rangebound.errors import BudgetExceeded
     with Ledger.create(path / "host" / "x.ledger") as ledger:
-        ledger.open_account("people", epsilon=2)
+        open_for(ledger, rule, 20)
     def work(place):
         ledger, granted = Ledger.open(place), 0
         try:
@@ -145,7 +149,7 @@ def test_a_folder_that_is_mounted_twice_is_one_ledger(path, memory):
     print(sum(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children))
     """
     try:
-        assert int(script(code, memory)) == 20
+        assert int(script(code, memory, rule)) == 20
         assert verify(memory / "host" / "x.ledger").entries == 42
     finally:
         subprocess.run(["umount", memory / "container"], check=True)
@@ -231,11 +235,11 @@ def test_a_head_replaced_while_it_is_held_is_noticed(ledger, path, memory, monke
         ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))
 
 
-def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypatch):
+def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypatch, rule):
     (memory / "heads").mkdir()
     monkeypatch.setenv(heads.VARIABLE, str(memory / "heads"))
     with Ledger.create(memory / "a", key=memory / "key") as first:
-        first.open_account("people", epsilon=1)
+        open_for(first, rule, 10)
         first.close()
         shutil.copy(memory / "a", memory / "b")
         with Ledger.open(memory / "b", key=memory / "key") as second:

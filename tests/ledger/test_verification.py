@@ -11,10 +11,14 @@ import pytest
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.rule import Cost
+from tests.ledger.rules import EVERY_RULE, TENTH
 
-TENTH = Cost(epsilon=0.1)
 SPENDS = 6
+
+
+@pytest.fixture(params=EVERY_RULE)
+def rule(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture

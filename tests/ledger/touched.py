@@ -1,7 +1,7 @@
 """Processes that spend while somebody without the key touches the files; then what was revealed is added up.
 
-    python tests/ledger/touched.py FOLDER [ELSEWHERE]
-    python tests/ledger/touched.py FOLDER random WALKS SEED [heads]
+    python tests/ledger/touched.py FOLDER RULE [ELSEWHERE]
+    python tests/ledger/touched.py FOLDER RULE random WALKS SEED [heads]
 
 An account has a total of ten spends. Each touch is tried in each order; with ELSEWHERE, a folder for the heads, they
 are kept there. Prints a list of [touch, order, spends revealed in each step, whether verify passed at the end] as JSON.
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from rangebound.errors import RangeboundError
 from rangebound.ledger import Ledger, verify
-from rangebound.ledger.rule import Cost
+from tests.ledger.rules import TENTH, open_for
 
 TOTAL = 10
 
@@ -70,7 +70,7 @@ def _obey(path: Path, name: str, down: int, up: int) -> None:
                 ledger.close()
             for _ in range(word[0] % 255):
                 request, count = f"{name}{count}", count + 1
-                ledger.release(account="people", request=request, cost=Cost(epsilon="0.1"), compute=lambda _: b"x")
+                ledger.release(account="people", request=request, cost=TENTH, compute=lambda _: b"x")
                 revealed += 1
         except RangeboundError:
             pass
@@ -80,12 +80,12 @@ def _obey(path: Path, name: str, down: int, up: int) -> None:
 class Place:
     """A ledger in a folder, with copies of all its files as they were before any spend, and after the first ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rule: str) -> None:
         self.path = folder / "live" / "census.ledger"
         self.early, self.late = folder / "early", folder / "late"
         self.path.parent.mkdir(parents=True)
         with Ledger.create(self.path) as ledger:
-            ledger.open_account("people", epsilon=TOTAL // 10)
+            open_for(ledger, rule, TOTAL)
         self.copy(self.early)
 
     def copy(self, target: Path) -> None:
@@ -362,8 +362,8 @@ ORDERS = {
 }
 
 
-def once(folder: Path, touch: Callable[[Place], None], order: str) -> tuple[list[int], bool]:
-    place = Place(folder)
+def once(folder: Path, rule: str, touch: Callable[[Place], None], order: str) -> tuple[list[int], bool]:
+    place = Place(folder, rule)
     first, second = Process(place.path, "A"), Process(place.path, "B")
     revealed: list[int] = []
     for step in order.split():
@@ -390,7 +390,7 @@ def once(folder: Path, touch: Callable[[Place], None], order: str) -> tuple[list
     return revealed, passed
 
 
-def main(folder: Path, elsewhere: Path | None) -> None:
+def main(folder: Path, rule: str, elsewhere: Path | None) -> None:
     found = []
     for touches in TOUCHES.values():
         for touch in touches:
@@ -398,7 +398,7 @@ def main(folder: Path, elsewhere: Path | None) -> None:
                 if elsewhere is not None:
                     elsewhere.mkdir(exist_ok=True)
                     os.environ["RANGEBOUND_HEAD"] = str(elsewhere)
-                found.append([touch.__name__, name, *once(folder / touch.__name__ / str(number), touch, order)])
+                found.append([touch.__name__, name, *once(folder / touch.__name__ / str(number), rule, touch, order)])
     print(json.dumps(found))
 
 
@@ -406,9 +406,9 @@ HEADS = {head_removed, old_head, old_file_without_head, head_from_its_parts, eve
 KEYS = {key_removed, key_replaced}
 
 
-def walk(folder: Path, chance: random.Random, *heads: str) -> tuple[int, int]:
+def walk(folder: Path, rule: str, chance: random.Random, *heads: str) -> tuple[int, int]:
     """What a random walk of thirty steps reveals, and how often somebody who asked for a spend got none."""
-    place = Place(folder)
+    place = Place(folder, rule)
     once_only = {journal_of_an_old_state, linked_over}  # they use up the copy
     touches = [each for group in TOUCHES.values() for each in group if each not in HEADS | KEYS | once_only]
     processes = [Process(place.path, f"{i}-") for i in range(3)]
@@ -440,13 +440,14 @@ def walk(folder: Path, chance: random.Random, *heads: str) -> tuple[int, int]:
     return revealed, refused
 
 
-def main_random(folder: Path, walks: int, seed: int, *heads: str) -> None:
+def main_random(folder: Path, rule: str, walks: int, seed: int, *heads: str) -> None:
     chance = random.Random(seed)
-    print(json.dumps([walk(folder / str(number), chance, *heads) for number in range(walks)]))
+    print(json.dumps([walk(folder / str(number), rule, chance, *heads) for number in range(walks)]))
 
 
 if __name__ == "__main__":
-    if sys.argv[2:3] == ["random"]:
-        main_random(Path(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4]), *([".head"] if sys.argv[5:] else []))
+    place, law, *more = sys.argv[1:]
+    if more[:1] == ["random"]:
+        main_random(Path(place), law, int(more[1]), int(more[2]), *([".head"] if more[3:] else []))
     else:
-        main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+        main(Path(place), law, Path(more[0]) if more else None)

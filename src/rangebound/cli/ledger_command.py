@@ -13,6 +13,7 @@ from rangebound.cli.output_files import write_new
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
+    from rangebound.ledger.rule import Rule
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Privacy budgets that outlive the process.")
@@ -30,8 +31,16 @@ def open_(
     account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The name of the new account.")],
     epsilon: Annotated[str, typer.Option(help="The total epsilon, an exact decimal.")],
     delta: Annotated[str, typer.Option(help="The total delta, an exact decimal.")] = "0",
+    rule: Annotated[
+        str | None,
+        typer.Option(metavar="sum|gaussian|renyi", help="What the account adds up; default: sum.", show_default=False),
+    ] = None,
+    spare: Annotated[
+        str | None,
+        typer.Option(help="For gaussian: the part of delta kept for releases that have one.", show_default=False),
+    ] = None,
     order: Annotated[
-        str | None, typer.Option(help="Add Renyi divergences at this order, not plain epsilons.", show_default=False)
+        str | None, typer.Option(help="For renyi, which it implies: the order of the divergences.", show_default=False)
     ] = None,
     who: Annotated[str | None, typer.Option(help="Who opens it; default: the user.", show_default=False)] = None,
     note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
@@ -41,11 +50,10 @@ def open_(
     """Open an account, in a new ledger if there is no such file yet."""
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
-    from rangebound.ledger.rule import PlainSum, RenyiFilter
 
-    rule = PlainSum() if order is None else RenyiFilter(order=order)
+    chosen = _rule(rule, spare, order)
     with Ledger.open(ledger, key=key) if ledger.exists() else Ledger.create(ledger, key=key) as book:
-        opened = book.open_account(account, epsilon=epsilon, delta=delta, rule=rule, who=who, note=note)
+        opened = book.open_account(account, epsilon=epsilon, delta=delta, rule=chosen, who=who, note=note)
         printing.accounts([opened], book.head, as_json=json)
 
 
@@ -143,6 +151,27 @@ def export(
         sys.stdout.write(text)  # unchanged: typer.echo would drop what looks like a colour
         return
     write_new(output, text)
+
+
+def _rule(name: str | None, spare: str | None, order: str | None) -> Rule:
+    """The rule that the options name; an option of another rule is refused, not ignored."""
+    from rangebound.errors import ArgumentError
+    from rangebound.ledger.rule import GaussianFilter, PlainSum, RenyiFilter
+
+    match name, spare, order:
+        case None | "sum", None, None:
+            return PlainSum()
+        case "gaussian", None, None:
+            return GaussianFilter()
+        case "gaussian", str(), None:
+            return GaussianFilter(spare=spare)
+        case None | "renyi", None, str():
+            return RenyiFilter(order=order)
+        case "renyi", _, None:
+            raise ArgumentError("order: missing; a Renyi filter needs one, such as --order 16")
+        case "sum" | "gaussian" | "renyi" | None, _, _:
+            raise ArgumentError("rule: --spare belongs to --rule gaussian, and --order to --rule renyi")
+    raise ArgumentError(f"rule={name!r}: must be sum, gaussian or renyi")
 
 
 def _opened(path: Path, key: Path | None) -> Ledger:

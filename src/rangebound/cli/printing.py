@@ -15,6 +15,7 @@ from rich.text import Text
 from rangebound.arguments import counted
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
+from rangebound.ledger.rule import Rule
 from rangebound.ledger.verification import Report
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ def accounts(found: list[Account], head: str, *, as_json: bool) -> None:
     table = _table("account", "promise", "rule", "spent", "remaining", "spends")
     for each in found:
         promise = f"epsilon {each.epsilon}, delta {each.delta}"
-        rule = ", ".join(each.rule.to_dict().values())
-        _add(table, each.name, promise, rule, each.spent, each.remaining, each.spends)
-    _print(table, f"head {head}")
+        _add(table, each.name, promise, _rule(each.rule), each.spent, each.remaining, each.spends)
+    words = [f"{plain(each.name)} has left: {each.left}" for each in found if each.left != str(each.remaining)]
+    _print(table, *words, f"head {head}")
 
 
 def history(records: list[Record], *, as_json: bool) -> None:
@@ -94,7 +95,7 @@ class Charge:
         paid = (
             f"request {self.request!r} was published before and costs nothing more" if self.before else f"spent {cost}"
         )
-        return f"{paid}; account {self.account.name!r} has {self.account.remaining} left"
+        return f"{paid}; account {self.account.name!r} has {self.account.left} left"
 
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
@@ -117,6 +118,11 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
 def findings(found: tuple[str, ...]) -> None:
     """A check that found something wrong, as JSON."""
     _print_json({"ok": False, "findings": list(found)})
+
+
+def _rule(rule: Rule) -> str:
+    name, *options = rule.to_dict().items()
+    return ", ".join([name[1], *(f"{option} {value}" for option, value in options)])
 
 
 def _table(*columns: str) -> Table:

@@ -7,7 +7,7 @@ from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
 from rangebound.ledger.export import to_csv, to_json
 from rangebound.ledger.location import ledger_files, verify
 from rangebound.ledger.record import Account, Record, Reservation
-from rangebound.ledger.rule import Cost, PlainSum, RenyiCost, RenyiFilter
+from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
 from rangebound.ledger.verification import Report
 
 __all__ = [
@@ -15,6 +15,8 @@ __all__ = [
     "Account",
     "Amount",
     "Cost",
+    "GaussianCost",
+    "GaussianFilter",
     "Ledger",
     "PlainSum",
     "Record",

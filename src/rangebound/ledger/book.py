@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TypeVar
 
 from rangebound import arguments
 from rangebound.errors import (
@@ -28,12 +27,23 @@ from rangebound.ledger.location import PathLike, head_file, located, vacant
 from rangebound.ledger.names import person, plain_name, prose
 from rangebound.ledger.record import Account, Record, Reservation, account_of
 from rangebound.ledger.replay import Balance, Replay, terms
-from rangebound.ledger.rule import AnyCost, Cost, PlainSum, RenyiCost, RenyiFilter, Rule
+from rangebound.ledger.rule import (
+    AnyCost,
+    C,
+    Cost,
+    GaussianCost,
+    GaussianFilter,
+    PlainSum,
+    RenyiCost,
+    RenyiFilter,
+    Rule,
+    Units,
+    charged,
+)
 from rangebound.ledger.sqlite import PATIENCE, SQLiteStore
 from rangebound.ledger.store import NoRoom, Store, Transaction
 from rangebound.ledger.verification import Report, examine, missing, parse_head
 
-C = TypeVar("C", Cost, RenyiCost)
 Check = Callable[[list[Record]], None]
 
 PAYLOAD_LIMIT = 256 * 2**20
@@ -157,11 +167,12 @@ class Ledger:
     ) -> Account:
         """Open an account whose releases together stay (epsilon, delta)-private; the promise and `rule` are for good.
 
-        The total is rounded down to 1e-12; `rule` is `PlainSum()` or `RenyiFilter(order=...)`.
+        The total is rounded down to 1e-12; `rule` is `PlainSum()`, `GaussianFilter()` or `RenyiFilter(order=...)`.
         """
         plain_name("name", name)
         rule = PlainSum() if rule is None else rule
-        arguments.instance("rule", rule, (PlainSum, RenyiFilter), "a PlainSum or a RenyiFilter")
+        kinds = (PlainSum, GaussianFilter, RenyiFilter)
+        arguments.instance("rule", rule, kinds, "a PlainSum, a GaussianFilter or a RenyiFilter")
         limit, slack = rounded_down("epsilon", epsilon), rounded_down("delta", delta)
         if slack.fraction >= 1:
             raise ArgumentError(f"delta={slack}: must lie in [0, 1)")
@@ -183,7 +194,7 @@ class Ledger:
         *,
         account: str,
         request: str,
-        cost: AnyCost,
+        cost: AnyCost | tuple[AnyCost, ...],
         what: str = "",
         who: str | None = None,
         note: str = "",
@@ -191,22 +202,25 @@ class Ledger:
     ) -> Reservation:
         """Charge `cost` to an account; when this returns, the charge is on the disk.
 
+        A tuple of costs is the same release stated in several ways, each true by itself: the first one that the
+        account's rule can hold is charged. Rules take costs of other kinds where that is always valid: see
+        `RenyiFilter` and `GaussianFilter`.
+
         `check` may refuse a new charge by an error of its own. It gets the account's history, and nothing is added to
         that, by any process, before the charge is.
 
-        Edge cases: a known `request` is not charged again, and comes back with its bytes if it has any; with another
-        account, cost or `what` it raises `RequestConflict`. Too little left raises `BudgetExceeded`. A request whose
+        Edge cases: a cost that the rule cannot hold is refused, with nothing spent. A known `request` is not charged
+        again, and comes back with its bytes if it has any; if the account, `what` or the amounts that it would be
+        charged are others, it raises `RequestConflict`. Too little left raises `BudgetExceeded`. A request whose
         bytes could not be stored raises `RequestFailed`.
         """
         plain_name("account", account)
         plain_name("request", request)
-        arguments.instance("cost", cost, (Cost, RenyiCost), "a Cost, such as Cost(epsilon=0.1), or a RenyiCost")
-        if not any(cost.units):
-            raise ArgumentError(f"cost={cost}: must be positive; what leaks nothing needs no budget")
+        costs = _costs(cost)
         draft = _draft(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
         with self._chain.writing() as transaction:
             balance = _balance(self._chain.state, account)
-            first, second = balance.rule.units(cost)
+            taken, (first, second) = charged(balance.rule, costs)
             draft = draft._replace(first=first, second=second)
             if check is not None and self._chain.find(transaction, EntryKind.SPEND, request) is None:
                 check(self._chain.records(transaction, account))
@@ -215,15 +229,9 @@ class Ledger:
             if spend is None:  # the request is known, or costs too much
                 spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
-                    raise BudgetExceeded(
-                        f"cost={cost}: exceeds what account {arguments.shown(account)} has left ({balance.remaining}); "
-                        "nothing was spent",
-                        account=account,
-                        remaining=balance.remaining,
-                        requested=cost,
-                    )
+                    raise _exceeded(account, balance, taken, (first, second))
                 published = self._repeated(transaction, spend, draft)
-            return Reservation(seq=spend.seq, account=account, request=request, cost=cost, published=published)
+            return Reservation(seq=spend.seq, account=account, request=request, cost=taken, published=published)
 
     def publish(self, reservation: Reservation, payload: bytes, *, who: str | None = None) -> bytes:
         """Store the bytes of a reserved release, and return the bytes that may be revealed: the first ones stored.
@@ -259,7 +267,7 @@ class Ledger:
         *,
         account: str,
         request: str,
-        cost: C,
+        cost: C | tuple[C, ...],
         compute: Callable[[C], bytes],
         what: str = "",
         who: str | None = None,
@@ -268,8 +276,9 @@ class Ledger:
     ) -> bytes:
         """Charge, compute, store, reveal: the bytes of `compute(cost)`, or those stored for the request before.
 
-        `float(cost.epsilon)` is never above the charge, so it is what `compute` calibrates its mechanism to; `check` is
-        that of `reserve`.
+        `compute` gets the cost that was charged: of a tuple, the one that the account's rule took, as it was given.
+        `float(cost.epsilon)` of a `Cost` and `cost.mu` of a `GaussianCost` are never above the charge, so they are what
+        `compute` calibrates its mechanism to. `cost` and `check` are those of `reserve`.
         """
         arguments.function("compute", compute, 1, "a function of the cost that gives bytes")
         reservation = self.reserve(
@@ -277,7 +286,8 @@ class Ledger:
         )
         if reservation.published is not None:
             return reservation.published
-        return self.publish(reservation, compute(cost), who=who)
+        taken = next(each for each in (cost if isinstance(cost, tuple) else (cost,)) if each is reservation.cost)
+        return self.publish(reservation, compute(taken), who=who)
 
     def account(self, name: str) -> Account:
         """An account as it stands now."""
@@ -386,6 +396,29 @@ def _guarded(ledger: Ledger, store: SQLiteStore, patience: float) -> Ledger:
 def _draft(kind: EntryKind, *, who: str | None, what: str = "", note: str = "") -> LedgerEntry:
     """An entry that has no number, time or seal yet."""
     return LedgerEntry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note))
+
+
+def _costs(cost: object) -> tuple[AnyCost, ...]:
+    """The costs of one release, checked: one, or several in a tuple."""
+    costs = cost if type(cost) is tuple and cost else (cost,)
+    words = "a Cost, such as Cost(epsilon=0.1), a GaussianCost or a RenyiCost, or a tuple of them"
+    for each in costs:
+        arguments.instance("cost", each, (Cost, GaussianCost, RenyiCost), words)
+        if not any(each.units):
+            raise ArgumentError(f"cost={each}: must be positive; what leaks nothing needs no budget")
+    return costs
+
+
+def _exceeded(name: str, balance: Balance, cost: AnyCost, units: Units) -> BudgetExceeded:
+    """The error for a cost that is more than what is left, both in the account's own terms."""
+    asked, left = balance.rule.cost(units), balance.remaining
+    same = "" if asked == cost else f" ({asked} in this account)"
+    return BudgetExceeded(
+        f"cost={cost}{same}: exceeds what account {arguments.shown(name)} has left ({left}); nothing was spent",
+        account=name,
+        remaining=left,
+        requested=asked,
+    )
 
 
 def _balance(state: Replay, name: str) -> Balance:

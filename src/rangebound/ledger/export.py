@@ -13,6 +13,7 @@ from rangebound.serial import spreadsheet_cell
 
 COLUMNS = [
     *("seq", "time", "kind", "account", "request", "epsilon", "delta", "order", "divergence"),
+    *("mu", "mu_squared"),
     *("who", "what", "note", "digest", "seal"),
 ]
 

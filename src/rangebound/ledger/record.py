@@ -27,6 +27,11 @@ class Account:
     spends: int
     opened: datetime
 
+    @property
+    def left(self) -> str:
+        """What is left, in words: for a Gaussian account also as epsilon and delta of one more release."""
+        return self.rule.left(self.remaining.units, self.delta)
+
     def to_dict(self) -> dict[str, object]:
         """The account as plain data, with exact decimals as strings."""
         promise = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
@@ -36,6 +41,7 @@ class Account:
             "promise": promise,
             **self.rule.to_dict(),
             **columns,
+            "left": self.left,
             "spends": self.spends,
             "opened": self.opened.isoformat(),
         }

@@ -9,10 +9,10 @@ from typing import Any
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.rule import Cost
+from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.ledger_entry import charge_text, check_unit, without_delta
+from rangebound.release.output.ledger_entry import charge_text, charges, check_unit, without_delta
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
@@ -74,7 +74,7 @@ def release(
     rehearse(ready)
     room = None if ledger is None else check_size(ready)
 
-    def compute(_: Cost) -> bytes:
+    def compute() -> bytes:
         tell("aggregating")
         found = aggregate(plan, engine, Salt.draw(secure_bits))
         tell("drawing")
@@ -83,15 +83,15 @@ def release(
         cells = consistent(plan, cells) if plan.consistent else cells
         return Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms).to_bytes()
 
-    def paid(cost: Cost) -> bytes:
+    def paid(_: AnyCost) -> bytes:
         try:
-            return compute(cost)
+            return compute()
         except EngineError as reason:
             raise EngineError(f"{reason}; the charge stands, and the same request again is free") from None
 
     entry = None
     if ledger is None:
-        published = compute(Cost(epsilon=1))
+        published = compute()
     else:
         account, name = plan.budget.account, request
         if account is None:
@@ -99,12 +99,11 @@ def release(
             raise PlanError(f"budget.account: {rule}", field="budget.account")
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
-        cost = Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
         try:
             published = ledger.release(
                 account=account,
                 request=name,
-                cost=cost,
+                cost=charges(plan.budget.epsilon, plan.budget.delta),
                 compute=paid,
                 what=charge_text(plan),
                 check=lambda history: check_unit(plan, history),

@@ -19,7 +19,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.rule import Cost
+from rangebound.ledger.rule import AnyCost, Cost
 from rangebound.release.engine import Engine
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
@@ -144,7 +144,7 @@ def suggest(
     check_schema(gaps.plan, schema)
     cost = gaps.cost(share)
 
-    def compute(_: Cost) -> bytes:
+    def compute(_: AnyCost) -> bytes:
         try:
             return json.dumps(_found(gaps, engine, schema, cost), sort_keys=True).encode()
         except EngineError as reason:

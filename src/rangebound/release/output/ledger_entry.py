@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rangebound.errors import BudgetExceeded, PlanError
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
-from rangebound.ledger.rule import Cost
+from rangebound.ledger.rule import AnyCost, Cost
 from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
@@ -24,6 +24,16 @@ def charge_text(plan: Plan) -> str:
     'unit row, add or remove'
     """
     return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
+
+
+def charges(epsilon: float, delta: float) -> tuple[AnyCost, ...]:
+    """What a release with a budget is charged, in each way in which it can be stated: an account takes the first that
+    its rule can hold.
+
+    >>> [str(each) for each in charges(0.5, 1e-9)]
+    ['epsilon 0.5, delta 0.000000001']
+    """
+    return (Cost(epsilon=repr(epsilon), delta=repr(delta)),)
 
 
 def suggestion_text(plan: Plan, asked: object) -> str:

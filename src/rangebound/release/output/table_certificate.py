@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
+from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.rule import Cost
+from rangebound.ledger.rule import charged
 from rangebound.release.noise.allocation import Allocation, spent
 from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.output.consistency import consistent
+from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
@@ -176,7 +177,7 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     """Check the ledger entry of a certificate, which must have been checked itself, in the ledger at hand.
 
     The ledger must be whole and go on from the head that the certificate names; under its request it must hold one
-    charge of the budget, to its account, and the published bytes.
+    charge of the budget, in the terms of its account's rule, and the published bytes.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds, and `LedgerTampered` for a ledger that was altered.
     """
@@ -186,13 +187,13 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     try:
         ledger.verify(head=entry.head)
         stored, history = ledger.published(entry.request), ledger.history(entry.account)
-    except ArgumentError as reason:  # a made-up entry may name what no ledger can have
+        rule = ledger.account(entry.account).rule
+        due = rule.cost(charged(rule, charges(checked.epsilon, checked.delta))[1])
+    except (ArgumentError, ArgumentTypeError) as reason:  # a made-up entry may name what no ledger can have
         raise CertificateInvalid(f"ledger: {reason}") from None
     _demand(stored == published, "ledger", "did not publish these bytes for the request")
-    cost = Cost(epsilon=repr(checked.epsilon), delta=repr(checked.delta))
-    charges = [each for each in history if each.request == entry.request]
-    paid = [each.cost for each in charges if each.kind is EntryKind.SPEND]
-    _demand(paid == [cost], "ledger", "did not charge the account with the budget of the plan")
+    paid = [each.cost for each in history if each.request == entry.request and each.kind is EntryKind.SPEND]
+    _demand(paid == [due], "ledger", "did not charge the account with the budget of the plan")
 
 
 def _check_claims(ready: Prepared) -> None:
