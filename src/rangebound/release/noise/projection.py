@@ -122,9 +122,10 @@ def project(
     threads. If `whole_point` finds one for the same identities and bounds there is always a result, whatever the
     values: a caller who checks that before anything is charged never fails afterwards.
     Assumes: nothing of the values but that they are not NaN.
-    Edge cases: trees, two-way tables, and tables that share one-way margins are always rounded so. Other identities,
-    such as three-way tables of which the two-way margins are published and the finest cells are not, may have no such
-    rounding, or none that a bounded search finds: `near` is then False, and the numbers are those of `whole_point`.
+    Edge cases: for trees, two-way tables and intervals of one series the corners of the linear program are whole, and
+    each number is rounded down or up. Tables that share margins may need their cells one further. Other identities,
+    such as three-way tables of which the two-way margins are published and the finest cells are not, may have no whole
+    numbers nearby, or none that a bounded search finds: `near` is then False, and the numbers are `whole_point`'s.
     None: no whole numbers were found that are publicly true.
     Fractions are compared on a grid of 2^-16 and ties broken by a rule of positions, so that another machine has the
     same result unless its last bits fall on an edge of that grid.
