@@ -146,6 +146,30 @@ def test_no_small_table_is_nearer_by_more_than_rounding(seed):
     assert found <= best + 0.25 * (1.0 / variances).sum()
 
 
+def test_tables_that_share_margins_stay_next_to_the_real_numbers(monkeypatch):
+    """Whose corners have halves, so that margins are rounded first, and cells may move by one more."""
+    size, identities = tables(*[10] * 6)
+    sums, asked, linear = Sums.of(identities), [], projection._linear
+    monkeypatch.setattr(projection, "_linear", lambda *some, **named: asked.append(1) or linear(*some, **named))
+    for seed in range(4):
+        chance = np.random.default_rng(seed)
+        values = chance.normal(0, 5, size) + chance.integers(0, 3, size)
+        start, moves = projection._nearest(projection._facts(size, sums, 0.0, np.inf), values, np.ones(size))
+        found = project(values, np.ones(size), sums).numbers
+        assert np.abs(found - start - moves).max() < 2.0
+        assert cost(found, values, 1.0) - cost(start + moves, values, 1.0) < 0.1 * size
+    assert len(asked) > 4  # not every corner is whole
+
+
+def test_control_without_the_real_numbers_the_cost_is_higher(monkeypatch):
+    size, identities = SHAPES["two-way"]
+    values = np.random.default_rng(0).normal(0, 50, size)
+    best = cost(project(values, np.ones(size), Sums.of(identities)).numbers, values, 1.0)
+    monkeypatch.setattr(projection, "_quadratic", nothing)
+    other = cost(project(values, np.ones(size), Sums.of(identities)).numbers, values, 1.0)
+    assert best + 0.25 * size < other < 2.0 * best
+
+
 def test_numbers_that_are_publicly_true_stay():
     size, identities = SHAPES["two-way"]
     rows = leaves_of(size, identities)
