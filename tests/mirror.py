@@ -80,6 +80,8 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/noise/strategies/contributions.py": ("release/noise/strategies/test_marginal_strategy.py",),
     "release/noise/strategies/factor_strategy.py": ("release/noise/strategies/test_series_design.py",),
     "release/noise/strategies/ranges.py": ("release/noise/strategies/test_series_design.py",),
+    "release/noise/strategies/tree.py": ("release/noise/strategies/test_tree_design.py",),
+    "release/noise/strategies/tree_strategy.py": ("release/noise/strategies/test_tree_design.py",),
     "release/output/ledger_entry.py": ("release/test_run.py", "release/test_killed.py"),
     "release/output/rendering.py": ("release/output/test_table.py",),
     "release/output/report.py": ("release/output/test_table.py",),

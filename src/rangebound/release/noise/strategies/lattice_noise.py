@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -87,14 +88,17 @@ class LatticeNoise:
         if self.account is NoiseAccount.PURE:
             drawn = draw(DiscreteLaplace(scale=self.scale), zeros, bits)
         else:
-            normal = Mechanism(
-                noise=Gaussian(scale=self.scale),
-                query=Query(range=_LINE, sensitivity=1.0),
-                support=_LINE,
-                bounding=Bounding.UNBOUNDED,
-            )
-            drawn = normal.release(zeros, step=self.step) / self.step if count else zeros
+            drawn = self._normal.release(zeros, step=self.step) / self.step if count else zeros
         return wholes(drawn)
+
+    @cached_property
+    def _normal(self) -> Mechanism:
+        return Mechanism(
+            noise=Gaussian(scale=self.scale),
+            query=Query(range=_LINE, sensitivity=1.0),
+            support=_LINE,
+            bounding=Bounding.UNBOUNDED,
+        )
 
 
 def wholes(values: npt.ArrayLike) -> Wholes:

@@ -1,0 +1,225 @@
+"""A hierarchy measured at its nodes, each with noise of its own scale, and answered by least squares on the tree.
+
+Bottom up, a node's estimate from its subtree combines its own measurement (variance u) with the sum of its children's
+estimates (variance T = sum of t): it has the variance t = 1 / (1 / u + 1 / T). Top down, what the final estimate of the
+parent and the sum of its children's estimates differ by is spread over the children in proportion to their t:
+
+    final_c = z_c + (t_c / T) (final_parent - sum of z),  variance (t_c / T) (T - t_c) + (t_c / T)^2 variance_parent
+
+[hay2010]. Privacy: with p = 1 / scale^2 of the node, a unit with r rows in each of g leaves costs sum of p (r k)^2, k
+the number of its leaves under the node. Since k = sum over those leaves of 1, and no node holds more of them than
+min(g, its leaves),
+
+    mu^2 <= r^2 g max over leaves of the sum over the nodes above it of p min(g, leaves of the node),
+
+and a replaced unit costs at most twice that: all products of counts are non-negative. In a pure account the loss is
+linear, r g max over leaves of the sum of 1 / scale, and twice that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.exact_answers import ExactAnswers
+from rangebound.release.noise.strategies.lattice_noise import (
+    Bits,
+    Floats,
+    LatticeNoise,
+    Wholes,
+    admits,
+    in_steps,
+    published,
+    wholes,
+)
+from rangebound.release.noise.strategies.ranges import clamped_counts
+from rangebound.release.noise.strategies.tree import Places, Tree
+from rangebound.sampling.entropy import secure_bits
+
+_FRACTION = 96  # bits behind the point in the passes over the tree
+_SHARE = 60  # bits of a child's share in what is spread
+_SUM = 60  # bits of the sums in which the cost is found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeStrategy:
+    """Counts of all nodes of a `tree`, measured with noise of the given `scales`; 0 for a node without a measurement.
+
+    `design_tree` finds the best scales.
+
+    Guarantee: what `draw` returns is mu-GDP with mu^2 = `cost`, or `cost`-private in a pure account; `answers` are the
+    same on every machine, add up exactly, and are unbiased to 2^-60; `variances` are theirs to 1e-9.
+    Assumes: counts are those of the leaves, in which `contributions` hold.
+    Edge cases: every leaf is measured. Counts of leaves are clamped at 2^61 over the number of leaves.
+    """
+
+    tree: Tree
+    account: NoiseAccount
+    contributions: Contributions
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.scales) != len(self.tree):
+            raise ArgumentError(f"scales: must be {len(self.tree)} numbers, one for each node")
+        if not all(self.scales[leaf] for leaf in self.tree.leaves.tolist()):
+            raise ArgumentError("scales: must not be 0 for a leaf")
+        assert self.noises
+
+    @cached_property
+    def noises(self) -> dict[float, LatticeNoise]:
+        """The noise of each scale."""
+        return {each: LatticeNoise(account=self.account, scale=each) for each in sorted({*self.scales} - {0.0})}
+
+    @cached_property
+    def measured(self) -> Places:
+        """The nodes that are measured, in the order in which they are published."""
+        return np.flatnonzero(np.array(self.scales))
+
+    @cached_property
+    def cost(self) -> Fraction:
+        """An upper bound of mu^2, or of epsilon, over all neighbouring datasets."""
+        bounds, gaussian = self.contributions, self.account is NoiseAccount.GAUSSIAN
+        rates = {each: 1 / Fraction(each) ** (2 if gaussian else 1) for each in self.noises}
+        shared = np.minimum(self.tree.leaf_counts, bounds.cells) if gaussian else np.ones(len(self.tree), np.int64)
+        most = max(rates.values()) * bounds.cells * len(self.tree.levels)
+        unit = Fraction(2) ** (_SUM + most.denominator.bit_length() - most.numerator.bit_length() - 1)
+        loads = {0.0: 0} | {each: -int(-rate * unit // 1) for each, rate in rates.items()}
+        paths = np.array([loads[each] for each in self.scales], dtype=np.int64) * shared
+        for level in self.tree.levels[1:]:
+            paths[level] += paths[self.tree.places[level]]
+        path = Fraction(int(paths[self.tree.leaves].max())) / unit
+        return path * bounds.cells * bounds.rows ** (2 if gaussian else 1) * (2 if bounds.replaced else 1)
+
+    def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
+        """The noisy counts of the measured nodes, from the exact counts of the leaves."""
+        leaves = clamped_counts(counts, len(self.tree.leaves), 2**61 // len(self.tree.leaves))
+        if leaves.ndim != 1:
+            raise ArgumentError("counts: must be one number for each leaf")
+        exact = np.zeros(len(self.tree), dtype=np.int64)
+        exact[self.tree.leaves] = leaves.astype(np.int64)
+        for level in self.tree.levels[:0:-1]:
+            np.add.at(exact, self.tree.places[level], exact[level])
+        found = np.zeros(len(self.tree))
+        for noise, nodes in self._groups():
+            noisy = noise.draw(len(nodes), bits) + wholes(exact[nodes]) * int(1 / noise.step)
+            found[nodes] = published(noisy, noise.step)
+        return found[self.measured]
+
+    def admits(self, drawn: Floats) -> bool:
+        """Whether `draw` can return this array."""
+        if drawn.shape != self.measured.shape:
+            return False
+        full = self._at_nodes(drawn)
+        return all(admits(full[nodes], noise.step) for noise, nodes in self._groups())
+
+    def answers(self, drawn: Floats) -> ExactAnswers:
+        """The least-squares counts of all nodes, from the published numbers alone; children add up to their parent."""
+        if not self.admits(drawn):
+            raise ArgumentError("drawn: must be the array that draw returned")
+        full = self._at_nodes(drawn)
+        noisy = wholes(np.zeros(len(self.tree)))
+        for noise, nodes in self._groups():
+            noisy[nodes] = (in_steps(full[nodes], noise.step) << _FRACTION) // int(1 / noise.step)
+        return ExactAnswers(numerators=self._fitted(noisy), denominator=1 << _FRACTION)
+
+    def _fitted(self, noisy: Wholes) -> Wholes:
+        """Both passes over the tree, in whole numbers."""
+        places, (own, _, shares) = self.tree.places, self._weights
+        keeps = wholes(np.floor(own * 2.0**_SHARE))
+        spreads = wholes(np.floor(shares * 2.0**_SHARE))
+        leaf = np.zeros(len(self.tree), dtype=np.bool_)
+        leaf[self.tree.leaves] = True
+        estimates, below = noisy.copy(), wholes(np.zeros(len(self.tree)))
+        for level in self.tree.levels[::-1]:
+            inner = level[~leaf[level]]
+            gap = (noisy[inner] - below[inner]) * keeps[inner]
+            estimates[inner] = below[inner] + (gap >> _SHARE)
+            if level[0]:
+                np.add.at(below, places[level], estimates[level])
+        final = estimates.copy()
+        for level in self.tree.levels[1:]:
+            parents = places[level]
+            moved = (final[parents] - below[parents]) * spreads[level] >> _SHARE
+            final[level] = estimates[level] + moved
+            left = final - below  # what rounding left over goes to the last child
+            np.subtract.at(left, parents, moved)
+            last = dict(zip(parents.tolist(), level.tolist(), strict=True))
+            children = np.fromiter(last.values(), dtype=np.intp)
+            final[children] = final[children] + left[np.fromiter(last, dtype=np.intp)]
+        return final
+
+    def variances(self) -> Floats:
+        """The variance of the answer at each node, by doubles in a fixed order: the same on every machine."""
+        return tree_variances(self.tree, self._weights)
+
+    @cached_property
+    def _weights(self) -> tuple[Floats, Floats, Floats]:
+        table = {0.0: np.inf} | {each: noise.variance for each, noise in self.noises.items()}
+        return tree_weights(self.tree, np.array([table[each] for each in self.scales]))
+
+    def _groups(self) -> Sequence[tuple[LatticeNoise, Places]]:
+        """The nodes of each scale."""
+        scales = np.array(self.scales)
+        order = np.argsort(scales, kind="stable")
+        order = order[scales[order] > 0.0]
+        cuts = np.flatnonzero(np.diff(scales[order])) + 1
+        return list(zip(self.noises.values(), np.split(order, cuts), strict=True))
+
+    def _at_nodes(self, drawn: Floats) -> Floats:
+        found = np.zeros(len(self.tree))
+        found[self.measured] = drawn
+        return found
+
+
+def tree_weights(tree: Tree, noise: Floats) -> tuple[Floats, Floats, Floats]:
+    """By node: the weight of its own measurement, the variance t from its subtree, and its share t / T at its parent.
+
+    `noise` has the variances of the measurements, infinite where there is none.
+    """
+    from_below, variance, own = np.zeros(len(tree)), noise.copy(), np.ones(len(tree))
+    inner = np.zeros(len(tree), dtype=np.bool_)
+    inner[tree.places[1:]] = True
+    for level in tree.levels[::-1]:
+        nodes = level[inner[level]]
+        below = from_below[nodes]
+        own[nodes] = below / (below + noise[nodes])
+        measured = np.isfinite(noise[nodes])
+        variance[nodes] = np.where(measured, own[nodes] * np.where(measured, noise[nodes], 0.0), below)
+        if level[0]:
+            from_below += np.bincount(tree.places[level], weights=variance[level], minlength=len(tree))
+    shares = np.ones(len(tree))
+    shares[1:] = variance[1:] / from_below[tree.places[1:]]
+    return own, variance, shares
+
+
+def tree_variances(tree: Tree, weights: tuple[Floats, Floats, Floats]) -> Floats:
+    """The variances of the final estimates of all nodes."""
+    _, variance, shares = weights
+    found, others = variance.copy(), of_siblings(tree, variance)
+    for level in tree.levels[1:]:
+        share = shares[level]
+        found[level] = share * others[level] + share * share * found[tree.places[level]]
+    return found
+
+
+def of_siblings(tree: Tree, values: Floats) -> Floats:
+    """The sum of positive values over the siblings of each node, also where the node's own is far larger."""
+    places, nodes = tree.places[1:], np.arange(1, len(tree))
+    largest = np.zeros(len(tree))
+    np.maximum.at(largest, places, values[1:])
+    heirs = nodes[values[1:] == largest[places]]
+    heirs = heirs[np.unique(tree.places[heirs], return_index=True)[1]]  # one child of each parent, a largest one
+    rest = values.copy()
+    rest[heirs] = 0.0
+    without = np.bincount(places, weights=rest[1:], minlength=len(tree))
+    found = np.zeros(len(tree))
+    found[1:] = without[places] - values[1:] + largest[places]
+    found[heirs] = without[tree.places[heirs]]
+    return found
