@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
+from rangebound.gdp import epsilon_of_mu, largest_mu, mu_of_pure, pure_epsilon
 from rangebound.ledger.amount import LARGEST, SCALE, Amount, rounded_down, rounded_up
 from rangebound.ledger.rule import (
     Cost,
@@ -275,6 +277,16 @@ def test_no_pure_release_has_a_larger_divergence(data, answers, epsilon, order):
     assert max(divergence(p, q), divergence(q, p)) <= limit * (1 + 1e-9) + 1e-11
     coin = 1 / (1 + math.exp(-epsilon))
     assert divergence([coin, 1 - coin], [1 - coin, coin]) == pytest.approx(limit, rel=1e-6, abs=1e-11)
+
+
+def test_the_figures_of_the_page_are_true():
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
+    assert pure_epsilon(largest_mu(1.0, 1e-6)) == pytest.approx(0.1885, abs=5e-4)
+    assert "epsilon 1 holds one pure release of epsilon 0.188." in page
+    assert 6.33 < epsilon_of_mu(10 * mu_of_pure(0.1), delta=1e-6) <= 6.34
+    assert "and 6.34 at delta 1e-6 in a Gaussian account" in page
+    assert epsilon_of_mu(0.1, delta=1e-6) <= 0.4
+    assert "(GaussianCost(mu=0.1), Cost(epsilon=0.4, delta=" in page
 
 
 def test_a_gaussian_cost_has_half_its_square_times_the_order():

@@ -12,7 +12,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.ledger_entry import charge_text, charges, check_unit, without_delta
+from rangebound.release.output.ledger_entry import charge_text, charges, check_rule, check_unit, without_delta
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
@@ -99,6 +99,7 @@ def release(
             raise PlanError(f"budget.account: {rule}", field="budget.account")
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
+        check_rule(plan, ledger.account(account))
         try:
             published = ledger.release(
                 account=account,

@@ -24,6 +24,7 @@ from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.ledger.rule import AnyCost
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.query import Query
@@ -251,6 +252,27 @@ class PrivacyEngine:
             raise ArgumentError("make_private: must be called first")
         self._refuse_insecure(planned=not self._secure)
         return worst_case.epsilons({self._step: 1}, delta, steps)
+
+    @arguments.guided
+    def costs(self, *, steps: int, delta: float | None = None, order: int | None = None) -> tuple[AnyCost, ...]:
+        """What so many steps like the current one cost, for `Ledger.release(cost=...)`, which trains in `compute`.
+
+        On all examples (`rate=1`) they have a mu, which Gaussian accounts and Renyi filters hold. On samples they have
+        a divergence at `order`, for a Renyi filter of that order, and an epsilon at `delta`, for plain sums and, by the
+        mu of a pure epsilon, for Gaussian accounts. The account charges the first of them that it can hold.
+
+        Guarantee: each is a worst-case guarantee of all these steps together, by `relation`.
+        Assumes: `compute` takes at most so many steps.
+        Edge cases: refused before `make_private`, for noise other than `SecureNoise`, and where neither a mu, nor
+        `delta`, nor `order` says what they cost. A sampled step needs a whole `order` from 2 on.
+        """
+        if self._step is None:
+            raise ArgumentError("make_private: must be called first")
+        self._refuse_insecure(planned=not self._secure)
+        found = worst_case.costs(self._step, repetitions("steps", steps), delta, order)
+        if not found:
+            raise ArgumentError("delta: missing; sampled steps have no mu, and cost an epsilon at some delta")
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """The account (and those of the watchers, which are private), to be saved with the model and the optimizer."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rangebound.errors import BudgetExceeded, PlanError
+from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
-from rangebound.ledger.rule import AnyCost, Cost
+from rangebound.ledger.rule import AnyCost, Cost, charged
 from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
@@ -34,6 +34,18 @@ def charges(epsilon: float, delta: float) -> tuple[AnyCost, ...]:
     ['epsilon 0.5, delta 0.000000001']
     """
     return (Cost(epsilon=repr(epsilon), delta=repr(delta)),)
+
+
+def check_rule(plan: Plan, account: Account) -> None:
+    """Refuse a plan that its account cannot pay for, because its rule holds no delta."""
+    try:
+        charged(account.rule, charges(plan.budget.epsilon, plan.budget.delta))
+    except ArgumentTypeError:
+        raise PlanError(
+            f"budget.delta={plan.budget.delta!r}: account {account.name!r} adds Renyi divergences and holds no delta; "
+            "take an account that adds sums or squares of mu, or list the keys of all groupings and leave delta out",
+            field="budget.delta",
+        ) from None
 
 
 def suggestion_text(plan: Plan, asked: object) -> str:

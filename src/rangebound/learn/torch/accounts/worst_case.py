@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from rangebound import arguments
 from rangebound.accounting import compose, renyi
@@ -27,6 +28,8 @@ from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.neighbouring_relation import Relation
+from rangebound.ledger.amount import SCALE, covering, rounded_up
+from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.privacy import worst_renyi
@@ -111,6 +114,25 @@ def epsilons(history: History, delta: float, steps: Iterable[int]) -> list[float
     """The epsilon after each of these numbers of steps, of a run whose steps were all alike."""
     (step,) = history
     return [epsilon({step: number}, delta) for number in steps]
+
+
+def costs(step: Step, times: int, delta: float | None, order: int | None) -> tuple[AnyCost, ...]:
+    """What so many steps cost, in each way in which it can be stated: see `PrivacyEngine.costs`.
+
+    Guarantee: each is true by itself, and rounded up. A step on all examples is dominated by its Gaussian upper bound
+    in every hockey-stick divergence, and so is mu-GDP with the mu of that [dong2022].
+    """
+    found: list[AnyCost] = []
+    if step.rate >= 1.0:
+        ceiling = step.ceiling
+        square = (Fraction(ceiling.query.sensitivity) / Fraction(ceiling.noise.scale)) ** 2
+        found.append(GaussianCost.of_units((math.ceil(times * square * SCALE), 0)))
+    if order is not None:
+        found.append(RenyiCost(order=order, divergence=times * Fraction(curve(step, [order])[0])))
+    if delta is not None:
+        charge = rounded_up("delta", delta)
+        found.append(Cost(epsilon=covering("epsilon", epsilon({step: times}, float(charge))), delta=charge))
+    return tuple(found)
 
 
 def curve(step: Step, orders: Sequence[int]) -> list[float]:
