@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, admits, in_steps, published, wholes
 from rangebound.sampling.entropy import secure_bits
@@ -57,3 +57,13 @@ def test_published_numbers_come_back_and_others_are_refused():
 def test_scales_are_positive_and_not_absurd(scale):
     with pytest.raises(ArgumentError, match="scale"):
         LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
+
+
+def test_what_is_not_a_whole_number_is_refused_and_not_shown():
+    for wrong in ([1.5], [math.nan], [math.inf], np.array([1, 2.25], dtype=object), np.array([None])):
+        with pytest.raises(ArgumentError, match=r"counts: must be whole numbers") as caught:
+            wholes(wrong)
+        assert not any(character.isdigit() for character in str(caught.value))
+    with pytest.raises(ArgumentTypeError, match="counts"):
+        wholes(["1"])
+    assert wholes(np.array([2**70], dtype=object)).tolist() == [2**70]

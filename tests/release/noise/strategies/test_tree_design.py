@@ -65,6 +65,15 @@ def test_no_neighbour_costs_more_than_the_strategy_says(parents, account, cells,
         assert worst_neighbour(strategy) == pytest.approx(0.4, rel=1e-8)
 
 
+def test_more_contributions_than_leaves_cost_no_more_than_all_leaves():
+    tree = Tree(parents=TREES["irregular"])
+    for account in NoiseAccount:
+        bounds = Contributions(cells=len(tree.leaves))
+        strategy = design_tree(tree, budget=1.0, account=account, contributions=bounds)
+        more = TreeStrategy(tree=tree, account=account, contributions=Contributions(cells=100), scales=strategy.scales)
+        assert float(more.cost) == pytest.approx(float(strategy.cost), rel=1e-12)
+
+
 def test_the_cost_of_one_leaf_times_their_number_is_not_enough():
     """The control: in a Gaussian account, g leaves under one node cost more than g times one of them."""
     one = design_tree(Tree(parents=TREES["regular"]), budget=1.0, account=GAUSSIAN)

@@ -21,7 +21,7 @@ from rangebound import arguments
 from rangebound.ball import precision, up
 from rangebound.bounding import Bounding
 from rangebound.discrete_laplace import DiscreteLaplace, draw
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.noise.gaussian import Gaussian
 from rangebound.numeric import rounded_up
@@ -102,13 +102,22 @@ class LatticeNoise:
 
 
 def wholes(values: npt.ArrayLike) -> Wholes:
-    """An array of Python's whole numbers, from numbers that are whole.
+    """An array of Python's whole numbers, from numbers that are whole; others are refused, and not shown.
 
     >>> wholes([1.0, -2.0]).tolist()
     [1, -2]
     """
     array = np.asarray(values)
-    return np.array([int(each) for each in array.ravel().tolist()], dtype=object).reshape(array.shape)
+    if array.dtype.kind not in "iufO":
+        raise ArgumentTypeError(f"counts of type {array.dtype}: must be whole numbers")
+    try:
+        found = [int(each) for each in array.ravel().tolist()]
+    except (OverflowError, ValueError, TypeError):
+        raise ArgumentError("counts: must be whole numbers") from None
+    exact = np.array(found, dtype=object).reshape(array.shape)
+    if array.dtype.kind in "fO" and (exact != array).any():
+        raise ArgumentError("counts: must be whole numbers; round them yourself, and add that to the contributions")
+    return exact
 
 
 def published(steps: Wholes, step: float) -> Floats:

@@ -226,7 +226,7 @@ def privacy_cost(
     unit = Fraction(2) ** bits
     loads = [math.ceil(each * unit) for each in precisions]
     own, other, opposite = _extremes(sizes, residuals, loads)
-    rows, cells = contributions.rows, contributions.cells
+    rows, cells = contributions.rows, min(contributions.cells, math.prod(sizes))
     one = cells * own + cells * (cells - 1) * other
     moved = max(one, 2 * one + 2 * cells**2 * opposite) if contributions.replaced else one
     return rows**2 * Fraction(moved) / unit

@@ -95,7 +95,8 @@ class TreeStrategy:
         for level in self.tree.levels[1:]:
             paths[level] += paths[self.tree.places[level]]
         path = Fraction(int(paths[self.tree.leaves].max())) / unit
-        return path * bounds.cells * bounds.rows ** (2 if gaussian else 1) * (2 if bounds.replaced else 1)
+        held = min(bounds.cells, len(self.tree.leaves))
+        return path * held * bounds.rows ** (2 if gaussian else 1) * (2 if bounds.replaced else 1)
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
         """The noisy counts of the measured nodes, from the exact counts of the leaves."""
