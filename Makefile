@@ -26,6 +26,9 @@ NEEDS      := pyproject.toml constraints.txt setup.py $(wildcard src/rangebound/
 comma      := ,
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
+# Tests start hundreds of processes: each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
