@@ -1,8 +1,15 @@
 """Plans and tables that several tests use."""
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from typing import Any
+from unittest import mock
 
+from rangebound.release.sql import aggregate as aggregation
 from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.statements import Statement, statements
 
 SALT = Salt(numbers=(123456789, 87654321, 555555555, 98765432), letters="a salt for tests")
 OTHER_SALT = Salt(numbers=(1000003, 5, 77777777, 1), letters="another")
@@ -44,3 +51,29 @@ def plan_data(by: list[str], kinds: list[dict[str, Any]] | None = None, **parts:
     """A plan that asks every kind of question, as plain data."""
     queries = [{"name": f"{each['kind']} {at}", "by": by, **each} for at, each in enumerate(kinds or KINDS)]
     return {"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": queries, **parts}
+
+
+class Written:
+    """A statement whose text is made once."""
+
+    def __init__(self, tree: Any) -> None:
+        self.sql, self.find_all = cache(tree.sql), tree.find_all
+
+
+@contextlib.contextmanager
+def written_once() -> Iterator[None]:
+    """A block in which the statements of a plan on tables of one schema are written once.
+
+    To write them takes longer than to run them on a small table. They depend on nothing else.
+    """
+    known: dict[tuple[object, ...], tuple[Any, tuple[Statement, ...]]] = {}
+
+    def once(plan: Any, schema: Any, salt: Salt, *, source: Any, dialect: str) -> tuple[Statement, ...]:
+        key = (id(plan), *schema.items(), salt, source.name, dialect)
+        if key not in known:
+            found = statements(plan, schema, salt, source=source, dialect=dialect)
+            known[key] = plan, tuple(replace(each, tree=Written(each.tree)) for each in found)
+        return known[key][1]
+
+    with mock.patch.object(aggregation, "statements", once):
+        yield

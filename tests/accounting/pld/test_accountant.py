@@ -68,9 +68,9 @@ def cases() -> list[Case]:
 CASES = cases()
 
 
-@pytest.fixture(scope="module")
-def answers() -> list[Enclosure]:
-    return [accountant.epsilon(case.event, case.delta) for case in CASES]
+@pytest.fixture(scope="module", params=[4, pytest.param(1, marks=pytest.mark.long)], ids=["every fourth", "all"])
+def answers(request: pytest.FixtureRequest) -> list[tuple[Case, Enclosure]]:
+    return [(case, accountant.epsilon(case.event, case.delta)) for case in CASES[:: request.param]]
 
 
 def understated(exact: Exact, delta: float, epsilon: float) -> bool:
@@ -92,23 +92,23 @@ def test_there_are_enough_cases():
 
 
 def test_the_upper_end_is_never_below_the_exact_value(answers):
-    bad = [case for case, got in zip(CASES, answers, strict=True) if understated(case.exact, case.delta, got.upper)]
+    bad = [case for case, got in answers if understated(case.exact, case.delta, got.upper)]
     assert bad == []
 
 
 def test_the_lower_end_is_never_above_the_exact_value(answers):
-    for case, got in zip(CASES, answers, strict=True):
+    for case, got in answers:
         assert got.lower == 0.0 or case.exact(min(got.lower, 1e6)) >= case.delta, case
 
 
 def test_the_excess_is_at_most_one_percent_in_95_percent_of_the_cases(answers):
-    excess = [loose(case.exact, case.delta, got.upper) for case, got in zip(CASES, answers, strict=True)]
-    assert np.mean(excess) <= 0.05, [case for case, bad in zip(CASES, excess, strict=True) if bad]
+    excess = [loose(case.exact, case.delta, got.upper) for case, got in answers]
+    assert np.mean(excess) <= 0.05, [case for (case, _), bad in zip(answers, excess, strict=True) if bad]
 
 
 def test_delta_is_enclosed_and_never_negative(answers):
     ratios = []
-    for number, (case, got) in enumerate(zip(CASES, answers, strict=True)):
+    for number, (case, got) in enumerate(answers):
         if number % 5 or math.isinf(got.upper):
             continue
         epsilon = got.upper * (0.3 + 0.7 * (number % 7) / 7.0)
@@ -118,7 +118,7 @@ def test_delta_is_enclosed_and_never_negative(answers):
         assert found.lower <= truth or float(truth) > 1.0 - 1e-9
         assert found.upper >= truth or found.upper == 1.0, (case, epsilon)
         ratios.append(found.upper / float(truth))
-    assert len(ratios) >= 150
+    assert len(ratios) >= 0.15 * len(answers)
     assert np.quantile(ratios, 0.95) <= 1.01
 
 
