@@ -17,9 +17,8 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerTampered, 
 from rangebound.ledger import Ledger, ledger_files
 from rangebound.ledger.key import VARIABLE
 from rangebound.ledger.rule import Cost
-from tests.ledger.processes import PREAMBLE, script
-
-TENTH = Cost(epsilon=0.1)
+from tests.ledger.processes import PREAMBLE, environment, script
+from tests.ledger.rules import EVERY_RULE, RULES, TENTH
 
 
 def test_a_ledger_is_a_file_a_key_and_a_head_of_its_owner(ledger, path):
@@ -76,7 +75,7 @@ def test_everything_is_synced_after_the_charge_and_before_the_computation(tmp_pa
     trace = tmp_path / "trace"
     traced = ["strace", "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync,unlink", "-o", str(trace)]
     command = [*traced, sys.executable, "-c", PREAMBLE + textwrap.dedent(code), str(tmp_path / "x.ledger")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment())
     if "ptrace" in result.stderr or "PTRACE" in result.stderr:
         pytest.skip("strace may not trace here")
     assert result.returncode == 0, result.stderr
@@ -328,11 +327,12 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(ledger, path, memory, wi
         call()
 
 
-def test_a_fork_may_go_on_spending_on_both_sides(path):
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_fork_may_go_on_spending_on_both_sides(path, rule):
     """Also while other threads of the parent spend."""
     code = """
     ledger = Ledger.create(path)
-    ledger.open_account("people", epsilon=100)
+    open_for(ledger, rule, 1000)
     done = threading.Event()
     def work(name):
         for i in range(100):
@@ -356,18 +356,18 @@ def test_a_fork_may_go_on_spending_on_both_sides(path):
     assert ledger.account("people").spends == 500
     print(ledger.verify().entries)
     """
-    assert script(code, path).strip() == "502"
+    assert script(code, path, rule).strip() == "502"
 
 
-def test_threads_share_one_ledger(ledger):
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_threads_share_one_ledger(ledger, rule):
+    thousandth = Cost(epsilon="0.001")
     errors: list[Exception] = []
 
     def work(thread: int) -> None:
         try:
             for i in range(20):
-                ledger.release(
-                    account="people", request=f"{thread}-{i}", cost=Cost(epsilon="0.001"), compute=lambda _: b"x"
-                )
+                ledger.release(account="people", request=f"{thread}-{i}", cost=thousandth, compute=lambda _: b"x")
         except RangeboundError as error:
             errors.append(error)
 
@@ -377,7 +377,7 @@ def test_threads_share_one_ledger(ledger):
     for thread in threads:
         thread.join()
     assert errors == []
-    assert ledger.account("people").spent == Cost(epsilon="0.16")
+    assert ledger.account("people").spent.units == (160 * RULES[rule].units(thousandth)[0], 0)
 
 
 def test_a_closed_ledger_opens_again_by_itself(ledger):
@@ -395,7 +395,8 @@ def test_odd_file_names_work(memory, name):
     Ledger.open(memory / name).close()
 
 
-def test_a_spend_interrupted_by_the_user_leaves_the_ledger_usable(ledger, monkeypatch):
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_spend_interrupted_by_the_user_leaves_the_ledger_usable(ledger, monkeypatch, rule):
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -404,7 +405,7 @@ def test_a_spend_interrupted_by_the_user_leaves_the_ledger_usable(ledger, monkey
         ledger.reserve(account="people", request="1", cost=TENTH)
     monkeypatch.undo()
     ledger.reserve(account="people", request="1", cost=TENTH)
-    assert ledger.account("people").spent == TENTH
+    assert ledger.account("people").spent.units == RULES[rule].units(TENTH)
     assert ledger.verify().entries == 3
 
 
