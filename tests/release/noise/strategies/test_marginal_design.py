@@ -108,6 +108,18 @@ def test_all_one_and_two_way_marginals_of_twelve_attributes_take_seconds():
     assert root_mean_square(strategy) < 0.82 * math.sqrt(78 / 0.05)  # one Gaussian account for 78 separate tables
 
 
+@pytest.mark.parametrize("bounds", [Contributions(cells=5), Contributions(cells=2, replaced=True)])
+def test_very_many_attributes_need_no_table_of_all_their_sets(bounds):
+    wanted = ways(30, (1, 2))
+    begin = time.process_time()
+    strategy = design_marginals((4,) * 30, wanted, budget=1.0, contributions=bounds)
+    assert time.process_time() - begin < 20.0
+    assert 1 - 1e-8 <= strategy.cost <= 1
+    one = design_marginals((4,) * 30, wanted, budget=1.0)
+    far = bounds.cells * (1 + bounds.replaced)  # what group privacy would say
+    assert root_mean_square(strategy) <= 1.001 * far * root_mean_square(one)
+
+
 def test_a_budget_is_met_from_below_and_the_error_scales_with_it():
     one = design_marginals((3, 2), [(0, 1)], budget=Fraction(1, 3))
     two = design_marginals((3, 2), [(0, 1)], budget=Fraction(4, 3))

@@ -103,7 +103,7 @@ def _program(
     used = sorted({i for each in residuals for i in each})
     loose = any(size > 1 for i, size in enumerate(sizes) if i not in used)
     cells = np.array([math.prod(sizes[i] for i in each) for each in residuals], dtype=np.float64)
-    if len(used) <= ENUMERATED:
+    if 2 ** len(used) * len(residuals) <= ENUMERATED:
         table = agreement_table(sizes, residuals, used) / cells
         own, others, opposites = table[-1], table if loose else table[:-1], -table
     else:

@@ -65,7 +65,8 @@ from rangebound.sampling.entropy import secure_bits
 Attributes = tuple[int, ...]
 Integers = npt.NDArray[np.int64]
 
-ENUMERATED = 16  # attributes up to which kappa is computed for every set of them
+ENUMERATED = 2**23
+"""Entries of a table of all sets of attributes by residuals up to which kappa is computed for every set."""
 _EXACT = 60  # bits of the sums in which kappa is computed, as 64-bit integers
 
 
@@ -237,12 +238,13 @@ def _extremes(sizes: Sequence[int], residuals: Sequence[Attributes], loads: Sequ
     used = sorted({i for each in residuals for i in each})
     own = sum(load * math.prod(sizes[i] - 1 for i in each) for load, each in zip(loads, residuals, strict=True))
     loose = any(size > 1 for i, size in enumerate(sizes) if i not in used)
-    if len(used) > ENUMERATED:
+    if 2 ** len(used) * len(residuals) > ENUMERATED:
         other, opposite = _bounds(sizes, residuals, loads, used)
     else:
         kappa = agreement_table(sizes, residuals, used) @ np.array(loads, dtype=np.int64)
         other, opposite = int(kappa[:-1].max(initial=0)), int((-kappa).max())
-    return own, max(other, own) if loose else other, opposite
+    # No entry of a Gram matrix is larger than the diagonal, which is the same everywhere.
+    return own, own if loose else min(other, own), min(opposite, own)
 
 
 def agreement_table(sizes: Sequence[int], residuals: Sequence[Attributes], used: Sequence[int]) -> Integers:
