@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from rangebound.ledger.chain import EntryKind  # noqa: E402
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter  # noqa: E402
 from rangebound.release import check_certificate, check_entry, make_plan, release  # noqa: E402
 from rangebound.release.output.ledger_entry import charge_text  # noqa: E402
+from rangebound.release.prepare import prepare  # noqa: E402
 from rangebound.release.suggest import suggest  # noqa: E402
 from tests.learn.torch.models import data, linear, private, train  # noqa: E402
 from tests.release.plans import KINDS, plan_data  # noqa: E402
@@ -118,12 +120,15 @@ def test_it_works_or_is_refused_before_anything_is_charged(ledger: Ledger, call:
     ledger.verify()
 
 
-def test_a_table_is_charged_the_mu_of_its_epsilon_and_its_delta(ledger: Ledger) -> None:
+def test_a_table_is_charged_the_mu_of_its_own_account(ledger: Ledger) -> None:
+    """Never more than the mu of its epsilon and its delta, and far less where it has several parts."""
     a_table(ledger, "gaussian", 1e-6)
-    spent = ledger.account("gaussian").spent
+    spent, allocation = ledger.account("gaussian").spent, prepare(plan_of("gaussian", 1e-6)).allocation
     assert isinstance(spent, GaussianCost)
-    assert spent.mu == pytest.approx(mu_of_pure(0.5), rel=1e-9)
-    assert str(spent.delta) == "0.000001"
+    squares = math.fsum(float(each.square) for each in allocation.shares)
+    assert float(spent.mu_squared) == pytest.approx(squares, rel=1e-9)
+    assert spent.mu <= mu_of_pure(0.5)
+    assert float(spent.delta) <= 1e-6
 
 
 def test_training_on_all_examples_has_the_mu_of_its_noise(ledger: Ledger) -> None:

@@ -75,6 +75,15 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
     return boundary(lambda epsilon: up(_profile(mu, epsilon)) <= delta, 0.0, high, _FINEST)[1]
 
 
+def is_private(mu: float, epsilon: float | Fraction, delta: float | Fraction) -> bool:
+    """Whether every mu-GDP release is proved to be (epsilon, delta)-private; the numbers are taken exactly.
+
+    >>> is_private(0.2367, 1.0, 1e-6), is_private(0.2368, 1.0, 1e-6)
+    (True, False)
+    """
+    return mu == 0.0 or bool(_profile(mu, epsilon) <= _exact(delta))
+
+
 @lru_cache(maxsize=1024)
 def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     """The largest mu for which every mu-GDP release is (epsilon, delta)-private, rounded down.
@@ -87,21 +96,16 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     """
     if not 0 < delta < 1:
         raise ArgumentError(f"delta={float(delta)!r}: must lie in (0, 1); only a delta leaves room for Gaussian noise")
-    limit = _exact(delta)
-
-    def holds(mu: float) -> bool:
-        return bool(_profile(mu, epsilon) <= limit)
-
     low = high = 1.0
-    while not holds(low):
+    while not is_private(low, epsilon, delta):
         low /= 2.0
         if low < _SMALLEST:
             raise ArgumentError(
                 f"epsilon={float(epsilon)!r}, delta={float(delta)!r}: leaves no room for Gaussian noise"
             )
-    while holds(high) and high < _LARGEST:
+    while is_private(high, epsilon, delta) and high < _LARGEST:
         high *= 2.0
-    return boundary(lambda mu: not holds(mu), low, high, _FINEST)[0]
+    return boundary(lambda mu: not is_private(mu, epsilon, delta), low, high, _FINEST)[0]
 
 
 def pure_epsilon(mu: float) -> float:

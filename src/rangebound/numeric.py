@@ -39,6 +39,27 @@ def rounded_down(value: Fraction) -> float:
     return 0.0 - rounded_up(-value)  # zero stays positive: a published -0.0 would be another number
 
 
+def root_up(value: Fraction) -> float:
+    """The smallest double whose square is not below an exact number.
+
+    >>> Fraction(root_up(Fraction(2))) ** 2 >= 2, root_up(Fraction(9, 4)), root_up(Fraction(0))
+    (True, 1.5, 0.0)
+    """
+    found = root_down(value)
+    return found if Fraction(found) ** 2 == value else math.nextafter(found, math.inf)
+
+
+def root_down(value: Fraction) -> float:
+    """The largest double whose square is not above an exact number.
+
+    >>> Fraction(root_down(Fraction(2))) ** 2 <= 2, root_down(Fraction(9, 4))
+    (True, 1.5)
+    """
+    shift = max(0, 160 - value.numerator.bit_length() + value.denominator.bit_length())
+    shift += shift % 2  # the root of a whole number that has more digits than a double
+    return rounded_down(Fraction(math.isqrt((value.numerator << shift) // value.denominator), 1 << shift // 2))
+
+
 def namespace(*arrays: Array) -> Any:
     """The array API namespace of the arrays among `arrays` (plain numbers adapt to it)."""
     found = [each for each in arrays if array_api_compat.is_array_api_obj(each)]

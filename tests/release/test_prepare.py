@@ -1,11 +1,16 @@
 """A plan that could never be answered is refused before its account pays."""
 
+import itertools
+import math
+import random
+
 import pyarrow as pa
 import pytest
 
 from rangebound.errors import PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import explain, make_plan, release
+from rangebound.release.prepare import allocations, prepare, total_error
 from tests.release.plans import SUPPORTED, plan_data
 
 X = {"name": "q", "column": "x", "range": [0, 10]}
@@ -33,3 +38,79 @@ def test_what_cannot_be_drawn_is_refused_before_the_charge(tmp_path, name):
 def test_control_sound_plans_pass():
     assert explain(make_plan(plan_data([], SUPPORTED, unit={"column": "person"})))
     assert explain(make_plan(plan_data(["clinic"], SUPPORTED, unit={"column": "person"})))
+
+
+def counts(number, **more):
+    """So many counts about the same rows."""
+    return make_plan(
+        {
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            **more,
+            "query": [{"name": f"q{at}", "kind": "count"} for at in range(number)],
+        }
+    )
+
+
+@pytest.mark.parametrize(("number", "most"), [(1, 1.36), (8, 11.4), (10, 13.37), (100, 42.25), (1000, 133.61)])
+def test_many_counts_share_one_account(number, most):
+    """Plain sums give 1.41 times the number, a Gaussian account 4.22 times its root: see THEORY, 7."""
+    ready = prepare(counts(number))
+    assert math.sqrt(ready.publishers[0].mse) <= most
+    assert bool(ready.allocation.mu) == (number >= 10)
+    if number > 1:
+        assert math.sqrt(ready.publishers[0].mse) >= 0.99 * most  # control: no better than theory allows
+
+
+def any_plan(chance):
+    """A plan of a few questions of all kinds, with and without weights, delta and groups."""
+    questions = [
+        {**chance.choice(SUPPORTED), "name": str(at), "by": chance.choice([[], ["a"], ["a", "b"]])}
+        for at in range(chance.choice([1, 2, 5, 12]))
+    ]
+    if chance.random() < 0.3:
+        questions = [{**each, "weight": chance.choice([0.1, 1.0, 3.0])} for each in questions]
+    unit = {"column": "u", "rows": chance.choice([1, 4]), "groups": chance.choice([1, 3])}
+    if chance.random() < 0.3:
+        unit |= {"neighbours": "replace", "size": 1000}
+    used = {column for each in questions for column in each["by"]}
+    keys = {name: each for name, each in {"a": ["x", "y", "z"], "b": ["1", "2"]}.items() if name in used}
+    budget = {"epsilon": chance.choice([0.1, 1.0, 4.0]), "delta": chance.choice([0.0, 1e-9, 1e-6, 0.01])}
+    objective = chance.choice(["total", "relative"])
+    return make_plan({"unit": unit, "budget": budget, "keys": keys, "query": questions, "objective": objective})
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 30))])
+def test_no_plan_has_more_error_than_its_budget_split_by_plain_sums(seed):
+    chance, better = random.Random(seed), 0
+    for _ in range(10):
+        plan = any_plan(chance)
+        before, after = total_error(plan, allocations(plan)[0]), total_error(plan, prepare(plan).allocation)
+        assert after <= before
+        better += after < 0.99 * before
+    assert better  # control: it makes a difference
+
+
+def test_the_shares_without_weights_are_those_with_the_least_error():
+    """Second route: no random other shares have less, in either account."""
+    chance = random.Random(5)
+    query = [
+        {"name": "all", "kind": "mean", "column": "x", "range": [0, 1]},
+        {"name": "cells", "kind": "histogram", "column": "x", "range": [0, 1], "by": ["a"]},
+        {"name": "spread", "kind": "variance", "column": "x", "range": [0, 1], "by": ["a"]},
+    ]
+    for delta, objective in itertools.product((0.0, 1e-6), ("total", "relative")):
+        base = {"unit": {"column": "u", "rows": 2, "groups": 2}, "keys": {"a": ["1", "2", "3"]}, "objective": objective}
+        base["budget"] = {"epsilon": 1.0, "delta": delta}
+        plan = make_plan({**base, "query": query})
+        least = total_error(plan, allocations(plan)[-1])
+        best = allocations(plan)[-1].questions.values()
+        shares = [each.mu**2 or each.epsilon * each.groups * each.parts for each in best]
+        for spread in (0.05, 1.0):
+            found = []
+            for _ in range(20):
+                weights = [share * chance.lognormvariate(0, spread) for share in shares]
+                asked = [{**each, "weight": weight} for each, weight in zip(query, weights, strict=True)]
+                other = make_plan({**base, "query": asked})
+                found.append(total_error(other, allocations(other)[-1]))
+            assert least <= min(found) * (1 + 1e-5)
+            assert (max(found) < 1.1 * least) == (spread < 0.1)  # control: it is the same measure, and it can be worse

@@ -7,6 +7,7 @@ import math
 import random
 import statistics
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, explain, make_plan, release
 from rangebound.release.noise.allocation import spent
 from rangebound.release.output.table import plan_json, sha256
-from rangebound.release.prepare import prepare
+from rangebound.release.prepare import allocations, prepare, prepared
 from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 
@@ -177,17 +178,21 @@ UNITS = [{}, PEOPLE, {**PEOPLE, "neighbours": "replace", "size": 30}]
 def test_what_is_allocated_is_within_the_budget_and_mechanisms_keep_it(unit, keys):
     kinds = [each for each in SUPPORTED if unit or each["kind"] != "count of units"]
     plan = make_plan(plan_data(["clinic"], kinds, unit=unit, **({"keys": keys} if keys else {})))
-    ready = prepare(plan)
-    allocation = ready.allocation
-    epsilon, delta = spent(allocation)
+    first, *_, last = allocations(plan)
+    epsilon, delta = spent(first)
     assert 0.999999 < epsilon <= plan.budget.epsilon
     assert 0.999999e-6 < delta <= plan.budget.delta
-    for index in range(len(plan.query)):
-        share, needed = allocation.questions[index], allocation.sensitivities[index].cell
-        ready.publishers[index].check(needed, share)
-        if needed:
-            with pytest.raises(CertificateInvalid):  # control: nobody spends less than its share
-                ready.publishers[index].check(needed, replace(share, epsilon=share.epsilon * 0.99))
+    square = sum(each.square for each in last.shares)
+    assert 0.999999 * last.mu**2 < square <= Fraction(last.mu) ** 2
+    for way in (first, last):
+        ready = prepared(plan, way)
+        for index in range(len(plan.query)):
+            share, needed = way.questions[index], way.sensitivities[index]
+            ready.publishers[index].check(needed, share)
+            if needed.cell:
+                less = replace(share, epsilon=share.epsilon * 0.99, mu=share.mu * 0.99)
+                with pytest.raises(CertificateInvalid):  # control: nobody spends less than its share
+                    ready.publishers[index].check(needed, less)
 
 
 def test_a_certificate_holds_for_its_release_and_for_no_other():

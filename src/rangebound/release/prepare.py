@@ -5,16 +5,26 @@ All of it follows from the plan, before any data are read. A table is drawn, exp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.release.noise.allocation import SMALLEST, Allocation, Request, split
+from rangebound.release.noise.allocation import (
+    SMALLEST,
+    Allocation,
+    LossForm,
+    Request,
+    Sensitivity,
+    split,
+    split_gaussian,
+)
 from rangebound.release.noise.draw import Bits, Cell, Draw, Key
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
@@ -38,6 +48,9 @@ class Prepared:
 def prepare(plan: Plan) -> Prepared:
     """Split the budget of a plan and make the publishers of its questions; touches no data.
 
+    A plan with a delta is split in plain sums and in a Gaussian account; where the plan names no weights, evenly and so
+    that the objective is least. The one whose numbers have the least error by the plan's objective is taken.
+
     Guarantee: what the publishers and selections draw is private at the plan's budget, all together.
     Edge cases: a share that is too small, or a mechanism that cannot be calibrated, raises `PlanError`.
 
@@ -46,7 +59,22 @@ def prepare(plan: Plan) -> Prepared:
     >>> prepare(plan).mechanisms
     ('clamped geometric noise, scale 1',)
     """
-    return prepared(plan, allocate(plan))
+    ways = allocations(plan)
+    if len(ways) == 1:
+        return prepared(plan, ways[0])
+    found: list[tuple[float, Allocation]] = []
+    refused: PlanError | None = None
+    for way in reversed(ways):  # a Gaussian account, if there is one, has the least error nearly always
+        try:
+            error = total_error(plan, way, limit=min((each for each, _ in found), default=math.inf))
+        except PlanError as reason:  # a mechanism that the plan names may be calibrated in one account alone
+            refused = reason
+            continue
+        found.insert(0, (error, way))
+    if not found:
+        assert refused is not None
+        raise refused
+    return prepared(plan, min(found, key=lambda each: each[0])[1])
 
 
 def prepared(plan: Plan, allocation: Allocation) -> Prepared:
@@ -60,23 +88,104 @@ def prepared(plan: Plan, allocation: Allocation) -> Prepared:
 
 
 def allocate(plan: Plan) -> Allocation:
-    """Split the plan's budget.
+    """The allocation of a plan's budget with which its numbers have the least error; see `prepare`."""
+    return prepare(plan).allocation
 
-    Epsilon goes by weight to all questions and selections; delta by weight to selections, counts and sums, the only
-    ones that can use it; not where a unit takes two steps in one group. The questions of `report_clipping` have the
-    plan's `clipping_share` of epsilon together. A number that is public anyway gets nothing.
+
+def allocations(plan: Plan) -> list[Allocation]:
+    """The ways to split a plan's budget: in plain sums first, and in a Gaussian account where there is a delta.
+
+    In plain sums epsilon goes by weight to all questions and selections; delta by weight to selections, counts and
+    sums, the only ones that can use it there; not where a unit takes two steps in one group. In a Gaussian account the
+    square of mu goes by weight. The questions of `report_clipping` have the plan's `clipping_share` of it together. A
+    number that is public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
     doubles of the plan, and the decimals that they print as, which are charged.
-    Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged.
+    Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged. Where
+    plain sums are refused for that, the Gaussian account is not tried.
     """
-    private = [block for block in blocks(plan) if block.keys is None]
     found = {index: each.sensitivity(plan.unit, plan.groups(each.counted_by)) for index, each in enumerate(plan.query)}
-    weights = {
-        index: Fraction(each.weight) if found[index].cell else Fraction(0) for index, each in enumerate(plan.query)
-    }
-    selection = Fraction(plan.selection)
-    _weigh_cuts(plan, weights, selection * len(private))
+    even, least = _weights(plan, found, None), _weights(plan, found, _sum_weight)
+    ways = [_allocation(plan, found, even, gaussian=False)]
+    if least != even:
+        ways.append(_allocation(plan, found, least, gaussian=False))
+    if plan.budget.delta:
+        ways.append(_allocation(plan, found, _weights(plan, found, _gaussian_weight), gaussian=True))
+    return ways
+
+
+def _weights(
+    plan: Plan, found: Mapping[int, Sensitivity], least: Callable[[Kind, Sensitivity, float], float] | None
+) -> dict[int, Fraction]:
+    """The weight of every question: the plan's or, where it names none, the `least` one, or else even ones."""
+    named = any(each.weight is not None for each in plan.query)
+    weights = {index: Fraction(1.0 if each.weight is None else each.weight) for index, each in enumerate(plan.query)}
+    asked = [index for index, each in enumerate(plan.query) if found[index].cell and not each.made]
+    if least is not None and not named:
+        best = {index: Fraction(least(plan.query[index], found[index], importance(plan, index))) for index in asked}
+        mean = sum(best.values(), Fraction(0)) / len(asked) if asked else Fraction(1)  # beside the weight of selections
+        weights |= {index: weight / mean for index, weight in best.items()}
+    weights |= {index: Fraction(0) for index, each in found.items() if not each.cell}
+    _weigh_cuts(plan, weights, Fraction(plan.selection) * sum(block.keys is None for block in blocks(plan)))
+    return weights
+
+
+def _sum_weight(question: Kind, found: Sensitivity, importance: float) -> float:
+    """The weight in plain sums with which the objective is least.
+
+    The variance of a number is proportional to (s / share)^2, where s is the L1 sensitivity. The least sum of
+    `importance` times variance, for shares that add up to 1, has shares proportional to (importance s^2)^(1/3): set the
+    derivatives equal.
+    """
+    return math.cbrt(importance * (float(found.total / found.row) * question.draws) ** 2)
+
+
+def _gaussian_weight(question: Kind, found: Sensitivity, importance: float) -> float:
+    """The weight in a Gaussian account with which the objective is least.
+
+    The variance of a number is proportional to s^2 / share, where s is the L2 sensitivity, so the shares are
+    proportional to s importance^(1/2). Where each number has a mu of its own, its variance is proportional to the
+    square of its own sensitivity divided by its part of the share.
+    """
+    square = found.square
+    if question.loss is not LossForm.GAUSSIAN:
+        square = found.cell**2 * found.groups * question.draws * (2 if found.twice else 1)
+    return math.sqrt(importance * square / found.row**2)
+
+
+def importance(plan: Plan, index: int) -> float:
+    """How much the variance of a question's numbers counts in the plan's objective, all of its numbers together.
+
+    `total` adds up variances: it is the number of numbers. `relative` divides each by the square of what the number
+    would be if the rows were spread evenly: the number of rows, which is the same for all, divided by that number.
+    """
+    question = plan.query[index]
+    groups = plan.groups(question.by)
+    numbers = (plan.unit.groups if math.isinf(groups) else groups) * len(question.parts)
+    return float(numbers**3 if plan.objective == "relative" else numbers)
+
+
+def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) -> float:
+    """The plan's objective: the error of all numbers together, each in units of what one row can add to it.
+
+    Once a sum is above `limit` it is given as it stands: mechanisms that take long to find come last.
+    """
+    total = 0.0
+    for index in sorted(range(len(plan.query)), key=lambda index: plan.query[index].effort[1]):
+        found = allocation.sensitivities[index]
+        if found.cell and not plan.query[index].made:
+            error = _publisher(plan, index, allocation).mse
+            total += importance(plan, index) * error / float(found.row) ** 2
+        if total > limit:
+            break
+    return total
+
+
+def _allocation(
+    plan: Plan, found: Mapping[int, Sensitivity], weights: Mapping[int, Fraction], *, gaussian: bool
+) -> Allocation:
+    private = [block for block in blocks(plan) if block.keys is None]
     most = plan.unit.groups * (2 if plan.unit.replaced else 1)
     requests = [
         Request(
@@ -85,17 +194,23 @@ def allocate(plan: Plan) -> Allocation:
             parts=each.draws,
             uses_delta=each.uses_delta and not found[index].twice,
             interval_share=each.interval_part,
+            loss=each.loss,
+            twice=found[index].twice,
         )
         for index, each in enumerate(plan.query)
     ]
-    requests += [Request(weight=selection, groups=most, uses_delta=True) for _ in private]
-    shares = split(plan.budget.epsilon, plan.budget.delta, requests)
+    requests += [
+        Request(weight=Fraction(plan.selection), groups=most, uses_delta=True, loss=LossForm.PURE) for _ in private
+    ]
+    budget = plan.budget.epsilon, plan.budget.delta
+    mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
     questions = dict(enumerate(shares[: len(plan.query)]))
     selections = dict(zip((block.by for block in private), shares[len(plan.query) :], strict=True))
     for index, each in enumerate(plan.query):
-        if found[index].cell and questions[index].drawn < SMALLEST:
+        share = questions[index]
+        if found[index].cell and max(share.drawn, share.mu) < SMALLEST:
             raise PlanError(
-                f"query[{index}].weight={each.weight!r}: leaves epsilon {questions[index].drawn:.3g} for a number; "
+                f"query[{index}].weight={each.weight!r}: leaves epsilon {share.drawn:.3g} for a number; "
                 f"it must be at least {SMALLEST:g}: give it more weight, or a larger budget",
                 field=f"query[{index}].weight",
             )
@@ -104,11 +219,11 @@ def allocate(plan: Plan) -> Allocation:
             partition_selection(each_share.epsilon, each_share.delta)
         except ArgumentError as reason:
             raise PlanError(f"selection={plan.selection!r}: {reason}", field="selection") from None
-    return Allocation(questions=questions, selections=selections, sensitivities=found)
+    return Allocation(questions=questions, selections=selections, sensitivities=found, mu=mu)
 
 
 def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) -> None:
-    """Give the questions of `report_clipping` the weights with which they have `clipping_share` of epsilon together."""
+    """Give the questions of `report_clipping` the weights with which they have `clipping_share` of it all together."""
     cuts = [index for index, each in enumerate(plan.query) if each.made]
     others = sum((weight for index, weight in weights.items() if index not in cuts), selected)
     share = Fraction(plan.clipping_share) if others else Fraction(1, 2)  # where all else is public they have it all
@@ -161,6 +276,7 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
             epsilon=share.epsilon,
             delta=share.delta,
             rank_error=reading.rank_error,
+            mu=share.mu,
         )
         for key, group, readings in zip(keys, draws, ready.publishers[index].read(draws), strict=True)
         for part, draw, reading in zip(question.parts, group, readings, strict=True)

@@ -99,12 +99,12 @@ def release(
             raise PlanError(f"budget.account: {rule}", field="budget.account")
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
-        check_rule(plan, ledger.account(account))
+        check_rule(plan, ready.allocation, ledger.account(account))
         try:
             published = ledger.release(
                 account=account,
                 request=name,
-                cost=charges(plan.budget.epsilon, plan.budget.delta),
+                cost=charges(plan, ready.allocation),
                 compute=paid,
                 what=charge_text(plan),
                 check=lambda history: check_unit(plan, history),

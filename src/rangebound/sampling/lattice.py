@@ -8,7 +8,6 @@ it lies beyond.
 
 from __future__ import annotations
 
-import bisect
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,6 +57,8 @@ class Lattice:
         >>> thirds = Lattice(numerator=1, denominator=3)
         >>> thirds.can_give(2 / 3, (0.1, 1.0), collected=False), thirds.can_give(0.1, (0.1, 1.0), collected=False)
         (True, True)
+        >>> thirds.can_give(1e300, (0.0, math.inf), collected=False)
+        True
         >>> thirds.can_give(0.2, (0.2, 1.0), collected=False)  # numbers just above it are rounded to 1/3
         False
         """
@@ -77,8 +78,10 @@ class Lattice:
         slack = abs(near) >> 50
         below = near - slack - 1 if first is None else max(near - slack - 1, first)
         above = near + slack + 1 if last is None else min(near + slack + 1, last)
-        found = bisect.bisect_left(range(above - below + 1), value, key=lambda at: self.point(below + at))
-        return found <= above - below and self.point(below + found) == value
+        while below < above:  # the first multiple that is not below the value; there may be more than `bisect` counts
+            middle = (below + above) // 2
+            below, above = (middle + 1, above) if self.point(middle) < value else (below, middle)
+        return below == above and self.point(below) == value
 
 
 def _quotient(a: int, b: int) -> float:

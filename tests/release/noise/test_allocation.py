@@ -3,10 +3,13 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
+import mpmath
 import pytest
 from flint import arb, fmpq
+from scipy.stats import norm
 
 from rangebound.ball import precision
 from rangebound.discrete_laplace import DiscreteLaplace
@@ -18,10 +21,10 @@ from rangebound.noise import Laplace
 from rangebound.numeric import rounded_down
 from rangebound.release import make_plan
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import spent
+from rangebound.release.noise.allocation import LossForm, is_within, spent
 from rangebound.release.noise.partition_selection import WHOLE, partition_selection
 from rangebound.release.plan.kinds.rank_kind import RankKind
-from rangebound.release.prepare import allocate, prepare
+from rangebound.release.prepare import allocations, prepare, prepared
 from rangebound.support import Interval
 from tests.release.plans import KINDS, SUPPORTED
 
@@ -91,10 +94,53 @@ def test_the_shares_of_a_plan_add_up_to_at_most_its_charge():
     chance = random.Random(20)
     for _ in range(300):
         plan = random_plan(chance)
-        total, most = spent(allocate(plan)), charged(plan.budget.epsilon, plan.budget.delta)
+        first, *others = allocations(plan)
+        total, most = spent(first), charged(plan.budget.epsilon, plan.budget.delta)
         assert total[0] <= most[0]
         assert total[1] <= most[1]
         assert total[0] > most[0] * (1 - Fraction(1, 10**12)) - Fraction(1, 10**11)  # and to no less than that
+        assert is_within(first, plan.budget.epsilon, plan.budget.delta)
+        for each in others:
+            assert is_within(each, plan.budget.epsilon, plan.budget.delta)
+            assert each.mu == 0.0 or gaussian_total(each, float(most[0])) <= most[1]
+
+
+def gaussian_total(allocation, epsilon):
+    """The delta of a Gaussian account by another route: each part's mu by SciPy, and the profile by mpmath."""
+    squares = 0.0
+    for each in allocation.shares:
+        times = each.groups * each.parts * (2 if each.twice else 1)
+        if each.loss is LossForm.GAUSSIAN:
+            squares += each.mu**2
+        elif each.loss is LossForm.PURE:
+            squares += times * (2 * norm.ppf(1 / (1 + math.exp(-each.epsilon)))) ** 2
+        else:
+            ends = (each.drawn, each.end, each.end)
+            squares += times * sum((2 * norm.ppf(1 / (1 + math.exp(-own / 2)))) ** 2 for own in ends)
+    added = sum(each.delta * each.groups * each.parts for each in allocation.shares)
+    with mpmath.workdps(40):
+        mu, e = mpmath.sqrt(squares), mpmath.mpf(epsilon)
+        gone = mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+        return Fraction(float(gone * (1 - mpmath.mpf("1e-9")))) + Fraction(added) * (1 - Fraction(1, 10**9))
+
+
+def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
+    chance, seen = random.Random(21), 0
+    for _ in range(40):
+        plan = random_plan(chance)
+        for each in allocations(plan):
+            for index, share in each.questions.items():
+                more = replace(share, epsilon=share.epsilon * (1 + 1e-6), mu=share.mu * (1 + 1e-6))
+                changed = replace(each, questions={**each.questions, index: more})
+                heavy = (
+                    share.epsilon * share.groups * share.parts > 1e-3 * plan.budget.epsilon or share.mu > 1e-2 * each.mu
+                )
+                if heavy and not (each.mu and share.loss is not LossForm.GAUSSIAN):
+                    seen += 1
+                    assert not is_within(changed, plan.budget.epsilon, plan.budget.delta)
+            if each.mu:
+                assert not is_within(replace(each, mu=each.mu * (1 + 1e-12)), plan.budget.epsilon, plan.budget.delta)
+    assert seen > 100
 
 
 def check_mechanism(question, mechanism, share):
@@ -127,8 +173,8 @@ def test_no_mechanism_loses_more_than_its_share(name, first, end):
         unit = {"column": "u", "rows": 3, "groups": 1}
         delta = 0.0 if name in PURE and at % 2 else 1e-6
         plan = make_plan({"unit": unit, "budget": {"epsilon": epsilon, "delta": delta}, "query": questions})
-        ready = prepare(plan)
-        allocation = ready.allocation
+        allocation = allocations(plan)[0]  # in plain sums
+        ready = prepared(plan, allocation)
         for index, each in enumerate(plan.query):
             share, publisher = allocation.questions[index], ready.publishers[index]
             if isinstance(each, RankKind):
@@ -171,5 +217,5 @@ def test_a_share_is_a_part_of_a_unit_that_is_replaced_too():
     mean = {"name": "m", "kind": "mean", "column": "x", "range": [0, 1]}
     unit = {"neighbours": "replace", "size": 50}
     plan = make_plan({"unit": unit, "budget": {"epsilon": 0.7}, "query": [mean]})
-    total = spent(allocate(plan))
+    total = spent(allocations(plan)[0])
     assert total[0] <= charged(0.7)[0]

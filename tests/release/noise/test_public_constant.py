@@ -14,7 +14,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.allocation import spent
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.public_constant import PublicConstant
-from rangebound.release.prepare import answers, prepare
+from rangebound.release.prepare import allocations, answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import KINDS, SALT, plan_data, written_once
 
@@ -92,7 +92,7 @@ def test_control_without_a_filter_the_size_is_public_and_with_one_it_is_not():
 
 def test_a_count_of_all_rows_is_exact_and_free_and_the_rest_gets_its_part():
     plan = public(KINDS[:4])
-    allocation = prepare(plan).allocation
+    allocation = allocations(plan)[0]
     assert [each.epsilon for each in allocation.questions.values()] == [0.0, 0.5, 0.5]
     assert spent(allocation)[0] == 1
     assert prepare(plan).publishers[0] == PublicConstant(value=6.0)

@@ -11,13 +11,13 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
-from rangebound.release.prepare import prepare
+from rangebound.release.prepare import allocations, prepare, prepared
 from tests.release.plans import SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 
@@ -34,22 +34,28 @@ QUESTIONS = {
 }
 
 
+def moves(cell, square=None):
+    """A unit that moves one coordinate so far."""
+    return Sensitivity(cell=Fraction(cell), groups=1, square=Fraction(cell) ** 2 if square is None else square)
+
+
 def made(question, **more):
     """A publisher with the sensitivity and the share that it was made for."""
     plan = {"unit": {"column": "person", "rows": 3}, "budget": {"epsilon": 0.7, "delta": 1e-6}}
     ready = prepare(make_plan({**plan, "query": [{"name": "q", **question}], **more}))
-    return ready.publishers[0], ready.allocation.sensitivities[0].cell, ready.allocation.questions[0]
+    return ready.publishers[0], ready.allocation.sensitivities[0], ready.allocation.questions[0]
 
 
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_a_publisher_is_private_at_its_share_and_at_no_smaller_one(question):
     publisher, sensitivity, share = made(question)
     publisher.check(sensitivity, share)
-    less = replace(share, epsilon=share.epsilon * (1 - 1e-5), delta=share.delta * (1 - 1e-5))
+    less = replace(share, epsilon=share.epsilon * (1 - 1e-5), delta=share.delta * (1 - 1e-5), mu=share.mu * (1 - 1e-5))
     with pytest.raises(CertificateInvalid, match="less private than it says"):
         publisher.check(sensitivity, less)
+    more = Fraction(100_001, 100_000)
     with pytest.raises(CertificateInvalid, match=r"too small|less private"):
-        publisher.check(sensitivity * Fraction(100_001, 100_000), share)
+        publisher.check(replace(sensitivity, cell=sensitivity.cell * more, square=sensitivity.square * more**2), share)
 
 
 def smaller(x):
@@ -66,17 +72,17 @@ def test_control_a_scale_or_a_sensitivity_that_is_one_step_too_small_is_refused(
     short = replace(old, query=rb.Query(range=old.query.range, sensitivity=smaller(old.query.sensitivity)))
     needed = Fraction(old.query.sensitivity) - publisher.width * publisher.parts * Fraction(publisher.grain)
     with pytest.raises(CertificateInvalid, match="sensitivity that is too small"):
-        replace(publisher, mechanism=short).check(max(needed, sensitivity), share)
+        replace(publisher, mechanism=short).check(moves(max(needed, sensitivity.cell)), share)
 
 
 @pytest.mark.parametrize(("sensitivity", "lower"), [(Fraction(1, 2), 0.0), (Fraction(1), 0.5)], ids=str)
 def test_a_count_that_is_not_whole_gets_a_mechanism_on_a_lattice(sensitivity, lower):
     share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
     facts = {"step": 1.0, "mechanism": None, "confidence": 0.95}
-    found = publishers.whole_number(rb.Interval(lower, 9), sensitivity, share, **facts)
+    found = publishers.whole_number(rb.Interval(lower, 9), moves(sensitivity), share, **facts)
     assert isinstance(found, MechanismPublisher)
-    found.check(sensitivity, share)
-    assert not isinstance(publishers.whole_number(rb.Interval(0, 9), Fraction(1), share, **facts), MechanismPublisher)
+    found.check(moves(sensitivity), share)
+    assert not isinstance(publishers.whole_number(rb.Interval(0, 9), moves(1), share, **facts), MechanismPublisher)
 
 
 def test_control_discrete_laplace_noise_that_is_one_step_too_narrow_is_refused():
@@ -85,7 +91,7 @@ def test_control_discrete_laplace_noise_that_is_one_step_too_narrow_is_refused()
     with pytest.raises(CertificateInvalid, match="less private"):
         replace(publisher, mechanism=narrow).check(sensitivity, share)
     with pytest.raises(CertificateInvalid, match="too small"):
-        publisher.check(sensitivity + Fraction(1, 10**9), share)
+        publisher.check(moves(sensitivity.cell + Fraction(1, 10**9)), share)
 
 
 def test_rounding_to_the_grain_counts_for_the_sensitivity():
@@ -96,12 +102,12 @@ def test_rounding_to_the_grain_counts_for_the_sensitivity():
     )
     share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
     fine = MechanismPublisher(mechanism=mechanism, grain=0.25, step=None, level=0.95)
-    fine.check(Fraction(1), share)
+    fine.check(moves(1), share)
     with pytest.raises(CertificateInvalid, match="too small"):
-        replace(fine, grain=0.3).check(Fraction(1), share)  # four grains of it are 1.2
+        replace(fine, grain=0.3).check(moves(1), share)  # four grains of it are 1.2
     with pytest.raises(CertificateInvalid, match="too small"):
-        replace(fine, width=2).check(Fraction(1), share)
-    replace(fine, width=2).check(Fraction(1, 2), share)
+        replace(fine, width=2).check(moves(1), share)
+    replace(fine, width=2).check(moves(Fraction(1, 2)), share)
 
 
 @pytest.mark.parametrize(
@@ -114,16 +120,16 @@ def test_only_additive_laplace_noise_protects_several_coordinates_at_their_joint
     mechanism = rb.Mechanism(noise=noise, query=query, bounding=bounding)
     share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
     one = MechanismPublisher(mechanism=mechanism, grain=0.25, step=None, level=0.95)
-    one.check(Fraction(1), share)
+    one.check(moves(1), share)
     with pytest.raises(CertificateInvalid, match="for its coordinates together"):
-        replace(one, width=2).check(Fraction(1), share)
+        replace(one, width=2).check(moves(1), share)
 
 
 def test_a_public_constant_is_free_only_where_nobody_can_change_it():
     share = BudgetShare(epsilon=0.0, delta=0.0, groups=1, parts=1)
-    PublicConstant(value=5.0).check(Fraction(0), share)
+    PublicConstant(value=5.0).check(moves(0), share)
     with pytest.raises(CertificateInvalid, match="too small"):
-        PublicConstant(value=5.0).check(Fraction(1, 10**9), share)
+        PublicConstant(value=5.0).check(moves(Fraction(1, 10**9)), share)
 
 
 @pytest.mark.parametrize("part", ["rates", "interval_rates"])
@@ -138,7 +144,7 @@ def test_control_a_rate_that_is_a_little_too_large_is_refused(part):
 
 def test_control_a_rate_that_leaves_nothing_for_rounding_is_refused():
     publisher, sensitivity, share = made(QUESTIONS["median without an interval"])
-    exact = Fraction(share.epsilon) / (2 * exponential.score_sensitivity(0.5, sensitivity))
+    exact = Fraction(share.epsilon) / (2 * exponential.score_sensitivity(0.5, sensitivity.cell))
     with pytest.raises(CertificateInvalid, match="exponential mechanism"):
         replace(publisher, rates=(exact,)).check(sensitivity, share)
 
@@ -192,7 +198,7 @@ def test_a_certificate_refuses_a_table_whose_claims_are_not_proved(monkeypatch):
         (replace(ready, publishers=(faster,)), r"queries\[0\]: has an exponential mechanism that is less private"),
         (replace(ready, selections={by: likelier}), r"selections\[0\]: names keys .* less private"),
     ):
-        monkeypatch.setattr(table_certificate, "prepare", lambda _, wrong=wrong: wrong)
+        monkeypatch.setattr(table_certificate, "prepared", lambda *_, wrong=wrong: wrong)
         with pytest.raises(CertificateInvalid, match=words):
             check_certificate(write_certificate(found, wrong, None), found.to_bytes())
 
@@ -204,8 +210,8 @@ def test_the_work_of_a_partition_selection_is_counted():
     found = release(plan, table(50), ledger=None)
     steps = len(next(iter(prepare(plan).selections.values())).probabilities) / 4000
     with pytest.raises(CertificateInvalid, match="steps"):
-        check_certificate(found.certificate, found.to_bytes(), work=50.0 + 0.5 * steps)
-    check_certificate(found.certificate, found.to_bytes(), work=60.0 + steps)
+        check_certificate(found.certificate, found.to_bytes(), work=0.5 * steps)
+    check_certificate(found.certificate, found.to_bytes(), work=200.0 + 3.0 * steps)  # of every way to split the budget
 
 
 def test_all_kinds_have_a_publisher_that_draws_what_it_can_draw_and_reads_it():
@@ -234,3 +240,34 @@ def test_the_expected_error_is_that_of_an_answer_far_from_the_ends():
     middle = math.sqrt(publisher.mechanism.error(1500.0).mse)
     assert publisher.expected_error() == f"{middle:.4g} (root mean square)"
     assert middle > 1.01 * math.sqrt(publisher.mechanism.error(3000.0).mse)  # control
+
+
+GAUSSIAN = {"unit": {"column": "person", "rows": 3, "groups": 2}, "keys": {"clinic": ["a", "b", "c"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        *((name, None) for name in ("count", "sum", "mean", "histogram", "variance")),
+        *((name, "truncate Gaussian") for name in ("count", "sum")),
+    ],
+)
+def test_gaussian_noise_is_wide_enough_for_its_part_of_the_account_and_no_less_is_accepted(name, named):
+    question = {**QUESTIONS[name], "by": ["clinic"], "support": [0, 50] if name == "count" else None}
+    question = {key: value for key, value in {**question, "mechanism": named}.items() if value is not None}
+    plan = make_plan({**GAUSSIAN, "budget": {"epsilon": 0.7, "delta": 1e-6}, "query": [{"name": "q", **question}]})
+    way = allocations(plan)[-1]
+    ready = prepared(plan, way)
+    publisher, found, share = ready.publishers[0], way.sensitivities[0], way.questions[0]
+    assert share.loss is LossForm.GAUSSIAN
+    publisher.check(found, share)
+    exact = math.sqrt(found.square) / share.mu
+    assert exact <= publisher.mechanism.noise.scale < exact * (1 + 1e-5)  # the rest is for rounding to the grain
+    narrow = replace(publisher.mechanism, noise=rb.Gaussian(scale=smaller(publisher.mechanism.noise.scale)))
+    with pytest.raises(CertificateInvalid, match="less private"):
+        replace(publisher, mechanism=narrow).check(found, share)
+    with pytest.raises(CertificateInvalid, match="too small"):
+        publisher.check(replace(found, square=found.square * Fraction(100_001, 100_000)), share)
+    other = replace(publisher.mechanism, noise=rb.Laplace(scale=publisher.mechanism.noise.scale))
+    with pytest.raises(CertificateInvalid, match="not Gaussian"):
+        replace(publisher, mechanism=other).check(found, share)

@@ -1,16 +1,35 @@
-"""Who gets which part of the budget: by weight to questions and selections, then evenly to the groups a unit is in."""
+"""Who gets which part of the budget: by weight to questions and selections, then evenly to the groups a unit is in.
+
+A budget is split in one of two accounts. In plain sums every number has an (epsilon, delta), and these add up. In a
+Gaussian account every part has a mu, and the squares add up [dong2022]; see `rangebound.gdp`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 
+from rangebound.gdp import bounded_range_epsilon, is_private, largest_mu, mu_of_bounded_range, mu_of_pure, pure_epsilon
 from rangebound.ledger.amount import promised
-from rangebound.numeric import rounded_down
+from rangebound.numeric import root_down, rounded_down
 
 SMALLEST = 1e-30
-"""An epsilon that promises all there is to promise, and keeps every scale within the doubles."""
+"""An epsilon or a mu that promises all there is to promise, and keeps every scale within the doubles."""
+_KEPT = 1 - Fraction(1, 2**40)  # of the square of a part that is turned into an epsilon and back, each rounded
+_ADDED = Fraction(1, 2)  # of delta, for parts that add a delta to that of the Gaussian account
+
+
+class LossForm(Enum):
+    """What the privacy loss of a part is like, which says what it costs in a Gaussian account."""
+
+    GAUSSIAN = "gaussian"
+    """That of Gaussian noise: (L2 distance / scale)^2 for all its numbers together; also where it is truncated."""
+    RANGE = "range"
+    """That of an exponential mechanism: it lies in an interval of length epsilon."""
+    PURE = "pure"
+    """At most epsilon, but for an event of probability delta."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +38,15 @@ class Sensitivity:
 
     `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
     (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
-    `square` is the square of the L2 distance of two neighbours, over all groups together.
+    `square` is the square of the L2 distance of two neighbours, over all groups together. `row` is the most that one
+    row can add to a coordinate: errors of different questions are compared in this unit.
     """
 
     cell: Fraction
     groups: int
     square: Fraction
     twice: bool = False
+    row: Fraction = Fraction(1)
 
     @property
     def total(self) -> Fraction:
@@ -37,10 +58,11 @@ class Sensitivity:
 class BudgetShare:
     """What one number (or one selection of a key) may spend, of `parts` in each of the `groups` that a unit moves.
 
-    A group counts twice where a replaced unit may move it by two steps of the sensitivity.
+    A group counts twice where a replaced unit may move it by two steps of the sensitivity; `twice` says so.
 
-    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of the budget. Of `epsilon`, a
-    quantile spends `end` on each end of its interval, and `drawn` on itself.
+    `groups` times `parts` times (`epsilon`, `delta`) is at most the question's part of plain sums. Of `epsilon`, a
+    quantile spends `end` on each end of its interval, and `drawn` on itself. With Gaussian noise in a Gaussian account,
+    all numbers of the question together may spend `mu`, and `epsilon` and `delta` are 0.
     """
 
     epsilon: float
@@ -48,27 +70,54 @@ class BudgetShare:
     groups: int
     parts: int
     end: float = 0.0
+    mu: float = 0.0
+    loss: LossForm = LossForm.PURE
+    twice: bool = False
 
     @property
     def drawn(self) -> float:
         """What is left for the number itself, rounded down."""
         return rounded_down(Fraction(self.epsilon) - 2 * Fraction(self.end))
 
+    @property
+    def square(self) -> Fraction:
+        """The square of the mu that all its numbers together have, rounded up.
+
+        For one neighbour, `groups` times `parts` numbers differ by one step each, and squares add up. Where two steps
+        may be in one group, a number there is 2 mu-GDP: 4 mu^2 in half as many groups, twice the sum.
+        """
+        if self.mu:
+            return Fraction(self.mu) ** 2
+        if self.loss is LossForm.RANGE:
+            each = Fraction(mu_of_bounded_range(self.drawn)) ** 2 + 2 * Fraction(mu_of_bounded_range(self.end)) ** 2
+        else:
+            each = Fraction(mu_of_pure(self.epsilon)) ** 2
+        return each * self.groups * self.parts * (2 if self.twice else 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """The shares of all questions, and of the partition selection of the blocks that need one."""
+    """The shares of all questions, and of the partition selection of the blocks that need one.
+
+    `mu` is that of the Gaussian account, or 0 for plain sums.
+    """
 
     questions: Mapping[int, BudgetShare]
     selections: Mapping[tuple[str, ...], BudgetShare]
     sensitivities: Mapping[int, Sensitivity]
+    mu: float = 0.0
+
+    @property
+    def shares(self) -> list[BudgetShare]:
+        """All of them."""
+        return [*self.questions.values(), *self.selections.values()]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What a question or a selection asks for: a share by `weight`, split evenly over the numbers that a unit moves.
 
-    `uses_delta` says whether it can use a delta, `interval_share` which part of its epsilon goes into an interval.
+    `uses_delta` says whether it can use a delta, `interval_share` which part of its budget goes into an interval.
     """
 
     weight: Fraction
@@ -76,10 +125,24 @@ class Request:
     parts: int = 1
     uses_delta: bool = False
     interval_share: float = 0.0
+    loss: LossForm = LossForm.PURE
+    twice: bool = False
+
+    def share(self, epsilon: float, delta: float, end: float = 0.0) -> BudgetShare:
+        """What each of its numbers may spend."""
+        return BudgetShare(
+            epsilon=epsilon,
+            delta=delta,
+            groups=self.groups,
+            parts=self.parts,
+            end=end,
+            loss=self.loss,
+            twice=self.twice,
+        )
 
 
 def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[BudgetShare]:
-    """Split a budget: epsilon by weight among all requests, delta by weight among those that can use it.
+    """Split a budget in plain sums: epsilon by weight among all, delta by weight among those that can use it.
 
     Guarantee: the shares, each times its groups and parts, add up to at most the budget, in exact arithmetic: the
     doubles, and the decimals that they print as, which are charged.
@@ -89,24 +152,76 @@ def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[Bud
     (0.125, 0.75, 0.0)
     """
     total = sum((each.weight for each in requests), Fraction(0)) or Fraction(1)
-    slack = sum((each.weight for each in requests if each.uses_delta), Fraction(0))
-    budget = promised(epsilon), promised(delta)
+    deltas = _deltas(promised(delta), [each if each.uses_delta else None for each in requests])
 
-    def share(each: Request) -> BudgetShare:
-        times = each.groups * each.parts
-        part = budget[1] * each.weight / slack / times if each.uses_delta and slack else Fraction(0)
-        whole = rounded_down(budget[0] * each.weight / total / times)
-        found = BudgetShare(epsilon=whole, delta=rounded_down(part), groups=each.groups, parts=each.parts)
-        return replace(found, end=rounded_down(Fraction(whole) * Fraction(each.interval_share) / 2))
+    def share(each: Request, own: float) -> BudgetShare:
+        whole = rounded_down(promised(epsilon) * each.weight / total / (each.groups * each.parts))
+        return each.share(whole, own, rounded_down(Fraction(whole) * Fraction(each.interval_share) / 2))
 
-    return [share(each) for each in requests]
+    return [share(each, own) for each, own in zip(requests, deltas, strict=True)]
+
+
+def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) -> tuple[float, list[BudgetShare]]:
+    """Split a budget in a Gaussian account: the square of its mu by weight; the mu, and the shares.
+
+    A part that can lose more than any epsilon with a small probability (a partition selection, noise of limited reach)
+    gets a delta by weight, of half the budget's; the rest of it is that of the Gaussian account.
+
+    Guarantee: all together are (epsilon, delta)-private. The squares add up to at most mu^2 and the deltas to what the
+    profile of mu leaves, in exact arithmetic: the parts are mu-GDP together but for events of these probabilities, and
+    what is lost with them is added to delta.
+    Edge cases: without a delta there is no such account, and `ArgumentError` is raised.
+
+    >>> mu, (one, two) = split_gaussian(1.0, 1e-6, [Request(weight=Fraction(1), groups=2, loss=LossForm.GAUSSIAN)] * 2)
+    >>> round(mu, 4), round(one.mu * 2**0.5, 4)
+    (0.2367, 0.2367)
+    """
+    limit, slack = promised(epsilon), promised(delta)
+    added = [each if each.uses_delta and each.loss is LossForm.PURE else None for each in requests]
+    deltas = _deltas(slack * _ADDED if any(added) else Fraction(0), added)
+    left = slack - sum(Fraction(own) * each.groups * each.parts for own, each in zip(deltas, requests, strict=True))
+    mu = largest_mu(limit, left)
+    total = sum((each.weight for each in requests), Fraction(0)) or Fraction(1)
+
+    def share(each: Request, own: float) -> BudgetShare:
+        square = Fraction(mu) ** 2 * each.weight / total
+        if each.loss is LossForm.GAUSSIAN:
+            return replace(each.share(0.0, 0.0), mu=root_down(square))
+        number = _KEPT * square / (each.groups * each.parts * (2 if each.twice else 1))
+        if each.loss is LossForm.PURE:
+            return each.share(pure_epsilon(root_down(number)), own)
+        part = Fraction(each.interval_share)
+        end = bounded_range_epsilon(root_down(number * part / 2))
+        drawn = bounded_range_epsilon(root_down(number * (1 - part)))
+        return each.share(rounded_down(Fraction(drawn) + 2 * Fraction(end)), 0.0, end)
+
+    return mu, [share(each, own) for each, own in zip(requests, deltas, strict=True)]
+
+
+def _deltas(delta: Fraction, requests: Sequence[Request | None]) -> list[float]:
+    """The delta of each number of some requests, by weight."""
+    total = sum((each.weight for each in requests if each), Fraction(0))
+    if not total:
+        return [0.0] * len(requests)
+    return [
+        rounded_down(delta * each.weight / total / (each.groups * each.parts)) if each else 0.0 for each in requests
+    ]
 
 
 def spent(allocation: Allocation) -> tuple[Fraction, Fraction]:
-    """What a unit can lose in all, exactly: at most the budget."""
-    shares = [*allocation.questions.values(), *allocation.selections.values()]
-    times = [each.groups * each.parts for each in shares]
+    """What a unit can lose in all in plain sums, exactly: at most the budget."""
+    times = [(each, each.groups * each.parts) for each in allocation.shares]
     return (
-        sum((Fraction(each.epsilon) * n for each, n in zip(shares, times, strict=True)), Fraction(0)),
-        sum((Fraction(each.delta) * n for each, n in zip(shares, times, strict=True)), Fraction(0)),
+        sum((Fraction(each.epsilon) * n for each, n in times), Fraction(0)),
+        sum((Fraction(each.delta) * n for each, n in times), Fraction(0)),
     )
+
+
+def is_within(allocation: Allocation, epsilon: float, delta: float) -> bool:
+    """Whether all shares together are proved to be within a budget, in exact or rigorous arithmetic."""
+    total, added = spent(allocation)
+    if not allocation.mu:
+        return total <= Fraction(epsilon) and added <= Fraction(delta)
+    square = sum((each.square for each in allocation.shares), Fraction(0))
+    left = Fraction(delta) - added
+    return square <= Fraction(allocation.mu) ** 2 and left >= 0 and is_private(allocation.mu, epsilon, left)

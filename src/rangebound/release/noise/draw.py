@@ -31,6 +31,8 @@ class Reading:
 class Cell:
     """One published number: whose it is, what was drawn for it, what was made of that, and what it cost.
 
+    In a Gaussian account `mu` is the cost of all numbers of the question together, where their noise is Gaussian.
+
     But for the draws, and for keys that were selected privately, all of it follows from the plan.
     """
 
@@ -44,3 +46,4 @@ class Cell:
     delta: float
     rank_error: float | None = None
     draws: Draw = ()
+    mu: float = 0.0

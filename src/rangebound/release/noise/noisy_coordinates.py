@@ -18,11 +18,14 @@ from rangebound.discrete_laplace import DiscreteLaplace, draw
 from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
 from rangebound.mechanism import Mechanism, describe
 from rangebound.noise import Curve, Noise
+from rangebound.numeric import root_up
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.query import Query
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.sampling.lattice import default_lattice, lattice_of
+from rangebound.support import Interval, is_line
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +37,9 @@ class MechanismPublisher:
     """Coordinates in multiples of `grain`, each published through `mechanism`; `width` of them make one of the `parts`.
 
     `step` is the distance of published numbers; without one the mechanism's own is taken. `level` is how often the
-    interval of each coordinate holds it, at least.
+    interval of each coordinate holds it, at least. With `clamped` the mechanism leaves its numbers as they are, and
+    they are moved into that interval when they are read: what was drawn has no bias. `whole` says that coordinates are
+    multiples of the grain, so that nothing is rounded.
     """
 
     mechanism: Mechanism
@@ -43,6 +48,8 @@ class MechanismPublisher:
     level: float
     width: int = 1
     parts: int = 1
+    clamped: Interval | None = None
+    whole: bool = False
 
     def exact(self, value: Fraction) -> float:
         """A coordinate as a double: the multiple of the grain below it, exactly."""
@@ -67,7 +74,7 @@ class MechanismPublisher:
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """Noisy coordinates with their intervals, which hold together by the union bound."""
-        return _readings(draws, self.intervals)
+        return _readings(draws, self.intervals, self.clamped)
 
     def intervals(self, published: Floats) -> tuple[Floats, Floats]:
         """Intervals for the true answers behind published numbers.
@@ -79,7 +86,7 @@ class MechanismPublisher:
         if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
             lower, upper = mechanism.confidence_interval(published, level, step=self.step)
             return lower, upper
-        hull = mechanism.query.range.hull
+        hull = self.clamped or mechanism.query.range.hull
         reach = (_RADII[family.curve](family, level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
         return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
 
@@ -87,24 +94,35 @@ class MechanismPublisher:
         """The error of one coordinate far from the ends of its range."""
         return form.format(f"{math.sqrt(self.mechanism.error(_somewhere(self.mechanism)).mse) * scale:.4g}")
 
+    @property
+    def mse(self) -> float:
+        """The largest mean squared error of a published coordinate, over all true ones."""
+        mechanism = self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
+        if mechanism.shape.normalised or mechanism.query.range.hull.bounded:
+            return _worst_mse(mechanism)
+        return mechanism.error(_somewhere(mechanism)).mse  # clamping at one end makes no error larger
+
     def words(self) -> str:
         """Bounding, family and scale."""
-        return describe(self.mechanism)
+        return describe(self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped))
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
         return self.mechanism.with_claim(None).to_dict()
 
-    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the coordinates, or a claim that `rangebound.certify` refuses.
 
         Rounding to the grain moves one coordinate by whole grains, and each of several by less than one grain more than
         the unit does. Several coordinates are private together where their noise is Laplace, clamped if at all: the
         privacy loss is then at most their joint L1 sensitivity divided by the scale.
         """
+        if share.mu:
+            self._check_gaussian(found, share.mu)
+            return
         mechanism, noise, several = self.mechanism, self.mechanism.noise, self.width * self.parts
         grain, hull, reach = Fraction(self.grain), mechanism.query.range.hull, Fraction(mechanism.query.sensitivity)
-        needed = sensitivity + several * grain if several > 1 else math.ceil(sensitivity / grain) * grain
+        needed = found.cell + several * grain if several > 1 else math.ceil(found.cell / grain) * grain
         if several == 1 and hull.bounded:  # true answers are clipped to the range: none are farther apart than its ends
             needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
         _demand(reach >= needed, "has a sensitivity that is too small")
@@ -114,6 +132,34 @@ class MechanismPublisher:
             _demand(together, "has a mechanism that is less private than it says, for its coordinates together")
         private = _is_certified(mechanism, share.epsilon, share.delta)
         _demand(private, "has a mechanism that is less private than it says")
+
+    def _check_gaussian(self, found: Sensitivity, mu: float) -> None:
+        """Refuse noise that is not Gaussian, or less of it than the L2 distance of neighbours asks for.
+
+        Gaussian noise that is clamped, rounded or left as it is: mu-GDP with mu = distance / scale, since what is done
+        with the noisy coordinates is post-processing. Truncated: no more than that. Let h(p) be the derivative of the
+        trade-off curve by the location, at the quantile p of the truncated law with density f and quantile function Q:
+        h = f(Q) - (1 - p) f(lower) - p f(upper) <= f(Q), in units of the scale, h(0) = h(1) = 0 and h'' = -1 / f(Q), so
+        h h'' >= -1; for Gaussian noise without ends g g'' = -1. Where h / g had a largest value r > 1, h'' <= r g''
+        there, that is h h'' <= -r^2 < -1. So h <= g everywhere, and all along the way from one location to another the
+        curve of the truncated pair changes by no more than that of the other.
+        """
+        noise, length = self.mechanism.noise, Fraction(self.mechanism.query.sensitivity)
+        _demand(noise.curve is Curve.QUADRATIC, "has noise that is not Gaussian in a Gaussian account")
+        _demand(length >= gaussian_length(found, self), "has a sensitivity that is too small")
+        private = length <= Fraction(noise.scale) * Fraction(mu)
+        _demand(private, "has a mechanism that is less private than it says")
+
+
+def gaussian_length(found: Sensitivity, publisher: MechanismPublisher) -> Fraction:
+    """The L2 distance of the coordinates of neighbours, once they are rounded down to the grain; rounded up.
+
+    Rounding moves the difference of a coordinate by less than a grain, in each of `width` times `parts` coordinates of
+    the groups in which neighbours differ.
+    """
+    moved = found.groups * publisher.width * publisher.parts
+    rounding = Fraction(0) if publisher.whole else Fraction(publisher.grain) * Fraction(root_up(Fraction(moved)))
+    return Fraction(root_up(found.square)) + rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +198,11 @@ class DiscreteLaplacePublisher:
         """The error far from the ends of the support."""
         return form.format(f"{math.sqrt(self.mechanism.mse) * scale:.4g}")
 
+    @property
+    def mse(self) -> float:
+        """The largest mean squared error of the number, over all true ones."""
+        return self.mechanism.mse
+
     def words(self) -> str:
         """Family and scale; published tables have these words."""
         return f"clamped geometric noise, scale {self.mechanism.scale:.4g}"
@@ -160,9 +211,9 @@ class DiscreteLaplacePublisher:
         """The mechanism as plain data."""
         return self.mechanism.to_dict()
 
-    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
-        _demand(self.mechanism.sensitivity >= sensitivity, "has a sensitivity that is too small")
+        _demand(self.mechanism.sensitivity >= found.cell, "has a sensitivity that is too small")
         private = self.mechanism.is_private(share.epsilon)
         _demand(private, "has a mechanism that is less private than it says")
 
@@ -174,18 +225,22 @@ def _floored(value: Fraction, grain: float) -> float:
 
 
 def _readings(
-    draws: Sequence[Sequence[Draw]], intervals: Callable[[Floats], tuple[Floats, Floats]]
+    draws: Sequence[Sequence[Draw]],
+    intervals: Callable[[Floats], tuple[Floats, Floats]],
+    clamped: Interval | None = None,
 ) -> list[list[Reading]]:
     """Draws with the intervals of their numbers, which are found for all of them at once."""
     if not draws:
         return []
-    lower, upper = intervals(np.array(draws))  # by group, part and coordinate
+    found = np.array(draws)  # by group, part and coordinate
+    lower, upper = intervals(found)
+    values = draws if clamped is None else np.clip(found, clamped.lower, clamped.upper).tolist()
     return [
         [
-            Reading(values=draw, intervals=tuple(zip(low, high, strict=True)))
-            for draw, low, high in zip(group, lows, highs, strict=True)
+            Reading(values=tuple(value), intervals=tuple(zip(low, high, strict=True)))
+            for value, low, high in zip(group, lows, highs, strict=True)
         ]
-        for group, lows, highs in zip(draws, lower.tolist(), upper.tolist(), strict=True)
+        for group, lows, highs in zip(values, lower.tolist(), upper.tolist(), strict=True)
     ]
 
 
@@ -204,6 +259,18 @@ def _somewhere(mechanism: Mechanism) -> float:
     if math.isinf(hull.upper):
         return 0.0 if math.isinf(hull.lower) else hull.lower + far
     return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
+
+
+def _rectified(mechanism: Mechanism, support: Interval) -> Mechanism:
+    """The mechanism whose numbers are clamped to an interval."""
+    query = Query(range=support, sensitivity=mechanism.query.sensitivity)
+    bounding = Bounding.UNBOUNDED if is_line(support) else Bounding.RECTIFY
+    return Mechanism(noise=mechanism.noise, query=query, support=support, bounding=bounding)
+
+
+@lru_cache(maxsize=1024)
+def _worst_mse(mechanism: Mechanism) -> float:
+    return mechanism.worst_error().mse
 
 
 @lru_cache(maxsize=1024)

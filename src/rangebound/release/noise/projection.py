@@ -35,10 +35,10 @@ _REPAIRS = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sums:
+class Identities:
     """Public identities: the number at `totals[i]` is the sum of those at `parts[starts[i]:starts[i + 1]]`.
 
-    >>> sums = Sums.of([(0, [1, 2]), (2, [3, 4])])
+    >>> sums = Identities.of([(0, [1, 2]), (2, [3, 4])])
     >>> sums.totals.tolist(), sums.parts.tolist(), sums.starts.tolist()
     ([0, 2], [1, 2, 3, 4], [0, 2, 4])
     """
@@ -48,7 +48,7 @@ class Sums:
     starts: Wholes
 
     @classmethod
-    def of(cls, identities: Iterable[tuple[int, Sequence[int]]]) -> Sums:
+    def of(cls, identities: Iterable[tuple[int, Sequence[int]]]) -> Identities:
         """Identities, each as the position of a number and the positions of the numbers that it is the sum of."""
         listed = list(identities)
         ends = itertools.accumulate((len(parts) for _, parts in listed), initial=0)
@@ -109,7 +109,7 @@ class _Facts:
 
 
 def project(
-    values: ArrayLike, variances: ArrayLike, sums: Sums, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf
+    values: ArrayLike, variances: ArrayLike, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf
 ) -> Projection | None:
     """The whole numbers in their bounds that add up and are nearest to unbiased answers, by weighted least squares.
 
@@ -130,13 +130,13 @@ def project(
     Fractions are compared on a grid of 2^-16 and ties broken by a rule of positions, so that another machine has the
     same result unless its last bits fall on an edge of that grid.
 
-    >>> project([7.2, 3.4, 4.4], [1.0, 1.0, 1.0], Sums.of([(0, [1, 2])])).numbers.tolist()
+    >>> project([7.2, 3.4, 4.4], [1.0, 1.0, 1.0], Identities.of([(0, [1, 2])])).numbers.tolist()
     [7, 3, 4]
-    >>> project([1.9, -2.0, 4.1], [1.0, 1.0, 1.0], Sums.of([(0, [1, 2])])).numbers.tolist()
+    >>> project([1.9, -2.0, 4.1], [1.0, 1.0, 1.0], Identities.of([(0, [1, 2])])).numbers.tolist()
     [3, 0, 3]
-    >>> project([0.4, 0.4, 0.3], [1.0, 1.0, 1.0], Sums.of([(0, [1, 2])]), [1, 0, 0], [1, 9, 9]).numbers.tolist()
+    >>> project([0.4, 0.4, 0.3], [1.0, 1.0, 1.0], Identities.of([(0, [1, 2])]), [1, 0, 0], [1, 9, 9]).numbers.tolist()
     [1, 1, 0]
-    >>> project([0.0, 0.0], [1.0, 1.0], Sums.of([(0, [1])]), [1, 3], [2, 4]) is None
+    >>> project([0.0, 0.0], [1.0, 1.0], Identities.of([(0, [1])]), [1, 3], [2, 4]) is None
     True
     """
     wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
@@ -151,10 +151,10 @@ def project(
     return None if anchor is None else Projection(numbers=anchor, near=False)
 
 
-def whole_point(size: int, sums: Sums, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf) -> Wholes | None:
+def whole_point(size: int, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf) -> Wholes | None:
     """Some whole numbers that are publicly true, near 0; None if none were found. It depends on no answer.
 
-    >>> whole_point(3, Sums.of([(0, [1, 2])]), [4, 0, 0], [4, 9, 9]).tolist()
+    >>> whole_point(3, Identities.of([(0, [1, 2])]), [4, 0, 0], [4, 9, 9]).tolist()
     [4, 2, 2]
     """
     return _anchor(_facts(size, sums, lower, upper))
@@ -165,7 +165,7 @@ def _anchor(facts: _Facts) -> Wholes | None:
     return _projected(facts, np.zeros(size), np.ones(size))
 
 
-def _facts(size: int, sums: Sums, lower: ArrayLike, upper: ArrayLike) -> _Facts:
+def _facts(size: int, sums: Identities, lower: ArrayLike, upper: ArrayLike) -> _Facts:
     low, high = (np.broadcast_to(np.asarray(each, dtype=np.float64), (size,)) for each in (lower, upper))
     if np.isnan(low).any() or np.isnan(high).any():
         raise ValueError("lower, upper: must not contain NaN")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 
 
@@ -41,6 +40,11 @@ class PublicConstant:
         """No error."""
         return form.format("0")
 
+    @property
+    def mse(self) -> float:
+        """No error."""
+        return 0.0
+
     def words(self) -> str:
         """What a table says about it."""
         return "no mechanism, since it is public"
@@ -49,7 +53,7 @@ class PublicConstant:
         """The mechanism as plain data."""
         return {"public": {"value": self.value}}
 
-    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a number that a unit can change."""
-        if sensitivity:
+        if found.cell:
             raise CertificateInvalid("has a sensitivity that is too small")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -14,18 +15,19 @@ from rangebound.choice import choose
 from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError
 from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Laplace
+from rangebound.noise import FAMILIES, Gaussian, Laplace
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
-from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, gaussian_length
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.support import Interval, Union, is_line
 
+_LINE = Interval(-math.inf, math.inf)
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
 
 
@@ -54,14 +56,18 @@ class Publisher(Protocol):
         An error of a coordinate is multiplied by `scale` and put into `form`.
         """
 
+    @property
+    def mse(self) -> float:
+        """The largest mean squared error of a coordinate, by which ways to split a budget are compared."""
+
     def words(self) -> str:
         """The mechanism in a few words, as a table states it."""
 
     def to_dict(self) -> dict[str, object] | str:
         """The mechanism as plain data, as a certificate states it."""
 
-    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
-        """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates by `sensitivity` in L1.
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates as `found` says.
 
         Guarantee: raises `CertificateInvalid` unless the claim is proved, in exact or rigorous arithmetic.
         """
@@ -75,7 +81,7 @@ def public_constant(value: float) -> Publisher:
 @lru_cache(maxsize=1024)
 def whole_number(
     support: Interval | Union,
-    sensitivity: Fraction,
+    found: Sensitivity,
     share: BudgetShare,
     *,
     step: float,
@@ -88,6 +94,9 @@ def whole_number(
 
     Guarantee: private at the share. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
+    if share.mu:
+        return _gaussian(support, found, share, grain=1.0, step=step, mechanism=mechanism, level=confidence, whole=True)
+    sensitivity = found.cell
     reach = rounded_up(Fraction(math.ceil(sensitivity)))
     best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
     if mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(sensitivity, support):
@@ -106,7 +115,7 @@ def _are_whole(sensitivity: Fraction, support: Interval) -> bool:
 @lru_cache(maxsize=1024)
 def real_number(
     support: Interval | Union,
-    sensitivity: Fraction,
+    found: Sensitivity,
     share: BudgetShare,
     *,
     step: float | None,
@@ -118,31 +127,38 @@ def real_number(
     Guarantee: private at the share. The grain is a power of two, and what rounding to it adds to the sensitivity is in
     the noise. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
-    grain = _grain(sensitivity)
-    reach = rounded_up(Fraction(math.ceil(sensitivity / Fraction(grain))) * Fraction(grain))
+    grain = _grain(found.cell)
+    if share.mu:
+        return _gaussian(support, found, share, grain=grain, step=step, mechanism=mechanism, level=confidence)
+    reach = rounded_up(Fraction(math.ceil(found.cell / Fraction(grain))) * Fraction(grain))
     best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
     return MechanismPublisher(mechanism=best, grain=grain, step=step, level=confidence)
 
 
 def joint_coordinates(
-    sensitivity: Fraction, share: BudgetShare, *, upper: float, width: int, parts: int, confidence: float
+    found: Sensitivity, share: BudgetShare, *, upper: float, width: int, parts: int, confidence: float
 ) -> Publisher:
     """The publisher of several coordinates from 0 to `upper`: Laplace noise on the scale of their joint L1 sensitivity.
+
+    In a Gaussian account it is Gaussian noise on the scale of their joint L2 sensitivity, over all groups.
 
     Each of `parts` numbers is made of `width` coordinates, whose intervals hold together at `confidence`.
 
     Guarantee: all coordinates together are private at the share. The grain is a power of two, and what rounding to it
     adds to the sensitivity is in the noise.
     """
-    grain = _grain(sensitivity)
-    reach = rounded_up(sensitivity + width * parts * Fraction(grain))
+    grain, level = _grain(found.cell), 1.0 - (1.0 - confidence) / width if parts == 1 else confidence
+    if share.mu:
+        support = Interval(0.0, upper)
+        return _gaussian(support, found, share, grain=grain, step=None, level=level, width=width, parts=parts)
+    reach = rounded_up(found.cell + width * parts * Fraction(grain))
     scale = rounded_up(Fraction(reach) / Fraction(share.epsilon))
     query = Query(range=Interval(0.0, upper), sensitivity=reach)
     return MechanismPublisher(
         mechanism=Mechanism(noise=Laplace(scale=scale), query=query, bounding=Bounding.RECTIFY),
         grain=grain,
         step=None,
-        level=1.0 - (1.0 - confidence) / width if parts == 1 else confidence,
+        level=level,
         width=width,
         parts=parts,
     )
@@ -166,6 +182,46 @@ def quantiles(
         confidence=confidence,
         interval_epsilon=share.end,
     )
+
+
+def _gaussian(
+    support: Interval | Union,
+    found: Sensitivity,
+    share: BudgetShare,
+    *,
+    grain: float,
+    step: float | None,
+    level: float,
+    mechanism: str | None = None,
+    width: int = 1,
+    parts: int = 1,
+    whole: bool = False,
+) -> Publisher:
+    """Gaussian noise on the scale of the L2 distance of neighbours, over all groups and coordinates together.
+
+    It is drawn as it is and clamped when it is read, unless the plan names truncated noise.
+
+    Guarantee: all numbers of the question together are mu-GDP at the share's mu; see `MechanismPublisher.check`.
+    """
+    truncated = mechanism is not None and mechanism.startswith("truncate") and not is_line(support)
+    form = MechanismPublisher(
+        mechanism=Mechanism(
+            noise=Gaussian(scale=1.0), query=Query(range=_LINE, sensitivity=1.0), bounding=Bounding.UNBOUNDED
+        ),
+        grain=grain,
+        step=step,
+        level=level,
+        width=width,
+        parts=parts,
+        clamped=None if truncated else support.hull,
+        whole=whole,
+    )
+    length = rounded_up(gaussian_length(found, form))
+    noise = Gaussian(scale=rounded_up(Fraction(length) / Fraction(share.mu)))
+    query = Query(range=support.hull if truncated else _LINE, sensitivity=length)
+    bounding = Bounding.TRUNCATE if truncated else Bounding.UNBOUNDED
+    own = Mechanism(noise=noise, query=query, support=support if truncated else _LINE, bounding=bounding)
+    return replace(form, mechanism=own)
 
 
 def _grain(sensitivity: Fraction) -> float:

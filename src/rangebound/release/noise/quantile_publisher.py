@@ -10,7 +10,7 @@ from functools import cached_property
 from rangebound import arguments
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
@@ -101,16 +101,20 @@ class QuantilePublisher:
         """Its name: levels, grid and rates follow from the plan."""
         return "exponential"
 
-    def check(self, sensitivity: Fraction, share: BudgetShare) -> None:
+    @property
+    def mse(self) -> float:
+        """The scale of the rank errors, squared, of all levels on average: how far off they are is proportional."""
+        return sum(float(1 / rate) ** 2 for rate in self.rates) / len(self.rates)
+
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for its part of the share.
 
-        The privacy losses of the quantile and of both ends of its interval, with all that rounding adds to them, must
-        add up to the share's epsilon at most, in exact arithmetic.
+        The privacy loss of the quantile, and that of each end of its interval, with all that rounding adds to them,
+        must be at most what the share has for it, in exact arithmetic.
         """
         ends = self.interval_rates or (None,) * len(self.levels)
         for level, rate, end in zip(self.levels, self.rates, ends, strict=True):
-            loss = exponential.privacy_loss(level, sensitivity, rate)
-            if end is not None:
-                loss += 2 * exponential.privacy_loss(level, sensitivity, end)
-            if loss > Fraction(share.epsilon):
+            loss = exponential.privacy_loss(level, found.cell, rate)
+            other = Fraction(0) if end is None else exponential.privacy_loss(level, found.cell, end)
+            if loss > Fraction(share.drawn) or other > Fraction(share.end):
                 raise CertificateInvalid("has an exponential mechanism that is less private than it says")

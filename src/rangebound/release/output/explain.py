@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from rangebound import arguments
 from rangebound.errors import plain
+from rangebound.gdp import delta_of_mu, rho_of_mu
+from rangebound.release.noise.allocation import BudgetShare, spent
 from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.scope import scope
 from rangebound.release.plan.fields import date
@@ -38,6 +40,8 @@ def explain(plan: Plan) -> str:
     if plan.report_clipping:
         part = f"{100 * plan.clipping_share:g} % of epsilon"
         lines.append(f"Of this, {part} goes into how much is cut: rows dropped and values clipped.")
+    if ready.allocation.mu:
+        lines.append(_account(ready))
     for by, share in ready.allocation.selections.items():
         lines.append(
             f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {_up(share.epsilon)}, "
@@ -58,10 +62,27 @@ def describe(ready: Prepared, index: int) -> list[str]:
     return [
         f"{question.described()}.",
         *([f"  of: {said}"] if said else []),
-        f"  published in {spans}, epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''}"
-        f" for each number, by {publisher.words()}",
+        f"  published in {spans}, {_cost(share)}, by {publisher.words()}",
         f"  expected error: {question.expected_error(publisher)}",
     ]
+
+
+def _account(ready: Prepared) -> str:
+    """What a Gaussian account says beside epsilon and delta: mu, delta at other epsilons, and rho."""
+    mu, epsilon = ready.allocation.mu, ready.plan.budget.epsilon
+    added = spent(ready.allocation)[1]
+    deltas = ", ".join(
+        f"{_up(float(added) + delta_of_mu(mu, epsilon=each))} at epsilon {_up(each)}"
+        for each in (epsilon / 2.0, epsilon, 2.0 * epsilon)
+    )
+    but = f", but for events of probability {_up(float(added))}" if added else ""
+    return f"One Gaussian account: mu {_up(mu)} (rho {_up(rho_of_mu(mu))} of zCDP){but}; delta is {deltas}."
+
+
+def _cost(share: BudgetShare) -> str:
+    if share.mu:
+        return f"mu {_up(share.mu)} for all its numbers together"
+    return f"epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''} for each number"
 
 
 def _spans(spans: Sequence[tuple[float, float]], *, dated: bool) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
-from rangebound.ledger.rule import AnyCost, Cost, charged
+from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, charged
+from rangebound.numeric import root_up
+from rangebound.release.noise.allocation import Allocation, spent
 from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
@@ -26,20 +29,27 @@ def charge_text(plan: Plan) -> str:
     return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
 
 
-def charges(epsilon: float, delta: float) -> tuple[AnyCost, ...]:
-    """What a release with a budget is charged, in each way in which it can be stated: an account takes the first that
-    its rule can hold.
+def charges(plan: Plan, allocation: Allocation) -> tuple[AnyCost, ...]:
+    """What a release is charged, in each way in which it can be stated: an account takes the first that it can hold.
 
-    >>> [str(each) for each in charges(0.5, 1e-9)]
-    ['epsilon 0.5, delta 0.000000001']
+    Where squares of mu or Renyi divergences add up, its mu, whichever way its own budget was split; where epsilons and
+    deltas do, the budget of the plan.
+
+    >>> from rangebound.release import parse_plan
+    >>> from rangebound.release.prepare import prepare
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> [str(each) for each in charges(plan, prepare(plan).allocation)][1]
+    'epsilon 1'
     """
-    return (Cost(epsilon=repr(epsilon), delta=repr(delta)),)
+    square = sum((each.square for each in allocation.shares), Fraction(0))
+    gaussian = GaussianCost(mu=Fraction(root_up(square)), delta=spent(allocation)[1])
+    return gaussian, Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
 
 
-def check_rule(plan: Plan, account: Account) -> None:
+def check_rule(plan: Plan, allocation: Allocation, account: Account) -> None:
     """Refuse a plan that its account cannot pay for, because its rule holds no delta."""
     try:
-        charged(account.rule, charges(plan.budget.epsilon, plan.budget.delta))
+        charged(account.rule, charges(plan, allocation))
     except ArgumentTypeError:
         raise PlanError(
             f"budget.delta={plan.budget.delta!r}: account {account.name!r} adds Renyi divergences and holds no delta; "

@@ -33,11 +33,11 @@ class Published(Protocol):
         """The release as canonical JSON."""
 
 
-NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta")
+NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta", "mu")
 """The columns that hold numbers, or dates in their place."""
 FIRST = ("query", "kind")
 """The columns of every table before its grouping columns."""
-LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta")
+LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta", "mu")
 """Those behind them."""
 FACTS = frozenset((*FIRST, *LAST))
 """The columns of every table; those between them are grouping columns."""
@@ -56,6 +56,12 @@ def brief(row: Row) -> Row:
     return {name: value for name, value in readable(row).items() if name not in repeated}
 
 
+def _without_empty(rows: list[Row]) -> list[Row]:
+    """The rows without a column of costs that none of them has."""
+    empty = {name for name in ("epsilon", "delta", "mu") if all(row.get(name) is None for row in rows)}
+    return [{name: value for name, value in row.items() if name not in empty} for row in rows]
+
+
 def shown(name: str, value: str | float | None) -> str:
     """A value of a column as people read it: six digits, and all those before the point; a cost is rounded up.
 
@@ -66,14 +72,14 @@ def shown(name: str, value: str | float | None) -> str:
         return ""
     if not isinstance(value, float):
         return str(value)
-    if name in ("epsilon", "delta"):
+    if name in ("epsilon", "delta", "mu"):
         return arguments.upwards(value)
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
 def text(release: Published) -> str:
     """The table as text, without what only repeats the plan, and below it what the numbers are of."""
-    rows = [brief(row) for row in release.rows()]
+    rows = _without_empty([brief(row) for row in release.rows()])
     if not rows:
         return "No group was selected."
     cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
@@ -85,6 +91,7 @@ def text(release: Published) -> str:
 def table(release: Published) -> str:
     """The table as HTML."""
     rows = [{name: value for name, value in readable(row).items() if name != "scope"} for row in release.rows()]
+    rows = _without_empty(rows)
     if not rows:
         return "<p>No group was selected.</p>"
     place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}

@@ -68,7 +68,7 @@ def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:
 def _cells(ready: Prepared, index: int) -> tuple[int, int]:
     """The most bytes of a question's cells in a group that has no name, with their commas, and their number."""
     draws, names = (_LONGEST,) * ready.publishers[index].width, ready.plan.query[index].parts
-    facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error"), _LONGEST)
+    facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error", "mu"), _LONGEST)
     cell = Cell(question=index, key=(), part="", draws=draws, **facts)
     return len(names) * (_length(vars(cell)) + 1) + sum(map(_length, names)), len(names)
 

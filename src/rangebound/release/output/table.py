@@ -96,8 +96,9 @@ class Release:
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],
                     "mechanism": self.mechanisms[cell.question],
-                    "epsilon": cell.epsilon,
-                    "delta": cell.delta,
+                    "epsilon": None if cell.mu else cell.epsilon,
+                    "delta": None if cell.mu else cell.delta,
+                    "mu": cell.mu or None,
                 }
             )
         return found
@@ -109,7 +110,7 @@ class Release:
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
-            "cells": [vars(cell) for cell in self.cells],
+            "cells": [_plain_cell(cell) for cell in self.cells],
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
 
@@ -185,10 +186,15 @@ def writable(path: str | Path) -> Path:
     return file
 
 
+def _plain_cell(cell: Cell) -> dict[str, object]:
+    """The cell as plain data; a mu only where it has one."""
+    return {name: value for name, value in vars(cell).items() if name != "mu" or cell.mu}
+
+
 def _cell(data: dict[str, Any]) -> Cell:
     """The cell that was written, if all its fields are of their types."""
     cell = Cell(**{**data, "key": tuple(data["key"]), "draws": tuple(data["draws"])})
-    numbers = (*cell.draws, cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta)
+    numbers = (*cell.draws, cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta, cell.mu)
     error = 0.0 if cell.rank_error is None else cell.rank_error
     right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
     if not right or not all(type(each) is str for each in (cell.part, *cell.key)):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Any
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.rule import charged
-from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.ledger.rule import AnyCost, charged
+from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.output.consistency import consistent
@@ -20,7 +20,7 @@ from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import Prepared, allocate, cells_of, prepare
+from rangebound.release.prepare import Prepared, allocations, cells_of, prepare, prepared
 
 FORMAT = "rangebound release certificate 1"
 WORK = 1000.0
@@ -44,21 +44,10 @@ def write_certificate(release: Release, ready: Prepared, entry: Entry | None) ->
 def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str, object]:
     """All that a certificate says; but for the entry, it follows from the published bytes."""
     plan, allocation = release.plan, ready.allocation
-    parts = []
-    for index, question in enumerate(plan.query):
-        share, found = allocation.questions[index], allocation.sensitivities[index]
-        parts.append(
-            {
-                "query": question.name,
-                "mechanism": ready.publishers[index].to_dict(),
-                "sensitivity": str(found.cell),
-                "groups": share.groups,
-                "parts": share.parts,
-                "epsilon": share.epsilon,
-                "epsilon_of_each_interval_end": share.end,
-                "delta": share.delta,
-            }
-        )
+    parts = [
+        {"query": question.name, "mechanism": ready.publishers[index].to_dict(), **_share(allocation, index)}
+        for index, question in enumerate(plan.query)
+    ]
     selections = [
         {"by": list(by), "groups": share.groups, "epsilon": share.epsilon, "delta": share.delta}
         for by, share in allocation.selections.items()
@@ -72,29 +61,47 @@ def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str,
         "queries": parts,
         "selections": selections,
         "ledger": vars(entry) if entry else None,
+        **({"mu": allocation.mu} if allocation.mu else {}),
+    }
+
+
+def _share(allocation: Allocation, index: int) -> dict[str, object]:
+    """What a certificate says about the share of a question, and how far a unit can move its coordinates."""
+    share, found = allocation.questions[index], allocation.sensitivities[index]
+    gaussian = {"squared_l2_sensitivity": str(found.square), "mu": share.mu, "loss": share.loss.value}
+    return {
+        "sensitivity": str(found.cell),
+        "groups": share.groups,
+        "parts": share.parts,
+        "epsilon": share.epsilon,
+        "epsilon_of_each_interval_end": share.end,
+        "delta": share.delta,
+        **(gaussian if allocation.mu else {}),
     }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What a check of a certificate has found to be true."""
+    """What a check of a certificate has found to be true; `costs` is what the release is charged, in several ways."""
 
     epsilon: float
     delta: float
     numbers: int
     entry: Entry | None
+    costs: tuple[AnyCost, ...] = ()
 
 
 def check_certificate(certificate: str, published: bytes, *, work: float = WORK) -> Checked:
     """Check a certificate against the bytes that were published, the .json form of a table.
 
     The published bytes must be those of a release, to the last one. The certificate must be the one that is written
-    for them: the budget, split again from the plan, gives its shares, sensitivities and mechanisms. Each must be proved
-    to be as private as its share says: a mechanism by `rangebound.certify`, an exponential mechanism by its rates in
-    exact arithmetic, a partition selection for every number of units in whole numbers. Every draw must be a number that
-    its mechanism can give. All else in the table is made again from the plan, the draws and privately selected keys,
-    and must be the same to the last bit: rows and their order, names, numbers, intervals, rank errors, costs, and what
-    consistency made of them.
+    for them: the budget, split again from the plan, in plain sums or in a Gaussian account as the certificate says,
+    gives its shares, sensitivities and mechanisms. All shares together must be proved to be within the budget, and each
+    mechanism to be as private as its share says: by `rangebound.certify`, Gaussian noise in a Gaussian account by its
+    scale and the L2 sensitivity, an exponential mechanism by its rates in exact arithmetic, a partition selection for
+    every number of units in whole numbers. Every draw must be a number that its mechanism can give. All else in the
+    table is made again from the plan, the draws and privately selected keys, and must be the same to the last bit: rows
+    and their order, names, numbers, intervals, rank errors, costs, and what consistency made of them.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
     Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
@@ -112,25 +119,40 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         same = release.to_bytes() == published
         plan = release.plan
         _demand_work(_groups(plan) / _NUMBERS, work)  # before they are listed
-        allocation = allocate(plan)
-        _demand_work(_steps(release, allocation) + (len(certificate) + len(published)) / _BYTES, work)
-        ready = prepare(plan)
+        ways = allocations(plan)
+        _demand_work(_steps(release, ways) + (len(certificate) + len(published)) / _BYTES, work)
+        stated = json.loads(certificate)
+        ready = next((prepared(plan, way) for way in ways if _is_stated(way, stated)), None) or prepare(plan)
     except CertificateInvalid:
         raise
     except (RangeboundError, ValueError, RecursionError):
         raise CertificateInvalid("published: not a table of this version; verify the .json form") from None
     _demand(same, "published", "not in the form in which a release is written")
     _demand(entry is None or entry.account == plan.budget.account, "ledger", "is not the account of the plan")
-    stated = json.loads(certificate)
     for name, fact in _stated(release, ready, entry).items():
         _demand(stated.get(name) == fact, name, "is not that of this table and its plan; it may be of another table")
     whole = write_certificate(release, ready, entry)
     _demand(whole == certificate.strip(), "certificate", "is not in the form in which it was written")
-    total, budget = spent(allocation), plan.budget
-    _demand(total[0] <= Fraction(budget.epsilon) and total[1] <= Fraction(budget.delta), "epsilon", "is overspent")
+    budget = plan.budget
+    _demand(is_within(ready.allocation, budget.epsilon, budget.delta), "epsilon", "is overspent")
     _check_claims(ready)
     _check_table(release, ready)
-    return Checked(epsilon=budget.epsilon, delta=budget.delta, numbers=len(release.cells), entry=entry)
+    return Checked(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        numbers=len(release.cells),
+        entry=entry,
+        costs=charges(plan, ready.allocation),
+    )
+
+
+def _is_stated(way: Allocation, stated: dict[str, Any]) -> bool:
+    """Whether a certificate states the shares of this way to split the budget."""
+    shares, parts = [_share(way, index) for index in way.questions], stated.get("queries")
+    if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
+        return False
+    said = [{name: each.get(name) for name in own} for each, own in zip(parts, shares, strict=False)]
+    return stated.get("mu", 0.0) == way.mu and said == shares
 
 
 def _groups(plan: Plan) -> float:
@@ -141,14 +163,15 @@ def _groups(plan: Plan) -> float:
 _BYTES, _NUMBERS, _COUNTS = 100_000, 50, 4000
 
 
-def _steps(release: Release, allocation: Allocation) -> float:
+def _steps(release: Release, ways: Sequence[Allocation]) -> float:
     """How much of a check follows from the plan: mechanisms are found again, grids and numbers made again."""
     made = {}
     for index, question in enumerate(release.plan.query):
-        share, cell = allocation.questions[index], allocation.sensitivities[index].cell
         key, steps = question.effort
-        made[key, cell, share.epsilon, share.delta] = steps
-    selected = {(share.epsilon, share.delta) for share in allocation.selections.values()}
+        for way in ways:
+            share, cell = way.questions[index], way.sensitivities[index].cell
+            made[key, cell, share.epsilon, share.delta, share.mu] = steps
+    selected = {(share.epsilon, share.delta) for way in ways for share in way.selections.values()}
     counts = sum(len(partition_selection(*share).probabilities) for share in selected)
     return sum(made.values()) + counts / _COUNTS + len(release.cells) / _NUMBERS
 
@@ -188,7 +211,7 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
         ledger.verify(head=entry.head)
         stored, history = ledger.published(entry.request), ledger.history(entry.account)
         rule = ledger.account(entry.account).rule
-        due = rule.cost(charged(rule, charges(checked.epsilon, checked.delta))[1])
+        due = rule.cost(charged(rule, checked.costs)[1])
     except (ArgumentError, ArgumentTypeError) as reason:  # a made-up entry may name what no ledger can have
         raise CertificateInvalid(f"ledger: {reason}") from None
     _demand(stored == published, "ledger", "did not publish these bytes for the request")
@@ -201,7 +224,7 @@ def _check_claims(ready: Prepared) -> None:
     allocation = ready.allocation
     for index, publisher in enumerate(ready.publishers):
         try:
-            publisher.check(allocation.sensitivities[index].cell, allocation.questions[index])
+            publisher.check(allocation.sensitivities[index], allocation.questions[index])
         except CertificateInvalid as reason:
             raise CertificateInvalid(f"queries[{index}]: {reason}") from None
     known = set()  # selections of equal shares are one object, and may be long

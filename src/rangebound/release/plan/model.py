@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -67,15 +67,17 @@ class Plan(Part):
     """A release, written down before any data are read.
 
     `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
-    which needs a delta. `selection` is the weight of that selection beside the weights of the questions. With
-    `report_clipping` the part `clipping_share` of epsilon goes into questions about how much of the rows and values of
-    the others is cut; these stand behind the others in `query`.
+    which needs a delta. `selection` is the weight of that selection beside the weights of the questions. Where no
+    question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or that
+    of the "relative" ones, which suits tables whose numbers are of very different size. With `report_clipping` the part
+    `clipping_share` of the budget goes into questions about how much of the rows and values of the others is cut; these
+    stand behind the others in `query`.
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
     >>> plan = Plan.model_validate({"budget": {"epsilon": 1.0}, "query": [{"name": "visits", "kind": "count"}]})
-    >>> plan.query[0].weight
-    1.0
+    >>> plan.query[0].kind
+    'count'
     """
 
     title: Text = ""
@@ -84,6 +86,7 @@ class Plan(Part):
     budget: Budget
     keys: dict[Name, Keys] = Field(default_factory=dict)
     selection: Positive = 1.0
+    objective: Literal["total", "relative"] | None = None
     level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
     consistent: bool = False
     report_clipping: bool = False

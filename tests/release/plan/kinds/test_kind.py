@@ -12,7 +12,7 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, explain, make_plan, parse_plan, plan_schema, release
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.noise.allocation import LossForm, Sensitivity
 from rangebound.release.noise.estimate import held, nearest
 from rangebound.release.output.report import report
 from rangebound.release.plan.kinds.kind import KINDS, Agreement, Kind, Truncation, owner_scope, truncation_scope
@@ -58,7 +58,7 @@ def surplus_members():
         return Sensitivity(cell=cell, groups=most, square=cell**2 * most)
 
     def publisher(self, unit, found, share, *, level):
-        return publishers.real_number(self.allowed, found.cell, share, step=self.step, mechanism=None, confidence=level)
+        return publishers.real_number(self.allowed, found, share, step=self.step, mechanism=None, confidence=level)
 
     def estimate(self, reading, unit):
         (value,), ((lower, upper),) = reading.values, reading.intervals
@@ -81,6 +81,7 @@ def surplus_members():
         "draws": property(lambda self: 1),
         "interval_part": property(lambda self: 0.0),
         "uses_delta": property(lambda self: True),
+        "loss": property(lambda self: LossForm.GAUSSIAN),
         "publisher": publisher,
         "estimate": estimate,
         "effort": property(lambda self: (self.name, 50.0)),

@@ -54,7 +54,7 @@ class CountKind(ScalarKind, WholeKind):
             return publishers.public_constant(nearest(float(unit.size), self.allowed, self.step or 1.0))
         return publishers.whole_number(
             self.published_in(unit),
-            found.cell,
+            found,
             share,
             step=self.step or 1.0,
             mechanism=self.mechanism,

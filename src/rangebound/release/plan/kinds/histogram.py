@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
@@ -106,14 +106,17 @@ class Histogram(ColumnKind, WholeKind):
 
     @property
     def uses_delta(self) -> bool:
-        """Not yet: the noise is Laplace's."""
+        """Not in plain sums: the noise is Laplace's."""
         return False
+
+    @property
+    def loss(self) -> LossForm:
+        """That of Gaussian noise."""
+        return LossForm.GAUSSIAN
 
     def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
-        return publishers.joint_coordinates(
-            found.cell, share, upper=math.inf, width=1, parts=self.bins, confidence=level
-        )
+        return publishers.joint_coordinates(found, share, upper=math.inf, width=1, parts=self.bins, confidence=level)
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
         """A noisy bin, rounded to a whole number, or to the step, in the support."""

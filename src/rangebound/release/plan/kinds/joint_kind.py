@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, Fractional, fractions, held, nearest
 from rangebound.release.noise.publishers import Publisher
@@ -62,14 +62,19 @@ class JointKind(Kind):
 
     @property
     def uses_delta(self) -> bool:
-        """Not yet: the noise is Laplace's."""
+        """Not in plain sums: the noise is Laplace's."""
         return False
+
+    @property
+    def loss(self) -> LossForm:
+        """That of Gaussian noise."""
+        return LossForm.GAUSSIAN
 
     def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """Laplace noise on the scale of the joint L1 sensitivity, clamped to where the coordinates can be."""
         rows, width = self.known_rows(unit), len(self.coordinates({}, unit))
         return publishers.joint_coordinates(
-            found.cell,
+            found,
             share,
             upper=float(rows) if rows and width == 1 else math.inf,
             width=width,

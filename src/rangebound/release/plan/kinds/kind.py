@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.publishers import Publisher
@@ -77,7 +77,7 @@ class Kind(Part):
     by: Names = ()
     support: Spans | None = None
     step: Positive | None = None
-    weight: Positive = 1.0
+    weight: Positive | None = None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **settings: Any) -> None:
@@ -170,6 +170,11 @@ class Kind(Part):
     @abstractmethod
     def uses_delta(self) -> bool:
         """Whether its mechanisms can use a delta."""
+
+    @property
+    @abstractmethod
+    def loss(self) -> LossForm:
+        """What the privacy loss of its numbers is like, which says what they cost in a Gaussian account."""
 
     @abstractmethod
     def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
@@ -141,6 +141,11 @@ class RankKind(ColumnKind):
     def uses_delta(self) -> bool:
         """Never: the exponential mechanism is pure."""
         return False
+
+    @property
+    def loss(self) -> LossForm:
+        """That of an exponential mechanism."""
+        return LossForm.RANGE
 
     def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """The exponential mechanism for each level, and for both ends of its interval."""

@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from typing import Literal
 
 from rangebound.errors import PlanError
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Reading
-from rangebound.release.noise.estimate import Estimate, held
+from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.unit import Unit
@@ -53,6 +53,11 @@ class ScalarKind(Kind):
         """Some of the mechanisms to choose from do."""
         return True
 
+    @property
+    def loss(self) -> LossForm:
+        """That of Gaussian noise, unless the plan names another mechanism."""
+        return LossForm.GAUSSIAN if self.mechanism is None or self.mechanism.endswith(" Gaussian") else LossForm.PURE
+
     def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
         """The best mechanism in range, or the one that the plan names."""
         try:
@@ -65,9 +70,10 @@ class ScalarKind(Kind):
         """The publisher of the coordinate; raises `ValueError` where the named mechanism cannot be calibrated."""
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """The noisy coordinate itself."""
+        """The noisy coordinate itself, moved into the support where its noise was not clamped."""
         (value,), ((lower, upper),) = reading.values, reading.intervals
-        return held(value, lower, upper, self.allowed)
+        inside = any(low <= value <= high for low, high in self.allowed.spans)
+        return held(value if inside else nearest(value, self.allowed, self.step), lower, upper, self.allowed)
 
     @property
     def effort(self) -> tuple[Hashable, float]:

@@ -62,15 +62,15 @@ class Sum(ScalarKind, ColumnKind):
         far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
         rows, (own, most) = unit.rows, touched(unit, groups)
         if not unit.replaced:
-            return Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own)
+            return Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
         both = (int(max(0, 2 * own - groups)), own)
         square = rows**2 * max(k * across**2 + 2 * (own - k) * far**2 for k in both)
         pure = self.mechanism is None or self.mechanism.endswith(" Laplace")
         if pure and far * 2 * own < across * most:
-            return Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True)
-        return Sensitivity(cell=rows * across, groups=most, square=square)
+            return Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True, row=far)
+        return Sensitivity(cell=rows * across, groups=most, square=square, row=far)
 
     def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         return publishers.real_number(
-            self.allowed, found.cell, share, step=self.step, mechanism=self.mechanism, confidence=level
+            self.allowed, found, share, step=self.step, mechanism=self.mechanism, confidence=level
         )
