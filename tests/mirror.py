@@ -69,6 +69,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/engine/open_engine.py": ("release/engine/test_engines.py",),
     "release/engine/parquet.py": ("release/engine/test_engines.py", "release/engine/test_damage.py"),
     "release/engine/spark.py": ("release/engine/test_engines.py", "release/engine/test_connect.py"),
+    "release/noise/crosstab_measurements.py": ("release/noise/test_workload_publisher.py",),
     "release/noise/draw.py": ("release/test_range.py", "release/test_run.py"),
     "release/noise/noisy_coordinates.py": (
         "release/noise/test_publishers.py",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound.errors import ArgumentError, PlanError
+from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import (
     SMALLEST,
     Allocation,
@@ -162,7 +163,7 @@ def importance(plan: Plan, index: int) -> float:
     """
     question = plan.query[index]
     groups = plan.groups(question.by)
-    numbers = (plan.unit.groups if math.isinf(groups) else groups) * len(question.parts)
+    numbers = question.numbers(plan.columns(question.by), plan.unit.groups if math.isinf(groups) else groups)
     return float(numbers**3 if plan.objective == "relative" else numbers)
 
 
@@ -235,7 +236,9 @@ def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
     """The publisher of a question, as its kind makes it."""
     question, share = plan.query[index], allocation.questions[index]
     try:
-        return question.publisher(plan.unit, allocation.sensitivities[index], share, level=plan.level)
+        return question.publisher(
+            plan.unit, allocation.sensitivities[index], share, level=plan.level, columns=plan.columns(question.by)
+        )
     except PlanError as reason:
         raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
 
@@ -266,6 +269,7 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
     """
     plan, question = ready.plan, ready.plan.query[index]
     share = ready.allocation.questions[index]
+    epsilon = rounded_up(Fraction(share.epsilon) * share.groups) if question.together else share.epsilon
     return [
         Cell(
             question=index,
@@ -273,13 +277,15 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
             part=part,
             draws=draw,
             **vars(question.estimate(reading, plan.unit)),
-            epsilon=share.epsilon,
+            epsilon=epsilon,
             delta=share.delta,
             rank_error=reading.rank_error,
             mu=share.mu,
         )
-        for key, group, readings in zip(keys, draws, ready.publishers[index].read(draws), strict=True)
-        for part, draw, reading in zip(question.parts, group, readings, strict=True)
+        for labels, group, readings in zip(
+            question.labels(keys), draws, ready.publishers[index].read(draws), strict=True
+        )
+        for (key, part), draw, reading in zip(labels, group, readings, strict=True)
     ]
 
 
@@ -291,12 +297,13 @@ def rehearse(ready: Prepared) -> None:
     """
     plan = ready.plan
     for block in blocks(plan):
-        key = block.keys[0] if block.keys else ("",) * len(block.by)
+        first = (block.keys[0] if block.keys else ("",) * len(block.by),)
         for index in block.questions:
-            one = Block(by=block.by, keys=(key,), questions=(index,))
-            nothing = {index: {key: plan.query[index].coordinates({}, plan.unit)}}
+            keys = block.keys if plan.query[index].together and block.keys else first
+            one = Block(by=block.by, keys=keys, questions=(index,))
+            nothing = {index: dict.fromkeys(keys, plan.query[index].coordinates({}, plan.unit))}
             try:
-                answers(ready, Aggregate(block=one, keys=(key,), answers=nothing, units={}))
+                answers(ready, Aggregate(block=one, keys=keys, answers=nothing, units={}))
             except (ValueError, ArithmeticError) as reason:
                 field = f"query[{index}]"
                 raise PlanError(

@@ -260,18 +260,25 @@ def test_the_schema_is_json_and_names_every_kind():
 MADE_BY_US = ("share dropped", "share clipped")
 
 
+GROUPED = {"crosstab": {"by": ["sex", "city"]}}
+"""What kinds that publish all groups together need beside their name."""
+
+
 def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
     with pytest.raises(PlanError) as caught:
         parse_plan(PLAN.replace('"mean"', '"maen"'))
     named = re.findall("'([^']*)'", str(caught.value).partition("must be one of")[2])
-    assert len(named) == 12
+    assert len(named) == 13
     assert not set(named) & set(MADE_BY_US)
     query = {"name": "n", "column": "age", "range": [0, 1], "levels": [0.5], "of": [{"column": "age", "is": "present"}]}
     fields = {"sum": ["levels", "of"], "share": ["column", "range", "levels"], "quantiles": ["of"]}
     for kind in named:
         left_out = fields.get(kind, ["column", "range", "levels", "of"] if "count" in kind else ["levels", "of"])
         asked = {name: value for name, value in query.items() if name not in left_out}
-        made = make_plan({"budget": {"epsilon": 1.0}, "unit": {"column": "who"}, "query": [{**asked, "kind": kind}]})
+        asked = {"name": "n", **GROUPED[kind]} if kind in GROUPED else asked
+        keys = {column: ["a", "b"] for column in asked.get("by", [])}
+        plan = {"budget": {"epsilon": 1.0}, "unit": {"column": "who"}, "keys": keys}
+        made = make_plan({**plan, "query": [{**asked, "kind": kind}]})
         assert made.query[0].kind == kind
 
 

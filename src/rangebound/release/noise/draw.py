@@ -10,6 +10,12 @@ Bits = Callable[[int], int]
 """n secure random bits as an integer below 2^n."""
 Key = tuple[str, ...]
 """The key of a group: one text for each grouping column."""
+Columns = tuple[Key, ...]
+"""The public keys of each grouping column, empty where they are selected privately."""
+Summed = tuple[str | None, ...]
+"""The key of a published number: None for a column that it is summed over."""
+Label = tuple[Summed, str]
+"""The key and the part of a published number."""
 Coordinates = tuple[Fraction, ...]
 """The exact coordinates of one question in one group; they are private."""
 Draw = tuple[float, ...]
@@ -37,7 +43,7 @@ class Cell:
     """
 
     question: int
-    key: Key
+    key: Summed
     part: str
     value: float
     lower: float

@@ -64,12 +64,14 @@ class MechanismPublisher:
         width = self.width
         return [[tuple(group[at : at + width]) for at in range(0, self.parts * width, width)] for group in published]
 
-    def can_draw(self, draw: Draw) -> bool:
-        """Whether all of a draw are points of the lattice in the support, to the last bit."""
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether all of every draw are points of the lattice in the support, to the last bit."""
         shape = self.mechanism.shape
         lattice = default_lattice(self.mechanism.noise, shape) if self.step is None else lattice_of(self.step)
-        return len(draw) == self.width and all(
-            any(lattice.can_give(each, span, collected=not shape.normalised) for span in shape.spans) for each in draw
+        return all(len(draw) == self.width for draw in draws) and all(
+            any(lattice.can_give(each, span, collected=not shape.normalised) for span in shape.spans)
+            for draw in draws
+            for each in draw
         )
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
@@ -181,9 +183,9 @@ class DiscreteLaplacePublisher:
         exact = np.array([[_floored(each, 1.0) for each in truth] for truth in truths])
         return [[tuple(group)] for group in draw(self.mechanism, exact, bits).tolist()]
 
-    def can_draw(self, draw: Draw) -> bool:
-        """Whether a draw is one whole number in the support."""
-        return len(draw) == 1 and self.mechanism.can_draw(draw[0])
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether every draw is one whole number in the support."""
+        return all(len(draw) == 1 and self.mechanism.can_draw(draw[0]) for draw in draws)
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The noisy coordinate with its interval."""

@@ -28,9 +28,9 @@ class PublicConstant:
         """The number itself for every group."""
         return [[(self.value,)] for _ in truths]
 
-    def can_draw(self, draw: Draw) -> bool:
-        """Whether it is the number, to the last bit."""
-        return tuple(map(repr, draw)) == (repr(self.value),)
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether every draw is the number, to the last bit."""
+        return all(tuple(map(repr, draw)) == (repr(self.value),) for draw in draws)
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The number, with an interval of no width."""

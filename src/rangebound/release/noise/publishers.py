@@ -44,8 +44,8 @@ class Publisher(Protocol):
         Guarantee: private at the share that the publisher was made for, for all neighbouring tables.
         """
 
-    def can_draw(self, draw: Draw) -> bool:
-        """Whether so much can be drawn at some true coordinates, to the last bit."""
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether these can be drawn at some true coordinates, to the last bit: those of all groups and parts."""
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """What draws say about the true coordinates, each with an interval at the publisher's confidence."""

@@ -50,9 +50,11 @@ class QuantilePublisher:
         rate = self.interval_rates[at]
         return (drawn, *draw_interval(grid, truth, level, rate=rate, confidence=self.confidence, bits=bits))
 
-    def can_draw(self, draw: Draw) -> bool:
-        """Whether a draw has points of the grid that may be published, and ends that its interval can have."""
-        return len(draw) == self.width and all(each in some for each, some in zip(draw, self._drawable, strict=False))
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether all draws have points of the grid that may be published, and ends that their intervals can have."""
+        return all(len(draw) == self.width for draw in draws) and all(
+            each in some for draw in draws for each, some in zip(draw, self._drawable, strict=False)
+        )
 
     @cached_property
     def _drawable(self) -> tuple[frozenset[float], ...]:

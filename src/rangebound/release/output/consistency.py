@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rangebound import arguments
-from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.draw import Cell, Summed
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.output.table_margins import MOST, Asked, Key, closure, fitted, margin
 from rangebound.release.plan.condition import Condition
@@ -167,7 +167,7 @@ def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[tuple[As
         places: dict[Key, int] = {}
         for at, cell in enumerate(cells):
             if cell.question == index:
-                parts = (*cell.key, *([cell.part] if bins else []))
+                parts = (*map(str, cell.key), *([cell.part] if bins else []))
                 places[tuple(parts[each] for each in order)] = at
         epsilon = max((cells[at].epsilon for at in places.values()), default=0.0)
         noise = len(places) / epsilon**2 if epsilon else 0.0
@@ -242,8 +242,8 @@ def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
                 yield fit(f"shares of partition {name!r}", each, lambda values: fit_total(values, 1.0))
 
 
-def _by_key(cells: Sequence[Cell], places: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
-    found: dict[tuple[str, ...], list[int]] = {}
+def _by_key(cells: Sequence[Cell], places: Sequence[int]) -> dict[Summed, list[int]]:
+    found: dict[Summed, list[int]] = {}
     for at in places:
         found.setdefault(cells[at].key, []).append(at)
     return found

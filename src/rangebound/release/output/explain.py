@@ -62,7 +62,7 @@ def describe(ready: Prepared, index: int) -> list[str]:
     return [
         f"{question.described()}.",
         *([f"  of: {said}"] if said else []),
-        f"  published in {spans}, {_cost(share)}, by {publisher.words()}",
+        f"  published in {spans}, {_cost(share, together=question.together)}, by {publisher.words()}",
         f"  expected error: {question.expected_error(publisher)}",
     ]
 
@@ -79,9 +79,11 @@ def _account(ready: Prepared) -> str:
     return f"One Gaussian account: mu {_up(mu)} (rho {_up(rho_of_mu(mu))} of zCDP){but}; delta is {deltas}."
 
 
-def _cost(share: BudgetShare) -> str:
+def _cost(share: BudgetShare, *, together: bool) -> str:
     if share.mu:
         return f"mu {_up(share.mu)} for all its numbers together"
+    if together:
+        return f"epsilon {_up(share.epsilon * share.groups)} for all its numbers together"
     return f"epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''} for each number"
 
 

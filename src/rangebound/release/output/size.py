@@ -30,6 +30,7 @@ def check_size(ready: Prepared) -> int:
     room = PAYLOAD_LIMIT - len(Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms).to_bytes())
     for block in blocks(ready.plan):
         room -= sum(_bytes(ready, block, block.keys or ()))
+        room -= sum(_together(ready, index, block.keys or ()) for index in block.questions)
     if room < 0:
         raise PlanError(
             f"query: the table may have {PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most {PAYLOAD_LIMIT}; "
@@ -49,7 +50,7 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
     for block in blocks(plan):
         if block.keys is not None:
             continue
-        keys = sorted({each.key for each in cells if each.question == block.questions[0]})
+        keys = sorted({tuple(map(str, each.key)) for each in cells if each.question == block.questions[0]})
         for key, size in zip(keys, _bytes(ready, block, keys), strict=True):
             if size <= room:
                 room -= size
@@ -60,17 +61,33 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
 
 def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:
     """The most bytes that the questions of a block take for each of some keys."""
-    own = [_cells(ready, index) for index in block.questions]
+    apart = [index for index in block.questions if not ready.plan.query[index].together]
+    own = [_cells(ready, index) for index in apart]
     fixed, count = sum(size for size, _ in own), sum(cells for _, cells in own)
     return (fixed + count * sum(_length(text) + 1 for text in key) for key in keys)
 
 
+def _together(ready: Prepared, index: int, keys: Sequence[Key]) -> int:
+    """The most bytes of a question that publishes all groups together."""
+    if not ready.plan.query[index].together:
+        return 0
+    labels = [label for group in ready.plan.query[index].labels(keys) for label in group]
+    each = _length(vars(_longest(ready, index))) + 1
+    return len(labels) * each + sum(_length(text) + 1 for key, part in labels for text in (*key, part))
+
+
 def _cells(ready: Prepared, index: int) -> tuple[int, int]:
     """The most bytes of a question's cells in a group that has no name, with their commas, and their number."""
-    draws, names = (_LONGEST,) * ready.publishers[index].width, ready.plan.query[index].parts
-    facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error", "mu"), _LONGEST)
-    cell = Cell(question=index, key=(), part="", draws=draws, **facts)
+    names = ready.plan.query[index].parts
+    cell = _longest(ready, index)
     return len(names) * (_length(vars(cell)) + 1) + sum(map(_length, names)), len(names)
+
+
+def _longest(ready: Prepared, index: int) -> Cell:
+    """A cell of a question that has as many characters as any, but for its key and part."""
+    draws = (_LONGEST,) * ready.publishers[index].width
+    facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error", "mu"), _LONGEST)
+    return Cell(question=index, key=(), part="", draws=draws, **facts)
 
 
 def _length(data: object) -> int:

@@ -197,7 +197,7 @@ def _cell(data: dict[str, Any]) -> Cell:
     numbers = (*cell.draws, cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta, cell.mu)
     error = 0.0 if cell.rank_error is None else cell.rank_error
     right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
-    if not right or not all(type(each) is str for each in (cell.part, *cell.key)):
+    if not right or type(cell.part) is not str or not all(each is None or type(each) is str for each in cell.key):
         raise TypeError("a field of a cell is of another type")
     return cell
 

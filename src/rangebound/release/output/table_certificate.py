@@ -246,11 +246,11 @@ def _check_table(release: Release, ready: Prepared) -> None:
     for block in blocks(plan):
         keys = _keys(block, cells)
         for index in block.questions:
-            names = plan.query[index].parts
-            missing = any((index, key, part) not in draws for key in keys for part in names)
+            labels = plan.query[index].labels(keys)
+            missing = any((index, *label) not in draws for group in labels for label in group)
             _demand(not missing, "cells", "are not those of the plan")
-            drawn = [[draws[index, key, part] for part in names] for key in keys]
-            fits = all(ready.publishers[index].can_draw(each) for group in drawn for each in group)
+            drawn = [[draws[index, *label] for label in group] for group in labels]
+            fits = ready.publishers[index].can_draw(*(each for group in drawn for each in group))
             _demand(fits, f"queries[{index}]", "has a draw that its mechanism cannot give")
             made += cells_of(ready, index, keys, drawn)
     if plan.consistent:
@@ -272,9 +272,10 @@ def _keys(block: Block, cells: Sequence[Cell]) -> Sequence[Key]:
     """The keys of a block: the public ones, or those of its first question where they were selected."""
     if block.keys is not None:
         return block.keys
-    keys = sorted({each.key for each in cells if each.question == block.questions[0]})
+    keys = {each.key for each in cells if each.question == block.questions[0]}
     _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
-    return keys
+    _demand(not any(None in key for key in keys), "cells", "have a key without a text")
+    return sorted(tuple(map(str, key)) for key in keys)
 
 
 def _demand(holds: bool, place: str, otherwise: str) -> None:

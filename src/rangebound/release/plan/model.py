@@ -113,7 +113,7 @@ class Plan(Part):
                 )
             if not self.private(each.by) and math.prod(len(self.keys[column]) for column in each.by) > _MOST_GROUPS:
                 raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
-            misfit = each.misfit(self.unit)
+            misfit = each.misfit(self.unit) or each.misfit_of_keys(self.columns(each.by))
             if misfit:
                 raise ValueError(f"query.{index}: {misfit}")
         self._add_cuts()
@@ -149,6 +149,10 @@ class Plan(Part):
     def groups(self, by: tuple[str, ...]) -> float:
         """How many groups a grouping has; what is not public is taken as infinitely many."""
         return math.inf if self.private(by) else math.prod(len(self.keys[column]) for column in by)
+
+    def columns(self, by: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """The public keys of each column of a grouping as texts, empty where they are selected privately."""
+        return tuple(tuple(map(canonical, self.keys.get(column, ()))) for column in by)
 
     def private(self, by: tuple[str, ...]) -> bool:
         """Whether the keys of a grouping are selected privately."""

@@ -17,6 +17,7 @@ from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountUnits
+from rangebound.release.plan.kinds.crosstab import Crosstab
 from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS
@@ -51,6 +52,7 @@ def kinds(ends):
     return [
         Count(name="q"),
         CountUnits(name="q"),
+        Crosstab(name="q", by=("k", "l")),
         Sum(**column),
         Mean(**column),
         Variance(**column),

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import HALF_LINE
@@ -114,7 +114,9 @@ class Histogram(ColumnKind, WholeKind):
         """That of Gaussian noise."""
         return LossForm.GAUSSIAN
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
+    def publisher(
+        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
+    ) -> Publisher:
         """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
         return publishers.joint_coordinates(found, share, upper=math.inf, width=1, parts=self.bins, confidence=level)
 

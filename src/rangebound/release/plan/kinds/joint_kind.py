@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, Fractional, fractions, held, nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
@@ -70,7 +70,9 @@ class JointKind(Kind):
         """That of Gaussian noise."""
         return LossForm.GAUSSIAN
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
+    def publisher(
+        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
+    ) -> Publisher:
         """Laplace noise on the scale of the joint L1 sensitivity, clamped to where the coordinates can be."""
         rows, width = self.known_rows(unit), len(self.coordinates({}, unit))
         return publishers.joint_coordinates(

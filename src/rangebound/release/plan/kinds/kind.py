@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pydantic import model_validator
 
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Key, Label, Reading
 from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition, Conditions
@@ -70,6 +70,8 @@ class Kind(Part):
 
     made: ClassVar[bool] = False
     """Whether no plan can ask for it: `report_clipping` makes it."""
+    together: ClassVar[bool] = False
+    """Whether one strategy publishes the numbers of all groups, and more numbers than there are groups and parts."""
 
     kind: str
     name: Name
@@ -177,8 +179,13 @@ class Kind(Part):
         """What the privacy loss of its numbers is like, which says what they cost in a Gaussian account."""
 
     @abstractmethod
-    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
-        """What publishes the coordinates of all groups; a fault is a `PlanError` about one of its fields."""
+    def publisher(
+        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
+    ) -> Publisher:
+        """What publishes the coordinates of all groups; a fault is a `PlanError` about one of its fields.
+
+        `columns` are the public keys of each of its grouping columns, empty where they are selected privately.
+        """
 
     @abstractmethod
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
@@ -235,6 +242,18 @@ class Kind(Part):
     def published_in(self, unit: Unit) -> Interval | Union:
         """Where the numbers are published, which a public number of rows may bound."""
         return self.allowed
+
+    def misfit_of_keys(self, columns: Columns) -> str:
+        """Why it cannot be asked for groups by these public keys; empty if it can."""
+        return ""
+
+    def labels(self, keys: Sequence[Key]) -> list[list[Label]]:
+        """The key and the part of every number that is published for these groups, as its publisher draws them."""
+        return [[(key, part) for part in self.parts] for key in keys]
+
+    def numbers(self, columns: Columns, groups: float) -> float:
+        """How many numbers are published, where it has so many groups."""
+        return groups * len(self.parts)
 
     def described(self) -> str:
         """What is asked, in one line."""

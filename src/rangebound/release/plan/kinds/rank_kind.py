@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.publishers import Publisher
@@ -147,7 +147,9 @@ class RankKind(ColumnKind):
         """That of an exponential mechanism."""
         return LossForm.RANGE
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
+    def publisher(
+        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
+    ) -> Publisher:
         """The exponential mechanism for each level, and for both ends of its interval."""
         try:
             return publishers.quantiles(self.grid, self.asked, found.cell, share, confidence=level)

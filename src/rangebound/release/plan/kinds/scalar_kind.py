@@ -8,7 +8,7 @@ from typing import Literal
 
 from rangebound.errors import PlanError
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Reading
+from rangebound.release.noise.draw import Columns, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
@@ -58,7 +58,9 @@ class ScalarKind(Kind):
         """That of Gaussian noise, unless the plan names another mechanism."""
         return LossForm.GAUSSIAN if self.mechanism is None or self.mechanism.endswith(" Gaussian") else LossForm.PURE
 
-    def publisher(self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float) -> Publisher:
+    def publisher(
+        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
+    ) -> Publisher:
         """The best mechanism in range, or the one that the plan names."""
         try:
             return self._scalar(unit, found, share, level)

@@ -1,0 +1,318 @@
+"""Workloads in whole releases: crosstabs from a plan to a checked certificate, in both accounts."""
+
+import copy
+import itertools
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from rangebound.errors import CertificateInvalid, PlanError
+from rangebound.ledger.book import Ledger
+from rangebound.release import check_certificate, check_entry, explain, make_plan, parse_plan, release
+from rangebound.release.noise.crosstab_measurements import crosstab_measurements, margins
+from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.release.output.report import report
+from rangebound.release.plan.groupings import blocks
+from rangebound.release.prepare import prepare, rehearse
+from rangebound.sampling.entropy import secure_bits
+
+KEYS = {"sex": ["f", "m"], "age": [1, 2, 3], "city": ["a", "b", "c", "d"]}
+WORKLOADS = {
+    "two columns": {"kind": "crosstab", "by": ["sex", "city"]},
+    "three columns": {"kind": "crosstab", "by": ["sex", "age", "city"]},
+    "no margins": {"kind": "crosstab", "by": ["age", "city"], "margins": False},
+}
+ACCOUNTS = {"pure": {"epsilon": 1.0}, "gaussian": {"epsilon": 1.0, "delta": 0.01}}
+PEOPLE = {"column": "person", "rows": 2, "groups": 8}
+"""With so many groups, and such a delta, a Gaussian account has less error."""
+
+
+def table(rows=600):
+    """People with some rows each, in cells of very different size: city d is empty, and c nearly so."""
+    chance = np.random.default_rng(5)
+    city = chance.choice(["a", "b", "c", "elsewhere"], rows, p=[0.6, 0.35, 0.01, 0.04])
+    return pa.table(
+        {
+            "person": np.arange(rows) // 3,
+            "sex": chance.choice(["f", "m"], rows),
+            "age": chance.choice([1, 2, 3], rows, p=[0.8, 0.15, 0.05]),
+            "city": city,
+        }
+    )
+
+
+def plan_of(name, budget, unit=PEOPLE):
+    query = {"name": "t", **WORKLOADS[name]}
+    keys = {column: KEYS[column] for column in query["by"]}
+    return make_plan({"unit": unit, "budget": budget, "keys": keys, "query": [query]})
+
+
+CASES = [(name, account) for name in WORKLOADS for account in ACCOUNTS]
+
+
+def expect_sums(rows, by):
+    """That every number that is summed over some column is the sum of those that are not, in the published table."""
+    numbers = {tuple(row[column] for column in by): row["value"] for row in rows}
+    assert len(numbers) == len(rows)
+    for key, value in numbers.items():
+        for place in (at for at, text in enumerate(key) if text is None):
+            alike = [each for each in numbers if each[place] and each[:place] == key[:place]]
+            parts = [numbers[each] for each in alike if each[place + 1 :] == key[place + 1 :]]
+            assert len(parts) == len(KEYS[by[place]])
+            assert value == sum(parts)
+
+
+@pytest.mark.parametrize(("name", "account"), CASES)
+def test_a_whole_release_adds_up_and_has_a_certificate(name, account, tmp_path):
+    plan = plan_of(name, {**ACCOUNTS[account], "account": "people"})
+    ledger = Ledger.create(tmp_path / "ledger")
+    ledger.open_account("people", epsilon=2.0, delta=0.1)
+    made = release(plan, table(), ledger=ledger, request="one")
+    checked = check_certificate(made.certificate, made.to_bytes())
+    check_entry(checked, made.to_bytes(), ledger)
+    by = WORKLOADS[name]["by"]
+    found = made.to_pandas()
+    sizes = [len(KEYS[column]) for column in by]
+    every = WORKLOADS[name].get("margins", True)
+    assert len(found) == checked.numbers == np.prod([each + every for each in sizes])
+    assert (found["value"] >= 0).all()
+    assert (found["value"] % 1 == 0).all()
+    assert ((found["lower"] <= found["value"]) & (found["value"] <= found["upper"])).all()
+    assert found["mu"].notna().all() == (account == "gaussian")
+    expect_sums(made.rows(), by)
+    said = explain(plan)
+    assert "for all its numbers together" in said
+    assert "projected so that all sums agree" in said
+    assert ("total" in said.split("expected error")[1]) == every
+    assert "crosstab" in report(made)
+    assert "crosstab" in str(made)
+    assert len(made.to_csv().splitlines()) == len(found) + 1
+    assert len(made.to_arrow()) == len(made.to_polars()) == len(found)
+
+
+@pytest.mark.parametrize(("name", "account"), CASES)
+def test_counts_are_right_where_the_noise_is_small(name, account):
+    unit = {"column": "person", "rows": 3, "groups": 3}  # nothing is cut
+    budget = {"epsilon": 100.0, **({"delta": 0.01} if account == "gaussian" else {})}
+    found = release(plan_of(name, budget, unit), table(), ledger=None).to_pandas()
+    by, frame = WORKLOADS[name]["by"], table().to_pandas()
+    frame = frame[frame["city"] != "elsewhere"]
+    for row in found.to_dict("records"):
+        held = frame
+        for column in by:
+            if row[column] is not None and not pd.isna(row[column]):
+                held = held[held[column].astype(str) == row[column]]
+        assert abs(row["value"] - len(held)) <= 8  # beyond ten times its scale
+        assert row["lower"] - 8 <= len(held) <= row["upper"] + 8
+    if by == ["sex", "city"] and account == "pure":
+        crossed = pd.crosstab(frame["sex"], frame["city"], margins=True)
+        total = found[found["sex"].isna() & found["city"].isna()]["value"].item()
+        assert abs(total - crossed.loc["All", "All"]) <= 8
+
+
+def seeded(seed):
+    chance = np.random.default_rng(seed)
+    return lambda count: int.from_bytes(chance.bytes(-(-count // 8)), "big") >> -count % 8
+
+
+def coverage(name, account, runs, narrow=1.0):
+    """How often the interval of each number held the truth."""
+    plan = plan_of(name, ACCOUNTS[account])
+    ready = prepare(plan)
+    assert bool(ready.allocation.mu) == (account == "gaussian")
+    (publisher,), (block,) = ready.publishers, blocks(plan)
+    chance = np.random.default_rng(1)
+    exact = [int(each) for each in chance.choice([0, 0, 0, 1, 2, 30, 5000], len(block.keys))]
+    tables = dict.fromkeys(plan.query[0].labels(block.keys)[0], 0)
+    for key, _ in tables:
+        matches = [all(a in (None, b) for a, b in zip(key, own, strict=True)) for own in block.keys]
+        tables[key, ""] = sum(each for each, match in zip(exact, matches, strict=True) if match)
+    truths, bits = np.array(list(tables.values())), seeded(7) if account == "pure" else secure_bits
+    hits = np.zeros(len(truths))
+    for _ in range(runs):
+        (readings,) = publisher.read(publisher.draw([(Fraction(each),) for each in exact], bits))
+        ends = np.array([each.intervals[0] for each in readings])
+        middle, half = ends.mean(axis=1), narrow * (ends[:, 1] - ends[:, 0]) / 2
+        hits += (middle - half <= truths) & (truths <= middle + half)
+    return hits
+
+
+@pytest.mark.parametrize(("name", "account"), [("two columns", "pure"), ("two columns", "gaussian")])
+def test_intervals_hold_as_often_as_they_say(name, account):
+    runs = 200
+    least = stats.binom.ppf(1e-8, runs, 0.95)  # for some of 15 numbers by chance: below 1e-6
+    assert (coverage(name, account, runs) >= least).all()
+
+
+def test_control_narrow_intervals_do_not():
+    runs = 200
+    assert (coverage("two columns", "gaussian", runs, narrow=0.5) < stats.binom.ppf(1e-8, runs, 0.95)).any()
+
+
+def leaves(data, path=()):
+    """The paths of all that is not a list or a mapping."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else None
+    if inner is None:
+        yield path
+        return
+    for name, each in inner:
+        yield from leaves(each, (*path, name))
+
+
+def changed(data, path):
+    """The same data with another value at a path."""
+    found = copy.deepcopy(data)
+    *above, last = path
+    place = found
+    for name in above:
+        place = place[name]
+    old = place[last]
+    match old:
+        case bool():
+            place[last] = not old
+        case int() | float():
+            place[last] = old + 1
+        case str():
+            place[last] = old + "1"
+        case None:
+            place[last] = "f"
+    return found
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_every_change_of_certificate_or_table_is_refused(account):
+    made = release(plan_of("two columns", ACCOUNTS[account]), table(), ledger=None)
+    assert ("mu" in json.loads(made.certificate)) == (account == "gaussian")
+    certificate, published = json.loads(made.certificate), json.loads(made.to_bytes())
+    assert check_certificate(json.dumps(certificate, indent=1, sort_keys=True), made.to_bytes())
+    for path in leaves(certificate):
+        if path != ("ledger",):
+            damaged = json.dumps(changed(certificate, path), indent=1, sort_keys=True)
+            with pytest.raises(CertificateInvalid):
+                check_certificate(damaged, made.to_bytes())
+    for path in leaves(published):
+        if path[0] != "cells" or path[1] in (0, 8, 14):  # a cell, a margin, the total
+            expect_refused(made.certificate, published, changed(published, path))
+
+
+def expect_refused(certificate, published, damaged):
+    text = json.dumps(damaged, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    stated = json.loads(certificate)
+    from rangebound.release.output.table import sha256
+
+    stated["published"] = sha256(text)  # whoever changes a table can change that too
+    with pytest.raises(CertificateInvalid):
+        check_certificate(json.dumps(stated, indent=1, sort_keys=True), text)
+
+
+def test_measurements_that_stand_elsewhere_are_refused():
+    made = release(plan_of("two columns", ACCOUNTS["gaussian"]), table(), ledger=None)
+    published = json.loads(made.to_bytes())
+    damaged = copy.deepcopy(published)
+    damaged["cells"][1]["draws"] = damaged["cells"][0]["draws"] + damaged["cells"][1]["draws"]
+    damaged["cells"][0]["draws"] = []
+    expect_refused(made.certificate, published, damaged)
+    missing = copy.deepcopy(published)
+    missing["cells"][0]["draws"] = []
+    expect_refused(made.certificate, published, missing)
+
+
+def moves(contributions, cells):
+    """All that one unit can add to some finest cells, at the ends of its bounds."""
+    for size in range(contributions.cells + 1):
+        for where in itertools.combinations(range(cells), size):
+            yield np.array([contributions.rows * (at in where) for at in range(cells)])
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("bounds", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize("account", list(NoiseAccount))
+def test_no_unit_costs_more_than_the_strategy_says(account, bounds, replaced):
+    contributions = Contributions(rows=bounds[0], cells=bounds[1], replaced=replaced)
+    wanted = margins(("a", "b"), (2, 3), every=True)
+    found = crosstab_measurements(wanted, account, Fraction(1), contributions)
+    every = list(moves(contributions, 6))
+    pairs = itertools.product(every, every) if replaced else ((each, 0 * each) for each in every)
+    costs = [spent(found, one - two) for one, two in pairs]
+    assert max(costs) <= float(found.cost) * (1 + 1e-9)
+    assert found.cost <= 1
+    assert max(costs) >= 0.5  # the bound is of the right size
+
+
+def spent(found, move):
+    """epsilon or mu^2 of one difference of the finest cells: in L1, or in L2 of the residuals."""
+    tables = found.margins.tables(move.astype(object))
+    if found.account is NoiseAccount.PURE:
+        return sum(np.abs(each).sum() / scale for each, scale in zip(tables, found.scales, strict=False))
+    total = 0.0
+    for residual, scale in zip(found.strategy.residuals, found.strategy.scales, strict=True):
+        table = tables[found.margins.wanted.index(residual)].astype(float)
+        for axis in range(table.ndim):
+            table = table - table.mean(axis=axis, keepdims=True)
+        total += (table**2).sum() * (table.size / scale) ** 2
+    return total
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_a_strategy_for_less_than_a_unit_can_do_is_refused(account):
+    ready = prepare(plan_of("two columns", ACCOUNTS[account]))
+    assert bool(ready.allocation.mu) == (account == "gaussian")
+    (publisher,) = ready.publishers
+    found, share = ready.allocation.sensitivities[0], ready.allocation.questions[0]
+    publisher.check(found, share)
+    with pytest.raises(CertificateInvalid, match="sensitivity"):
+        publisher.check(replace(found, cell=found.cell * 2, square=found.square * 4), share)
+    less = replace(share, epsilon=share.epsilon * 0.999, mu=share.mu * 0.999)
+    with pytest.raises(CertificateInvalid, match="less private"):
+        publisher.check(found, less)
+    other = replace(share, epsilon=1.0, mu=0.0 if share.mu else 1.0)
+    with pytest.raises(CertificateInvalid, match="another account"):
+        publisher.check(found, other)
+
+
+FAULTS = {
+    'kind = "crosstab"\nby = ["sex"]': "by: must name 2 to 8 columns",
+    'kind = "crosstab"\nby = ["sex", "shoe"]': "keys of 'shoe' must be public",
+    'kind = "crosstab"\nby = ["sex", "city"]\nsupport = [0, 9]': "support: is not for this kind",
+    'kind = "crosstab"\nby = ["sex", "city"]\nstep = 5': "step: is not for this kind",
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_plan_that_cannot_be_is_refused(text):
+    head = 'budget = {epsilon = 1.0, delta = 1e-6}\nkeys = {sex = ["f", "m"], city = ["a"]}\n'
+    other = '[[query]]\nname = "n"\nkind = "count"\nby = ["sex", "city"]\n'
+    with pytest.raises(PlanError, match=FAULTS[text].split(":", maxsplit=1)[-1].strip()):
+        parse_plan(f'{head}{other}[[query]]\nname = "t"\n{text}\n')
+
+
+def test_too_many_numbers_are_refused():
+    keys = {name: list(range(60)) for name in "abc"}
+    query = {"name": "t", "kind": "crosstab", "by": ["a", "b", "c"]}
+    with pytest.raises(PlanError, match="over"):
+        make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": [query]})
+
+
+def test_a_crosstab_beside_other_questions_of_a_consistent_plan():
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 2.0},
+            "keys": {"sex": ["f", "m"], "city": ["a", "b"]},
+            "consistent": True,
+            "query": [
+                {"name": "t", "kind": "crosstab", "by": ["sex", "city"]},
+                {"name": "n", "kind": "count", "by": ["sex", "city"]},
+                {"name": "all", "kind": "count"},
+            ],
+        }
+    )
+    rehearse(prepare(plan))
+    made = release(plan, table(), ledger=None)
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == 9 + 4 + 1
+    assert "t" in report(made)
