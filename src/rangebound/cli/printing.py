@@ -100,7 +100,7 @@ class Charge:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.rendering import brief, shown
+    from rangebound.release.output.rendering import briefly, shown
     from rangebound.release.output.scope import scope_lines
 
     rows = release.rows()
@@ -108,9 +108,10 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
         notes = {"notes": list(release.notes)} if release.notes else {}
         certificate = json.loads(release.certificate)
         return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), "certificate": certificate})
-    found = _table(*(brief(rows[0]) if rows else ()))
-    for row in rows:
-        _add(found, *(shown(name, value) for name, value in brief(row).items()))
+    shortened = briefly(rows)
+    found = _table(*(shortened[0] if shortened else ()))
+    for row in shortened:
+        _add(found, *(shown(name, value) for name, value in row.items()))
     said = [*scope_lines(release.plan), *(f"note: {plain(each)}" for each in release.notes)]
     _print(found, *said, plain(charge.words(str(release.plan.budget))))
 

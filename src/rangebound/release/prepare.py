@@ -15,6 +15,7 @@ from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import (
     SMALLEST,
     Allocation,
+    BudgetShare,
     LossForm,
     Request,
     Sensitivity,
@@ -269,7 +270,7 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
     """
     plan, question = ready.plan, ready.plan.query[index]
     share = ready.allocation.questions[index]
-    epsilon = rounded_up(Fraction(share.epsilon) * share.groups) if question.together else share.epsilon
+    epsilon = stated_epsilon(question, share)
     return [
         Cell(
             question=index,
@@ -287,6 +288,11 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
         )
         for (key, part), draw, reading in zip(labels, group, readings, strict=True)
     ]
+
+
+def stated_epsilon(question: Kind, share: BudgetShare) -> float:
+    """What a table says that a number costs: of numbers that are made together, all of them."""
+    return rounded_up(Fraction(share.epsilon) * share.groups) if question.together else share.epsilon
 
 
 def rehearse(ready: Prepared) -> None:

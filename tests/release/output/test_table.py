@@ -111,3 +111,12 @@ def test_a_cost_is_never_shown_below_what_it_is():
 def test_long_keys_are_cut_as_text_and_not_as_html():
     page = report(counted("place", ["&" * 100]))
     assert f">{'&amp;' * 31}...</text>" in page
+
+
+def test_a_column_of_zeros_is_shown_and_an_empty_one_is_not():
+    unit = {"neighbours": "replace", "size": 2}
+    plan = make_plan({**MANY, "unit": unit, "query": [{"name": "n", "kind": "count"}]})
+    found = release(plan, pa.table({"x": [1, 2]}), ledger=None)
+    assert str(found).splitlines()[0].split()[-1] == "epsilon"
+    assert ">bias</th>" in found._repr_html_()
+    assert "rank_error" not in found._repr_html_()

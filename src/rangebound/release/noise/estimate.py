@@ -6,8 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from rangebound.support import Interval, Union
 
+Floats = npt.NDArray[np.float64]
 Pair = tuple[float, float]
 Fractional = tuple[float, Pair]
 """A number with its interval."""
@@ -57,6 +61,18 @@ def nearest(value: float, support: Interval | Union, step: float | None) -> floa
 
 def _closest(value: float, lower: float, upper: float) -> float:
     return lower if value - lower <= upper - value else upper
+
+
+def farthest(lower: Floats, upper: Floats, support: Interval | Union) -> Floats:
+    """The farthest that a number in the support can be from a true answer between `lower` and `upper`.
+
+    What is published lies in the support, whatever is drawn, and so does its mean: no bias is larger.
+
+    >>> farthest(np.array([2.0]), np.array([5.0]), Interval(0, 10))
+    array([8.])
+    """
+    ends = support.hull
+    return np.maximum(ends.upper - lower, upper - ends.lower)
 
 
 def fractions(noisy: Sequence[float], intervals: Sequence[Pair], *, rows: int | None = None) -> list[Fractional]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from rangebound.query import Query
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.sampling.lattice import default_lattice, lattice_of
-from rangebound.support import Interval, is_line
+from rangebound.support import Interval, Union, is_line
 
 Floats = npt.NDArray[np.float64]
 
@@ -91,6 +92,35 @@ class MechanismPublisher:
         hull = self.clamped or mechanism.query.range.hull
         reach = (_RADII[family.curve](family, level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
         return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats:
+        """A bound on the bias at all true answers from `lower` to `upper`.
+
+        Added noise, clamped: `clamping_bias`, and what gaps of the support and steps can move a number by. Rounding to
+        the nearest multiple of a step moves it by half a step at most, but rounding symmetric noise around a multiple
+        leaves it symmetric and unbiased: whole numbers with step 1 need nothing more. Rounded noise is beyond an end of
+        the support by no more, on average, than noise that is not: P(noise > t) is convex in t >= 0, so its sum over
+        the middles of steps is at most its integral.
+
+        Truncated noise: at a true answer x it is noise W, given that W lies between L - x and U - x. That conditional
+        mean is the bias. It rises with either end of the window, whatever the density, since a piece that is added at
+        the top is above the mean and one that is taken away at the bottom is below it. As x rises both ends fall, so
+        the bias falls, and |bias| is largest at an end of the interval. In a support with gaps that argument fails, and
+        the root of the largest mean squared error stands for it.
+        """
+        mechanism, noise = self.mechanism, self.mechanism.noise
+        small = 2.0**-19 * (noise.scale + (step or 0.0))  # what the default lattice, ties and quadrature can add
+        floor = 0.0 if whole else self.grain  # true answers are rounded down to the grain
+        if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
+            gaps = len(mechanism.shape.spans) > 1
+            own = np.full_like(lower, math.sqrt(self.mse)) if gaps else _truncation_bias(mechanism, lower, upper)
+            return own + (self.step or small) / 2.0 + _rounding(step, self.step) + small + floor
+        found = clamping_bias(lambda far: _OVERSHOOTS[noise.curve](noise, far), lower, upper, support.hull)
+        exact = 1.0 if whole else None
+        drawn = 0.0 if self.step in (None, exact) else (self.step or 0.0) / 2.0
+        return found + drawn + _rounding(step, self.step, exact) + _half_gap(support) + small + floor
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of one coordinate far from the ends of its range."""
@@ -166,10 +196,15 @@ def gaussian_length(found: Sensitivity, publisher: MechanismPublisher) -> Fracti
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplacePublisher:
-    """A whole coordinate, published through discrete Laplace noise; its intervals hold at `level`."""
+    """A whole coordinate, published through discrete Laplace noise; its intervals hold at `level`.
+
+    With `clamped` the mechanism leaves its numbers as they are, and they are moved into that interval when they are
+    read: what was drawn has no bias.
+    """
 
     mechanism: DiscreteLaplace
     level: float
+    clamped: Interval | None = None
 
     @property
     def width(self) -> int:
@@ -189,12 +224,28 @@ class DiscreteLaplacePublisher:
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The noisy coordinate with its interval."""
-        return _readings(draws, self.intervals)
+        return _readings(draws, self.intervals, self.clamped)
 
     def intervals(self, published: Floats) -> tuple[Floats, Floats]:
         """Intervals for the true answers behind published numbers, inside the support."""
         lower, upper = self.mechanism.confidence_interval(published, self.level)
-        return lower, upper
+        if self.clamped is None:
+            return lower, upper
+        ends = self.clamped.lower, self.clamped.upper
+        return np.clip(lower, *ends), np.clip(upper, *ends)
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats:
+        """A bound on the bias at all true answers from `lower` to `upper`: `clamping_bias`, gaps and half a step.
+
+        The noise exceeds d by e^(-d / scale) / (2 sinh(1 / scale)) on average, for d = 0, 1, 2, ...: the sum of
+        P(X >= k) = r^k / (1 + r) over k > d, r = e^(-1 / scale).
+        """
+        rate = 1.0 / self.mechanism.scale
+        most = 0.5 / math.sinh(rate) if rate < _STEEP else 0.0
+        found = clamping_bias(lambda far: most * np.exp(-rate * np.floor(far)), lower, upper, support.hull)
+        return found * (1.0 + 1e-12) + _rounding(step, None, 1.0) + _half_gap(support)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error far from the ends of the support."""
@@ -207,7 +258,8 @@ class DiscreteLaplacePublisher:
 
     def words(self) -> str:
         """Family and scale; published tables have these words."""
-        return f"clamped geometric noise, scale {self.mechanism.scale:.4g}"
+        signed = self.clamped is not None and is_line(self.clamped)
+        return f"{'' if signed else 'clamped '}geometric noise, scale {self.mechanism.scale:.4g}"
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data."""
@@ -253,6 +305,67 @@ _RADII: dict[Curve, Callable[[Noise, float], float]] = {
     Curve.QUADRATIC: lambda noise, level: noise.scale * statistics.NormalDist().inv_cdf(0.5 + level / 2),
     Curve.OTHER: lambda noise, level: noise.radius(level),
 }
+
+
+# How far noise exceeds a distance on average, E[max(noise - d, 0)], for distances d >= 0.
+_OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
+    Curve.LINEAR: lambda noise, far: 0.5 * noise.scale * np.exp(-far / noise.scale),
+    Curve.QUADRATIC: lambda noise, far: _gaussian_overshoot(noise.scale, far),
+    Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
+}
+_STEEP = 700.0  # e to more than this is no double
+
+
+def _gaussian_overshoot(scale: float, far: Floats) -> Floats:
+    from scipy import special  # an import of rangebound stays light
+
+    z = far / scale
+    return np.maximum(scale * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - far * special.ndtr(-z), 0.0)
+
+
+def _quadrature_overshoot(noise: Noise, far: Floats) -> Floats:
+    """The same for any family: the bias of the noise at a distance from the one end at which it is clamped."""
+    half = Mechanism(
+        noise=noise, query=Query(range=Interval(0.0, math.inf), sensitivity=1.0), bounding=Bounding.RECTIFY
+    )
+    points, back = np.unique(far, return_inverse=True)
+    return np.abs(half.error(points).bias)[back].reshape(far.shape)
+
+
+def clamping_bias(overshoot: Callable[[Floats], Floats], lower: Floats, upper: Floats, support: Interval) -> Floats:
+    """A bound on the bias of added noise that is clamped to a support, at all true answers from `lower` to `upper`.
+
+    `overshoot` is E[max(noise - d, 0)], for symmetric noise and distances d >= 0. At a true answer x the bias is
+    E[clamp(x + noise)] - x = overshoot(x - L) - overshoot(U - x). Both terms are positive; the first falls in x, and
+    the second rises. So the bias falls in x (its slope is P(L < x + noise < U) - 1), it is at most overshoot(lower - L)
+    and at least -overshoot(U - upper) over the interval.
+
+    Assumes: the interval lies in the support.
+
+    >>> clamping_bias(lambda far: 5.0 * np.exp(-far / 10.0), np.array([0.0]), np.array([30.0]), Interval(0, math.inf))
+    array([5.])
+    """
+    below = overshoot(np.maximum(lower - support.lower, 0.0)) if math.isfinite(support.lower) else np.zeros_like(lower)
+    above = overshoot(np.maximum(support.upper - upper, 0.0)) if math.isfinite(support.upper) else np.zeros_like(upper)
+    return np.maximum(below, above)
+
+
+def _truncation_bias(mechanism: Mechanism, lower: Floats, upper: Floats) -> Floats:
+    """The larger of the biases at the ends of intervals."""
+    points, back = np.unique(np.concatenate([lower, upper]), return_inverse=True)
+    found = np.abs(mechanism.error(points).bias)[back.reshape(-1)]
+    return np.maximum(found[: len(lower)], found[len(lower) :])
+
+
+def _rounding(step: float | None, drawn: float | None, exact: float | None = None) -> float:
+    """How far rounding to a step moves a number, unless it was drawn on that step or the mean does not move."""
+    return 0.0 if step in (None, drawn) or (drawn in (None, exact) and step == exact) else (step or 0.0) / 2.0
+
+
+def _half_gap(support: Interval | Union) -> float:
+    """Half the widest gap of a support: no number in its hull is farther from it."""
+    spans = support.spans
+    return max((after[0] - before[1] for before, after in pairwise(spans)), default=0.0) / 2.0
 
 
 def _somewhere(mechanism: Mechanism) -> float:

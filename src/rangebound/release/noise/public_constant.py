@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.support import Interval, Union
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,12 @@ class PublicConstant:
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The number, with an interval of no width."""
         return [[Reading(values=draw, intervals=((draw[0], draw[0]),)) for draw in group] for group in draws]
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats:
+        """None: it is not random, and its interval is the number itself."""
+        return np.zeros_like(lower)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """No error."""

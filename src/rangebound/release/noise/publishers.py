@@ -22,7 +22,12 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
-from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, gaussian_length
+from rangebound.release.noise.noisy_coordinates import (
+    DiscreteLaplacePublisher,
+    Floats,
+    MechanismPublisher,
+    gaussian_length,
+)
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.support import Interval, Union, is_line
@@ -49,6 +54,17 @@ class Publisher(Protocol):
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """What draws say about the true coordinates, each with an interval at the publisher's confidence."""
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats | None:
+        """A bound on the bias of a coordinate that is published in `support` and rounded to `step`.
+
+        `whole` says that true coordinates are whole numbers, and so are the ends of the support.
+
+        Guarantee: |E[published number] - x| is at most the bound for every true x from `lower` to `upper`. None where
+        none is known.
+        """
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """How far a number may be from the exact one, in words, as far as public facts say.
@@ -87,23 +103,28 @@ def whole_number(
     step: float,
     mechanism: str | None,
     confidence: float,
+    unclamped: bool = False,
 ) -> Publisher:
     """The publisher of a count: the best mechanism in the support, or the named one; answers are multiples of `step`.
 
-    Discrete Laplace noise is among those to choose from, where the step is 1.
+    Discrete Laplace noise is among those to choose from, where the step is 1. With `unclamped` it is the best additive
+    noise, drawn in whole numbers as it is; it is moved into the support and to the step when it is read.
 
     Guarantee: private at the share. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
     if share.mu:
-        return _gaussian(support, found, share, grain=1.0, step=step, mechanism=mechanism, level=confidence, whole=True)
+        own = 1.0 if unclamped else step
+        return _gaussian(support, found, share, grain=1.0, step=own, mechanism=mechanism, level=confidence, whole=True)
     sensitivity = found.cell
     reach = rounded_up(Fraction(math.ceil(sensitivity)))
+    clamped = support.hull if unclamped else None
+    support, step = (_LINE, 1.0) if unclamped else (support, step)
     best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
     if mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(sensitivity, support):
         other = DiscreteLaplace.calibrated(sensitivity=int(sensitivity), epsilon=share.epsilon, support=support)
         if other.mse <= best.worst_error().mse:
-            return DiscreteLaplacePublisher(mechanism=other, level=confidence)
-    return MechanismPublisher(mechanism=best, grain=1.0, step=step, level=confidence)
+            return DiscreteLaplacePublisher(mechanism=other, level=confidence, clamped=clamped)
+    return MechanismPublisher(mechanism=best, grain=1.0, step=step, level=confidence, clamped=clamped, whole=unclamped)
 
 
 def _are_whole(sensitivity: Fraction, support: Interval) -> bool:
@@ -121,46 +142,60 @@ def real_number(
     step: float | None,
     mechanism: str | None,
     confidence: float,
+    unclamped: bool = False,
 ) -> Publisher:
     """The publisher of a sum: the best mechanism in the support, or the named one.
+
+    With `unclamped` it is the best additive noise, drawn as it is; it is moved into the support and to the step when it
+    is read.
 
     Guarantee: private at the share. The grain is a power of two, and what rounding to it adds to the sensitivity is in
     the noise. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
-    grain = _grain(found.cell)
+    grain, own = _grain(found.cell), None if unclamped else step
     if share.mu:
-        return _gaussian(support, found, share, grain=grain, step=step, mechanism=mechanism, level=confidence)
+        return _gaussian(support, found, share, grain=grain, step=own, mechanism=mechanism, level=confidence)
     reach = rounded_up(Fraction(math.ceil(found.cell / Fraction(grain))) * Fraction(grain))
-    best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
-    return MechanismPublisher(mechanism=best, grain=grain, step=step, level=confidence)
+    best = _mechanism(_LINE if unclamped else support, reach, share.epsilon, share.delta, mechanism)
+    clamped = support.hull if unclamped else None
+    return MechanismPublisher(mechanism=best, grain=grain, step=own, level=confidence, clamped=clamped)
 
 
 def joint_coordinates(
-    found: Sensitivity, share: BudgetShare, *, upper: float, width: int, parts: int, confidence: float
+    found: Sensitivity,
+    share: BudgetShare,
+    *,
+    support: Interval,
+    width: int,
+    parts: int,
+    confidence: float,
+    unclamped: bool = False,
 ) -> Publisher:
-    """The publisher of several coordinates from 0 to `upper`: Laplace noise on the scale of their joint L1 sensitivity.
+    """The publisher of several coordinates in `support`: Laplace noise on the scale of their joint L1 sensitivity.
 
     In a Gaussian account it is Gaussian noise on the scale of their joint L2 sensitivity, over all groups.
 
-    Each of `parts` numbers is made of `width` coordinates, whose intervals hold together at `confidence`.
+    Each of `parts` numbers is made of `width` coordinates, whose intervals hold together at `confidence`. With
+    `unclamped` the noise is drawn as it is, and moved into the support when it is read.
 
     Guarantee: all coordinates together are private at the share. The grain is a power of two, and what rounding to it
     adds to the sensitivity is in the noise.
     """
     grain, level = _grain(found.cell), 1.0 - (1.0 - confidence) / width if parts == 1 else confidence
     if share.mu:
-        support = Interval(0.0, upper)
         return _gaussian(support, found, share, grain=grain, step=None, level=level, width=width, parts=parts)
     reach = rounded_up(found.cell + width * parts * Fraction(grain))
     scale = rounded_up(Fraction(reach) / Fraction(share.epsilon))
-    query = Query(range=Interval(0.0, upper), sensitivity=reach)
+    query = Query(range=_LINE if unclamped else support, sensitivity=reach)
+    bounding = Bounding.UNBOUNDED if is_line(query.range) else Bounding.RECTIFY
     return MechanismPublisher(
-        mechanism=Mechanism(noise=Laplace(scale=scale), query=query, bounding=Bounding.RECTIFY),
+        mechanism=Mechanism(noise=Laplace(scale=scale), query=query, bounding=bounding),
         grain=grain,
         step=None,
         level=level,
         width=width,
         parts=parts,
+        clamped=support if unclamped else None,
     )
 
 

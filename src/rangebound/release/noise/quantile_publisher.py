@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from rangebound import arguments
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
@@ -14,6 +17,9 @@ from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
+from rangebound.support import Interval, Union
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +81,10 @@ class QuantilePublisher:
     def _rank_errors(self) -> list[float]:
         count = len(self.grid.candidates)
         return [exponential.rank_error(count, rate, self.confidence) for rate in self.rates]
+
+    def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
+        """Not known: how far a rank error moves a quantile depends on the rows near it, which are private."""
+        return
 
     def expected_error(self, scale: float = 1.0, form: str = "") -> str:
         """In rows: between the number and the quantile, and to either side of the interval; `scale` does not matter."""

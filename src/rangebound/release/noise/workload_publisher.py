@@ -19,6 +19,7 @@ from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,6 +140,10 @@ class WorkloadPublisher:
             return self.measured.laplace_radii(self.level)
         z = statistics.NormalDist().inv_cdf(0.5 + self.level / 2)
         return np.asarray(z * _ROUNDED * np.sqrt(self.measured.variances))
+
+    def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
+        """Not known: the projection moves each number by what all others are."""
+        return
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of every level of the workload, before the projection."""

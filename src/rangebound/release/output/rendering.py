@@ -33,11 +33,28 @@ class Published(Protocol):
         """The release as canonical JSON."""
 
 
-NUMBERS = ("value", "lower", "upper", "rank_error", "epsilon", "delta", "mu")
+NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
 """The columns that hold numbers, or dates in their place."""
+FLAGS = ("unreliable",)
+"""The columns that hold truth values."""
 FIRST = ("query", "kind")
 """The columns of every table before its grouping columns."""
-LAST = ("part", "value", "lower", "upper", "date", "rank_error", "scope", "mechanism", "epsilon", "delta", "mu")
+LAST = (
+    "part",
+    "value",
+    "lower",
+    "upper",
+    "unbiased",
+    "bias",
+    "unreliable",
+    "date",
+    "rank_error",
+    "scope",
+    "mechanism",
+    "epsilon",
+    "delta",
+    "mu",
+)
 """Those behind them."""
 FACTS = frozenset((*FIRST, *LAST))
 """The columns of every table; those between them are grouping columns."""
@@ -52,34 +69,44 @@ def readable(row: Row) -> Row:
 
 def brief(row: Row) -> Row:
     """A row as people read it, without what only repeats the plan."""
-    repeated = ("mechanism", "delta", "rank_error", "scope")
+    repeated = ("mechanism", "delta", "rank_error", "scope", "bias")
     return {name: value for name, value in readable(row).items() if name not in repeated}
 
 
+def briefly(rows: list[Row]) -> list[Row]:
+    """The rows as people read them, without what only repeats the plan and without columns that are empty."""
+    return _without_empty([brief(row) for row in rows])
+
+
 def _without_empty(rows: list[Row]) -> list[Row]:
-    """The rows without a column of costs that none of them has."""
-    empty = {name for name in ("epsilon", "delta", "mu") if all(row.get(name) is None for row in rows)}
+    """The rows without a column of costs, of errors or of flags that none of them has."""
+    names = ("epsilon", "delta", "mu", "unbiased", "bias", "unreliable", "rank_error")
+    empty = {name for name in names if all(row.get(name) is None or row[name] is False for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]
 
 
 def shown(name: str, value: str | float | None) -> str:
-    """A value of a column as people read it: six digits, and all those before the point; a cost is rounded up.
+    """A value of a column as people read it: six digits and all before the point; a cost or a bias is rounded up.
 
-    >>> shown("value", 1 / 3), shown("value", 12345678.0), shown("epsilon", 1 / 3)
-    ('0.333333', '12345678', '0.333334')
+    >>> shown("value", 1 / 3), shown("value", 12345678.0), shown("epsilon", 1 / 3), shown("unreliable", True)
+    ('0.333333', '12345678', '0.333334', 'yes')
     """
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
     if not isinstance(value, float):
         return str(value)
     if name in ("epsilon", "delta", "mu"):
         return arguments.upwards(value)
+    if name == "bias":
+        return arguments.upwards(value, 3)
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
 def text(release: Published) -> str:
     """The table as text, without what only repeats the plan, and below it what the numbers are of."""
-    rows = _without_empty([brief(row) for row in release.rows()])
+    rows = briefly(release.rows())
     if not rows:
         return "No group was selected."
     cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
@@ -97,7 +124,7 @@ def table(release: Published) -> str:
     place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
     head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
     body = "".join(
-        "<tr>"
+        f"<tr{' class=unreliable' if row.get('unreliable') else ''}>"
         + "".join(f"<td{place[name]}>{html.escape(shown(name, value))}</td>" for name, value in row.items())
         + "</tr>"
         for row in rows

@@ -18,10 +18,14 @@ table { border-collapse: collapse; width: 100%; font-size: 13px } td, th { paddi
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 tr:nth-child(even) { background: #f4f4f4 }
 th { border-bottom: 1px solid #888 } pre { background: #f4f4f4; padding: 1rem; white-space: pre-wrap }
+tr.unreliable { color: #888 }
 svg { width: 100% } p.scope { font-size: 13px; color: #555; margin: .2rem 0 }
 """
 _ROW, _LABEL, _WIDTH, _EDGE = 22, 220, 760, 50
+_PLAIN, _GREY = ("", "#555", "#0072b2"), (' fill="#888"', "#bbb", "#aaa")  # of labels, error bars and points
 _LONGEST = 34  # letters that fit beside a picture
+
+_GREY_NOTE = " Numbers in grey are unreliable: their interval is wider than the number."
 
 
 def report(release: Published) -> str:
@@ -32,12 +36,13 @@ def report(release: Published) -> str:
     plan, rows = release.plan, release.rows()
     title = html.escape(plan.title or "Private release")
     pictures = "".join(_picture(question.name, rows, scope(plan, index)) for index, question in enumerate(plan.query))
+    grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars are {plan.level:.0%} confidence intervals for the noise; "
         "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
-        f"noise, which stands below each picture.</p><h2>Numbers</h2>{pictures}"
+        f"noise, which stands below each picture.{grey}</p><h2>Numbers</h2>{pictures}"
         f"<h2>Table</h2>{table(release)}{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
         f"<p>Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code></p></html>\n"
@@ -65,13 +70,14 @@ def _picture(name: str, rows: Sequence[Row], said: str) -> str:
     ]
     for place, row in enumerate(own):
         y = place * _ROW + _ROW / 2
+        ink, bar, dot = _GREY if row["unreliable"] else _PLAIN
         keys = [str(value) for key, value in row.items() if key not in FACTS and value is not None]
         label = ", ".join([*keys, *([row["part"]] if row["part"] else [])]) or "all"
         label = html.escape(label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "...")
         marks.append(
-            f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" font-size="12">{label}</text>'
-            f'<line x1="{at(row["lower"])}" x2="{at(row["upper"])}" y1="{y}" y2="{y}" stroke="#555"/>'
-            f'<circle cx="{at(row["value"])}" cy="{y}" r="4" fill="#0072b2"/>'
+            f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" font-size="12"{ink}>{label}</text>'
+            f'<line x1="{at(row["lower"])}" x2="{at(row["upper"])}" y1="{y}" y2="{y}" stroke="{bar}"/>'
+            f'<circle cx="{at(row["value"])}" cy="{y}" r="4" fill="{dot}"/>'
         )
     kind = html.escape(f"{name}: {own[0]['kind']}")
     svg = f'<svg viewBox="0 0 {_WIDTH} {bottom + 18}" role="img" aria-label="{kind}">{"".join(marks)}</svg>'

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,8 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.extras import need
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
-from rangebound.release.output.rendering import FACTS, FIRST, LAST, NUMBERS, Row, table, text
+from rangebound.release.output.reliability import biases, is_unreliable
+from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
 from rangebound.release.output.report import report
 from rangebound.release.output.scope import scopes
 from rangebound.release.plan.fields import date
@@ -32,7 +34,9 @@ class Release:
     """A published table: the plan it follows and its numbers, each with its interval, mechanism and cost.
 
     The column `scope` says what a number is of: what contribution bounds, clipping and missing values did before the
-    noise, which is all that the interval is for.
+    noise, which is all that the interval is for. `bias` bounds how far the number is off on average, at any true answer
+    in its interval; `unbiased` is the number before it was moved into its support, where the plan asks for it; a number
+    is `unreliable` where its interval is wider than the number.
     `print` shows the numbers as a table of text, a notebook as one of HTML.
     """
 
@@ -76,10 +80,14 @@ class Release:
         """What could not be made consistent, and why, where the plan asks for consistent numbers."""
         return notes(self.plan, self.cells)
 
+    @cached_property
+    def _biases(self) -> list[float | None]:
+        return biases(self.plan, self.cells)
+
     def rows(self) -> list[Row]:
         """The table, one mapping a row; a grouping column that a query does not use is None."""
         found, named, said = [], self._named, scopes(self.plan)
-        for cell in self.cells:
+        for cell, bias in zip(self.cells, self._biases, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             dated = question.answers_dated
@@ -92,6 +100,9 @@ class Release:
                     "value": cell.value,
                     "lower": cell.lower,
                     "upper": cell.upper,
+                    "unbiased": question.unclamped_number(cell.draws),
+                    "bias": bias,
+                    "unreliable": None if dated else is_unreliable(cell),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],
@@ -142,22 +153,21 @@ class Release:
     def to_arrow(self) -> Any:
         """The table for Arrow; needs pyarrow."""
         arrow, rows = _optional("pyarrow"), self.rows()
+        types = dict.fromkeys(NUMBERS, arrow.float64()) | dict.fromkeys(FLAGS, arrow.bool_())
         return arrow.table(
-            {
-                name: arrow.array([row[name] for row in rows], arrow.float64() if name in NUMBERS else arrow.string())
-                for name in self.columns
-            }
+            {name: arrow.array([row[name] for row in rows], types.get(name, arrow.string())) for name in self.columns}
         )
 
     def to_pandas(self) -> Any:
         """The table for pandas."""
         frame = _optional("pandas").DataFrame(self.rows(), columns=self.columns)
-        return frame.astype(dict.fromkeys(NUMBERS, float))
+        return frame.astype(dict.fromkeys(NUMBERS, float) | dict.fromkeys(FLAGS, "boolean"))
 
     def to_polars(self) -> Any:
         """The table for Polars."""
         polars = _optional("polars")
-        types = {name: polars.Float64 if name in NUMBERS else polars.String for name in self.columns}
+        known = dict.fromkeys(NUMBERS, polars.Float64) | dict.fromkeys(FLAGS, polars.Boolean)
+        types = {name: known.get(name, polars.String) for name in self.columns}
         return polars.DataFrame(self.rows(), schema=types)
 
     def write(self, path: str | Path) -> None:

@@ -162,3 +162,4 @@ def inside(inner: Interval | Union, outer: Interval) -> bool:
 
 
 HALF_LINE = Interval(0.0, math.inf)
+LINE = Interval(-math.inf, math.inf)

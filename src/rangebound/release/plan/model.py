@@ -116,6 +116,8 @@ class Plan(Part):
             misfit = each.misfit(self.unit) or each.misfit_of_keys(self.columns(each.by))
             if misfit:
                 raise ValueError(f"query.{index}: {misfit}")
+            if self.consistent and each.agreement.counts and each.natural.lower < 0.0:
+                raise ValueError(f"query.{index}.signed: counts that agree are not negative; ask for unbiased = true")
         self._add_cuts()
         return self
 

@@ -84,6 +84,10 @@ def surplus_members():
         "loss": property(lambda self: LossForm.GAUSSIAN),
         "publisher": publisher,
         "estimate": estimate,
+        "unclamped_number": lambda self, draws: None,
+        "bias": lambda self, publisher, unit, lower, upper: publisher.bias(
+            lower, upper, self.allowed, self.step, whole=True
+        ),
         "effort": property(lambda self: (self.name, 50.0)),
         "subject": property(lambda self: (" of rows that meet conditions", "")),
         "expected_error": lambda self, publisher: publisher.expected_error(),

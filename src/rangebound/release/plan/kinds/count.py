@@ -11,7 +11,7 @@ from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import HALF_LINE
+from rangebound.release.plan.fields import HALF_LINE, LINE
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Truncation, owner_scope, truncation_scope
 from rangebound.release.plan.kinds.scalar_kind import ScalarKind
 from rangebound.release.plan.kinds.whole_kind import WholeKind
@@ -26,8 +26,8 @@ class CountKind(ScalarKind, WholeKind):
 
     @property
     def natural(self) -> Interval:
-        """The half-line."""
-        return HALF_LINE
+        """The half-line, or the line where it is signed."""
+        return LINE if self.signed else HALF_LINE
 
     @property
     def answers_dated(self) -> bool:
@@ -51,7 +51,10 @@ class CountKind(ScalarKind, WholeKind):
     def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         if not found.cell:
             assert unit.size is not None
-            return publishers.public_constant(nearest(float(unit.size), self.allowed, self.step or 1.0))
+            exact = float(unit.size)  # moved into the support when it is read, if it is to be unclamped
+            return publishers.public_constant(
+                exact if self.unclamped else nearest(exact, self.allowed, self.step or 1.0)
+            )
         return publishers.whole_number(
             self.published_in(unit),
             found,
@@ -59,6 +62,7 @@ class CountKind(ScalarKind, WholeKind):
             step=self.step or 1.0,
             mechanism=self.mechanism,
             confidence=level,
+            unclamped=self.unclamped,
         )
 
     @property
@@ -108,7 +112,7 @@ class Count(CountKind):
 
     def published_in(self, unit: Unit) -> Interval | Union:
         """Up to the largest number of rows, where the number of units is public."""
-        if self.support is not None or unit.size is None or self.known_rows(unit) is not None:
+        if self.support is not None or self.signed or unit.size is None or self.known_rows(unit) is not None:
             return self.allowed
         return Interval(0.0, float(unit.size * unit.rows))
 

@@ -39,7 +39,9 @@ class CountUnits(CountKind):
 
     def published_in(self, unit: Unit) -> Interval | Union:
         """Up to the number of units, where it is public."""
-        return self.allowed if self.support is not None or unit.size is None else Interval(0.0, float(unit.size))
+        if self.support is not None or self.signed or unit.size is None:
+            return self.allowed
+        return Interval(0.0, float(unit.size))
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """Groups beyond the contribution bound, and rows without an owner."""

@@ -15,7 +15,8 @@ from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivi
 from rangebound.release.noise.draw import Columns, Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.fields import HALF_LINE
+from rangebound.release.plan.fields import HALF_LINE, LINE
+from rangebound.release.plan.kinds.additive_kind import AdditiveKind
 from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.kinds.kind import Agreement
 from rangebound.release.plan.kinds.whole_kind import WholeKind
@@ -26,7 +27,7 @@ from rangebound.release.plan.words import end
 from rangebound.support import Interval
 
 
-class Histogram(ColumnKind, WholeKind):
+class Histogram(AdditiveKind, ColumnKind, WholeKind):
     """The number of rows in each of some bins of equal width over the column's range.
 
     A bin has its lower edge and not its upper one, but the last has both; what is beyond the range is in the end bins.
@@ -43,8 +44,8 @@ class Histogram(ColumnKind, WholeKind):
 
     @property
     def natural(self) -> Interval:
-        """The half-line."""
-        return HALF_LINE
+        """The half-line, or the line where it is signed."""
+        return LINE if self.signed else HALF_LINE
 
     @property
     def answers_dated(self) -> bool:
@@ -118,12 +119,20 @@ class Histogram(ColumnKind, WholeKind):
         self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
     ) -> Publisher:
         """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
-        return publishers.joint_coordinates(found, share, upper=math.inf, width=1, parts=self.bins, confidence=level)
+        support = LINE if self.signed else HALF_LINE
+        return publishers.joint_coordinates(
+            found, share, support=support, width=1, parts=self.bins, confidence=level, unclamped=self.unclamped
+        )
+
+    @property
+    def rounded_to(self) -> float | None:
+        """The step, which is 1 unless the plan names one: noisy bins are not whole."""
+        return self.step or 1.0
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
         """A noisy bin, rounded to a whole number, or to the step, in the support."""
         (value,), ((lower, upper),) = reading.values, reading.intervals
-        return held(nearest(value, self.allowed, self.step or 1.0), lower, upper, self.allowed)
+        return held(nearest(value, self.allowed, self.rounded_to), lower, upper, self.allowed)
 
     @property
     def effort(self) -> tuple[Hashable, float]:

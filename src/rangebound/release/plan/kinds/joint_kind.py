@@ -13,12 +13,14 @@ from collections.abc import Hashable, Sequence
 
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Reading
-from rangebound.release.noise.estimate import Estimate, Fractional, fractions, held, nearest
+from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
+from rangebound.release.noise.estimate import Estimate, Fractional, farthest, fractions, held, nearest
+from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.unit import Unit
+from rangebound.support import Interval
 
 
 class JointKind(Kind):
@@ -78,7 +80,7 @@ class JointKind(Kind):
         return publishers.joint_coordinates(
             found,
             share,
-            upper=float(rows) if rows and width == 1 else math.inf,
+            support=Interval(0.0, float(rows) if rows and width == 1 else math.inf),
             width=width,
             parts=1,
             confidence=level,
@@ -93,6 +95,18 @@ class JointKind(Kind):
         parts = fractions(reading.values, reading.intervals, rows=self.known_rows(unit))
         value, (lower, upper) = self._made_of(parts)
         return held(nearest(value, self.allowed, self.step), lower, upper, self.allowed)
+
+    def unclamped_number(self, draws: Draw) -> float | None:
+        """None: a ratio of noisy coordinates has a mean other than the ratio of their means, clamped or not."""
+        return None
+
+    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
+        """The farthest that a number in the support can be from a true answer in the interval.
+
+        The published number lies in the support, whatever is drawn, and so does its mean. No better bound is known for
+        a ratio of clamped noisy coordinates that holds at every number of rows.
+        """
+        return farthest(lower, upper, self.allowed)
 
     @property
     def effort(self) -> tuple[Hashable, float]:

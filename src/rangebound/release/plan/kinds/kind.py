@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Key, Label, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Draw, Key, Label, Reading
 from rangebound.release.noise.estimate import Estimate
+from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition, Conditions
 from rangebound.release.plan.fields import Ends, Name, Names, Part, Positive, Spans, inside, support
@@ -190,6 +191,18 @@ class Kind(Part):
     @abstractmethod
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
         """The number that is made of one draw, with its interval: post-processing, inside the support."""
+
+    @abstractmethod
+    def unclamped_number(self, draws: Draw) -> float | None:
+        """The unbiased number of a draw, where the plan asks for it and the kind has one; else None, and why."""
+
+    @abstractmethod
+    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
+        """A bound on the bias of published numbers, by the intervals from `lower` to `upper` that they have.
+
+        Guarantee: for every true answer x in an interval, |E[published number] - x| is at most the bound, if the answer
+        is x and nothing else. None where no such bound is known; the docstring of a kind then says why.
+        """
 
     @property
     @abstractmethod

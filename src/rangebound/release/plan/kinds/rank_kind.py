@@ -13,9 +13,10 @@ from pydantic import AfterValidator, Field, model_validator
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.kinds.column_kind import ColumnKind
@@ -160,6 +161,14 @@ class RankKind(ColumnKind):
         """The point that was drawn, with its interval, or the whole support for one."""
         (value,), ((lower, upper),) = reading.values, reading.intervals
         return held(value, lower, upper, self.allowed)
+
+    def unclamped_number(self, draws: Draw) -> float | None:
+        """None: a quantile is drawn from a grid, and no noise is added to it."""
+        return None
+
+    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
+        """None: how far a rank error moves a quantile depends on the rows near it, which are private."""
+        return None
 
     @property
     def effort(self) -> tuple[Hashable, float]:

@@ -6,19 +6,21 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Literal
 
+from pydantic import model_validator
+
 from rangebound.errors import PlanError
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Columns, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.kinds.additive_kind import AdditiveKind
 from rangebound.release.plan.unit import Unit
 
 MECHANISM = 50
 """Steps of 10 milliseconds that it takes to find a mechanism again, beside the square of its spans."""
 
 
-class ScalarKind(Kind):
+class ScalarKind(AdditiveKind):
     """A question with one coordinate, which is published by the best mechanism, or by the one that the plan names."""
 
     mechanism: (
@@ -32,6 +34,17 @@ class ScalarKind(Kind):
         ]
         | None
     ) = None
+
+    @model_validator(mode="after")
+    def _additive(self) -> ScalarKind:
+        if self.unclamped and self.mechanism is not None and self.mechanism.startswith("truncate"):
+            named = "unbiased" if self.unbiased else "signed"
+            other = self.mechanism.replace("truncate", "rectify")
+            raise ValueError(
+                f"mechanism: {self.mechanism!r} has no unbiased number; with {named} = true name {other!r}, or leave "
+                "it out"
+            )
+        return self
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -72,9 +85,9 @@ class ScalarKind(Kind):
         """The publisher of the coordinate; raises `ValueError` where the named mechanism cannot be calibrated."""
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """The noisy coordinate itself, moved into the support where its noise was not clamped."""
+        """The noisy coordinate itself, moved into the support (and to the step) where its noise was not clamped."""
         (value,), ((lower, upper),) = reading.values, reading.intervals
-        inside = any(low <= value <= high for low, high in self.allowed.spans)
+        inside = not self.unclamped and any(low <= value <= high for low, high in self.allowed.spans)
         return held(value if inside else nearest(value, self.allowed, self.step), lower, upper, self.allowed)
 
     @property

@@ -10,6 +10,7 @@ from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.fields import LINE
 from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.kinds.scalar_kind import ScalarKind
 from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measures, Value
@@ -25,7 +26,9 @@ class Sum(ScalarKind, ColumnKind):
 
     @property
     def natural(self) -> Interval:
-        """A half-line where the column has one sign, else the line."""
+        """A half-line where the column has one sign, else the line; the line where the number is signed."""
+        if self.signed:
+            return LINE
         return Interval(0.0 if self.bounds.lower >= 0 else -math.inf, 0.0 if self.bounds.upper <= 0 else math.inf)
 
     @property
@@ -72,5 +75,11 @@ class Sum(ScalarKind, ColumnKind):
 
     def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         return publishers.real_number(
-            self.allowed, found, share, step=self.step, mechanism=self.mechanism, confidence=level
+            self.allowed,
+            found,
+            share,
+            step=self.step,
+            mechanism=self.mechanism,
+            confidence=level,
+            unclamped=self.unclamped,
         )

@@ -11,8 +11,9 @@ from pydantic import model_validator
 
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.estimate import Estimate, held
+from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.workload_publisher import Measurements, WorkloadPublisher, budget_of_share
@@ -146,6 +147,14 @@ class WorkloadKind(Kind):
         """The projected number, and its interval."""
         (value,), ((lower, upper),) = reading.values, reading.intervals
         return held(value, lower, upper, self.allowed)
+
+    def unclamped_number(self, draws: Draw) -> float | None:
+        """None: its draws are measurements, from which a number is made together with all others."""
+        return None
+
+    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
+        """None: the projection on numbers that add up moves each of them by what all others are."""
+        return None
 
     @property
     def effort(self) -> tuple[Hashable, float]:

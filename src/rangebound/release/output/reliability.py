@@ -1,0 +1,63 @@
+"""What may be wrong with a published number beside its noise: a bound on its bias, and whether it can be relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rangebound.release.noise.allocation import Allocation
+from rangebound.release.noise.draw import Cell
+from rangebound.release.plan.kinds.kind import Agreement
+from rangebound.release.plan.model import Plan
+from rangebound.release.prepare import allocations, prepared, stated_epsilon
+
+
+def biases(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
+    """A bound on the bias of every number, over the true answers in its interval; see `Kind.bias`.
+
+    Guarantee: made of the plan and the published numbers alone, so it costs nothing.
+    Edge cases: None where no bound is known: for quantiles, for numbers that a consistent plan fits to others, and in a
+    table whose budget this version of the library would split otherwise.
+    """
+    found: list[float | None] = [None] * len(cells)
+    own: dict[int, list[int]] = {}
+    for at, cell in enumerate(cells):
+        own.setdefault(cell.question, []).append(at)
+    way = next((each for each in allocations(plan) if _is_of(plan, each, cells, own)), None) if cells else None
+    if way is None:
+        return found
+    publishers = prepared(plan, way).publishers
+    for index, places in own.items():
+        question = plan.query[index]
+        if plan.consistent and question.agreement != Agreement():
+            continue
+        lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
+        bounds = question.bias(publishers[index], plan.unit, lower, upper)
+        for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
+            found[at] = bound
+    return found
+
+
+def _is_of(plan: Plan, way: Allocation, cells: Sequence[Cell], own: dict[int, list[int]]) -> bool:
+    """Whether numbers cost what a way to split the budget says."""
+    for index, places in own.items():
+        share, cell = way.questions[index], cells[places[0]]
+        epsilon = stated_epsilon(plan.query[index], share)
+        if (epsilon, share.delta, share.mu) != (cell.epsilon, cell.delta, cell.mu):
+            return False
+    return True
+
+
+def is_unreliable(cell: Cell) -> bool:
+    """Whether the interval of a number is wider than the number: upper - lower > |value|.
+
+    A number with noise that is 0 is unreliable too, also where clamping has left its interval no width.
+
+    >>> from dataclasses import replace
+    >>> cell = Cell(question=0, key=(), part="", value=12.0, lower=9.0, upper=15.0, epsilon=1.0, delta=0.0)
+    >>> is_unreliable(cell), is_unreliable(replace(cell, value=5.0, lower=2.0, upper=8.0))
+    (False, True)
+    """
+    noisy = bool(cell.epsilon or cell.mu)
+    return cell.upper - cell.lower > abs(cell.value) or (noisy and not cell.value)
