@@ -238,7 +238,11 @@ def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
     question, share = plan.query[index], allocation.questions[index]
     try:
         return question.publisher(
-            plan.unit, allocation.sensitivities[index], share, level=plan.level, columns=plan.columns(question.by)
+            plan.unit,
+            allocation.sensitivities[index],
+            share,
+            level=plan.interval_level,
+            columns=plan.columns(question.by),
         )
     except PlanError as reason:
         raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None

@@ -13,16 +13,19 @@ import pyarrow as pa
 import pytest
 
 from rangebound.discrete_laplace import DiscreteLaplace
+from rangebound.errors import PlanError
 from rangebound.noise import Gaussian, Laplace
-from rangebound.release import make_plan, release
+from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.noisy_coordinates import _OVERSHOOTS, _quadrature_overshoot
 from rangebound.release.output.reliability import biases, is_unreliable
 from rangebound.release.output.report import report
 from rangebound.release.output.table import Release
 from rangebound.release.plan.unit import Unit
+from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
 from rangebound.support import Interval
+from tests.release.plans import WAIT
 
 SUPPORTS = [None, [0, 12], [3, 30], [[0, 4], [9, 11], [20, 40]]]
 QUESTIONS = [
@@ -212,6 +215,58 @@ def test_numbers_that_are_fitted_to_others_have_no_known_bias():
     assert None not in biases(make_plan(data), release(make_plan(data), pa.table({"k": ["a"]}), ledger=None).cells)
 
 
+def _holds(found):
+    return found.lower <= 0.0 <= found.upper
+
+
+def _all_hold(plan, runs):
+    """How often all intervals of a table without rows hold at once."""
+    ready, question = prepare(plan), plan.query[0]
+    publisher = ready.publishers[0]
+    nothing = [question.coordinates({}, plan.unit)]
+    numbers = 20
+    draws = publisher.draw(nothing * numbers * runs, secure_bits)
+    readings = publisher.read(draws)
+    good = [_holds(question.estimate(each[0], plan.unit)) for each in readings]
+    return sum(all(good[at : at + numbers]) for at in range(0, len(good), numbers)) / runs
+
+
+@pytest.mark.parametrize("kind", [{"kind": "sum", "column": "x", "range": [-1, 1]}, {"kind": "count", "signed": True}])
+def test_joint_intervals_hold_all_at_once(kind):
+    runs = 300
+    query = {"name": "n", "by": ["k"], **kind}
+    data = {"budget": {"epsilon": 0.1}, "keys": {"k": list(range(20))}, "query": [query]}
+    joint, each = (_all_hold(make_plan({**data, **more}), runs) for more in ({"joint": True}, {}))
+    least = 0.95 - 5.5 * math.sqrt(0.95 * 0.05 / runs)
+    assert joint > least
+    assert each < least - 0.2  # the control: 0.95^20 = 0.36
+
+
+def test_joint_intervals_are_those_of_a_higher_level():
+    queries = [{"name": "n", "kind": "count", "by": ["k"]}, {"name": "h", "kind": "histogram", **WAIT, "bins": 4}]
+    data = {"budget": {"epsilon": 1.0}, "keys": {"k": list(range(6))}, "query": queries}
+    plan = make_plan({**data, "joint": True})
+    assert (
+        Fraction(plan.interval_level)
+        >= 1 - (1 - Fraction(0.95)) / 10
+        > Fraction(math.nextafter(plan.interval_level, 0))
+    )
+    assert make_plan(data).interval_level == make_plan({**data, "joint": False}).interval_level == 0.95
+    found = release(plan, pa.table({"k": [1], "wait": [3.0]}), ledger=None)
+    check_certificate(found.certificate, found.to_bytes())
+    assert "all of them at once" in report(found)
+
+
+def test_joint_intervals_need_a_public_number_of_them_and_a_level_below_1():
+    query = {"name": "n", "kind": "count", "by": ["k"]}
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(PlanError, match="joint: how many intervals there are must be public"):
+        make_plan({"budget": budget, "joint": True, "query": [query]})
+    near = math.nextafter(1.0, 0.0)
+    with pytest.raises(PlanError, match="level: is too near to 1"):
+        make_plan({"budget": budget, "joint": True, "level": near, "keys": {"k": [1, 2]}, "query": [query]})
+
+
 def test_the_figures_of_the_page_on_bias():
     page = (Path(__file__).parents[3] / "docs" / "bias.md").read_text()
     noise = DiscreteLaplace.calibrated(epsilon=0.1, support=Interval(0, math.inf))
@@ -221,3 +276,5 @@ def test_the_figures_of_the_page_on_bias():
     assert f"a standard deviation of {math.sqrt(noise.mse):.1f}" in page
     assert f"the sum of 1,000 empty cells is {1000 * noise.error(0).bias:,.0f} on average" in page
     assert f"a standard error of {math.sqrt(1000 * noise.mse):.0f}" in page
+    wide = noise.reach(1 - 0.05 / 1000) / noise.reach(0.95)
+    assert f"about {wide:.1f} times as wide" in page

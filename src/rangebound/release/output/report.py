@@ -40,7 +40,8 @@ def report(release: Published) -> str:
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars are {plan.level:.0%} confidence intervals for the noise; "
+        f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars are {plan.level:.0%} confidence intervals for the noise"
+        f"{', all of them at once' if plan.joint else ''}; "
         "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
         f"noise, which stands below each picture.{grey}</p><h2>Numbers</h2>{pictures}"
         f"<h2>Table</h2>{table(release)}{noted}"

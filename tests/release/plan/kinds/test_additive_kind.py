@@ -160,4 +160,5 @@ def test_a_plan_that_does_not_ask_draws_and_states_what_it_did():
     assert found.mechanisms == ("clamped geometric noise, scale 1",)
     assert b"unbiased" not in found.to_bytes()
     assert b"signed" not in found.to_bytes()
+    assert b"joint" not in found.to_bytes()
     assert found.rows()[0]["unbiased"] is None
