@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from rangebound.release import explain, make_plan, release
+from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import consistent, fit_order, fit_total, notes, obstacles
 from rangebound.release.output.report import report
@@ -165,3 +165,45 @@ def test_one_is_said_as_one(rows, groups, words):
 
 def test_numbers_that_are_not_asked_to_fit_are_not_noted():
     assert notes(counts(consistent=False), [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]) == ()
+
+
+@pytest.mark.parametrize("asked", [{"unbiased": True}, {}])
+def test_a_total_that_nobody_asked_for_is_made_of_unclamped_numbers(asked):
+    """1,000 and 1,500 empty cells at epsilon 0.05: their sum has a standard error of 894, and 10,000 if clamped."""
+    keys = {"a": list(range(1000)), "b": list(range(1500))}
+    queries = [{"name": f"by {each}", "kind": "count", "by": [each], **asked} for each in keys]
+    plan = make_plan(
+        {"budget": {"epsilon": 0.1}, "objective": "total", "consistent": True, "keys": keys, "query": queries}
+    )
+    found = release(plan, pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}), ledger=None)
+    totals = [sum(cell.value for cell in found.cells if cell.question == index) for index in (0, 1)]
+    assert totals[0] == totals[1]
+    assert min(cell.value for cell in found.cells) >= 0.0
+    assert not found.notes
+    errors = [cell.epsilon for cell in found.cells]
+    spread = max((2 * sum(each.question == index for each in found.cells)) ** 0.5 / min(errors) for index in (0, 1))
+    assert (totals[0] < 5.5 * spread) is bool(asked)  # the control: clamped numbers add up to far more
+
+
+def test_unclamped_numbers_are_fitted_in_a_gaussian_account_too():
+    keys = {"a": list(range(40)), "b": list(range(30)), "c": list(range(20))}
+    queries = [{"name": f"by {each}", "kind": "count", "by": [each]} for each in keys]
+    others = [
+        {"name": f"n{at}", "kind": "count", "where": [{"column": "a", "is": "==", "value": at}]} for at in range(30)
+    ]
+    plan = make_plan(
+        {"budget": {"epsilon": 0.2, "delta": 1e-6}, "consistent": True, "keys": keys, "query": [*queries, *others]}
+    )
+    found = release(plan, pa.table({each: [1, 2, 3] for each in keys}), ledger=None)
+    check_certificate(found.certificate, found.to_bytes(), work=1e9)
+    own = [[cell for cell in found.cells if cell.question == index] for index in range(3)]
+    assert all(cell.mu for cells in own for cell in cells)
+    assert len({sum(cell.value for cell in cells) for cells in own}) == 1
+    assert min(cell.draws[0] for cells in own for cell in cells) < 0.0 <= min(c.value for cells in own for c in cells)
+
+
+@given(st.lists(st.integers(-1000, 50).map(float), min_size=1, max_size=8), st.integers(0, 5000))
+def test_numbers_below_zero_are_fitted_too(parts, total):
+    fitted = fit_whole(parts, total)
+    assert sum(fitted) == total
+    assert min(fitted) >= 0

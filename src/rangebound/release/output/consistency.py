@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from rangebound.release.noise.draw import Cell, Summed
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.output.table_margins import MOST, Asked, Key, closure, fitted, margin
 from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.kinds.additive_kind import AdditiveKind
 from rangebound.release.plan.kinds.kind import Agreement, Kind
 from rangebound.release.plan.model import Plan
 
@@ -33,7 +35,8 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
 
     Counts and histograms of the same rows by public keys, asked in several ways, are fitted to each other: each total
     is the same in all of them, and stays as it was drawn if the plan asks for it. Shares are fitted if they name the
-    same `partition`. What cannot be fitted, by the plan, is in `obstacles`.
+    same `partition`. What cannot be fitted, by the plan, is in `obstacles`. A total that nobody asked for is the sum of
+    numbers that were drawn without clamping, where they were: clamped ones are biased, and their sum is so many times.
 
     Guarantee: made of published numbers alone, so it costs nothing. Every number stays in its support and on its step;
     a set of numbers that could not is left as it was drawn, and `notes` says so. An interval is widened to hold its
@@ -169,15 +172,25 @@ def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[tuple[As
             if cell.question == index:
                 parts = (*map(str, cell.key), *([cell.part] if bins else []))
                 places[tuple(parts[each] for each in order)] = at
-        epsilon = max((cells[at].epsilon for at in places.values()), default=0.0)
-        noise = len(places) / epsilon**2 if epsilon else 0.0
+        epsilon, mu = (
+            max((getattr(cells[at], cost) for at in places.values()), default=0.0) for cost in ("epsilon", "mu")
+        )
+        noise = len(places) / (epsilon or math.sqrt(2.0) * mu) ** 2 if epsilon or mu else 0.0
 
         def allowed(table: Mapping[Key, int], places: Mapping[Key, int] = places) -> bool:
             return all(_fits_in(plan, cells[places[key]], float(value)) for key, value in table.items())
 
         drawn = {key: round(cells[at].value) for key, at in places.items()}
-        found.append((Asked(columns=frozenset(names), drawn=drawn, noise=noise, allowed=allowed), places))
+        unclamped = {key: round(_unclamped(question, cells[at])) for key, at in places.items()}
+        asked = Asked(columns=frozenset(names), drawn=drawn, unclamped=unclamped, noise=noise, allowed=allowed)
+        found.append((asked, places))
     return found
+
+
+def _unclamped(question: Kind, cell: Cell) -> float:
+    """The number as it was drawn without clamping, which has no bias; the published one where there is none."""
+    found = question.drawn_number(cell.draws, cell.mu) if isinstance(question, AdditiveKind) else None
+    return cell.value if found is None else found
 
 
 def _agree(plan: Plan, family: _Family, cells: Sequence[Cell], found: list[Cell]) -> None:

@@ -24,10 +24,14 @@ _HALVINGS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A table of counts as it was drawn: how noisy its sums are, and whether its cells may have other numbers."""
+    """A table of counts as it was drawn: how noisy its sums are, and whether its cells may have other numbers.
+
+    `drawn` has the numbers in their supports, `unclamped` those from which sums are made: negative where they are.
+    """
 
     columns: Columns
     drawn: Table
+    unclamped: Table
     noise: float
     allowed: Callable[[Table], bool]
 
@@ -63,7 +67,10 @@ def fitted(tables: Sequence[Asked]) -> list[Table | None]:
         own = [at for at, each in enumerate(tables) if each.columns == columns]
         above = [at for at, each in enumerate(tables) if columns <= each.columns]
         best = tables[min(own or above, key=lambda at: (tables[at].noise, at))]
-        table = _moved_to(margin(best.drawn, best.columns, columns), columns, fixed)
+        free = not any(each < columns for each in fixed)
+        source = best.drawn if own and free else best.unclamped  # what was asked for and need not move stays
+        table = _moved_to(margin(source, best.columns, columns), columns, fixed)
+        table = {key: max(value, 0) for key, value in table.items()}
         if all(tables[at].allowed(table) for at in own):
             fixed[columns] = table
         for at in own:
@@ -148,7 +155,7 @@ def fit_whole(parts: Sequence[float], total: int, most: Sequence[int] | None = N
     ([3, 3, 2], [5, 3, 1], [0, 4])
     """
     caps = [math.inf] * len(parts) if most is None else most
-    low, high = -float(total) - max(parts) - 1.0, max(parts) + 1.0
+    low, high = -float(total) - abs(max(parts)) - 1.0, max(parts) + 1.0
 
     def moved(shift: float) -> list[float]:
         return [min(max(part - shift, 0.0), cap) for part, cap in zip(parts, caps, strict=True)]

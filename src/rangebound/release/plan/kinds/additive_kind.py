@@ -43,6 +43,18 @@ class AdditiveKind(Kind):
         """
         return draws[0] if self.unclamped else None
 
+    def drawn_number(self, draws: Draw, mu: float) -> float | None:
+        """The noisy coordinate of a draw, where it was drawn without clamping: asked for, or in a Gaussian account.
+
+        `mu` is what the draw cost there, or 0 in plain sums. None where it was clamped or truncated when it was drawn.
+        """
+        return draws[0] if self.unclamped or (mu and not self.truncated_noise) else None
+
+    @property
+    def truncated_noise(self) -> bool:
+        """Whether the plan names truncated noise."""
+        return False
+
     def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
         """The bound of the publisher, in the support and on the step; no more than the support leaves room for."""
         support = self.published_in(unit)

@@ -37,7 +37,7 @@ class ScalarKind(AdditiveKind):
 
     @model_validator(mode="after")
     def _additive(self) -> ScalarKind:
-        if self.unclamped and self.mechanism is not None and self.mechanism.startswith("truncate"):
+        if self.unclamped and self.mechanism is not None and self.truncated_noise:
             named = "unbiased" if self.unbiased else "signed"
             other = self.mechanism.replace("truncate", "rectify")
             raise ValueError(
@@ -45,6 +45,11 @@ class ScalarKind(AdditiveKind):
                 "it out"
             )
         return self
+
+    @property
+    def truncated_noise(self) -> bool:
+        """Whether the plan names truncated noise."""
+        return self.mechanism is not None and self.mechanism.startswith("truncate")
 
     @property
     def parts(self) -> tuple[str, ...]:
