@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import clarabel
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, sparse
+
+if TYPE_CHECKING:  # SciPy is imported where a problem is solved, so that an import of rangebound stays light
+    from scipy import sparse
 
 Floats = NDArray[np.float64]
 Wholes = NDArray[np.int64]
@@ -60,6 +63,8 @@ class Identities:
 
     def matrix(self, size: int) -> sparse.csc_array:
         """The identities of `size` numbers as a matrix: parts less total, a row each."""
+        from scipy import sparse
+
         count = len(self.totals)
         rows = np.concatenate([np.repeat(np.arange(count), np.diff(self.starts)), np.arange(count)])
         columns = np.concatenate([self.parts, self.totals])
@@ -91,6 +96,8 @@ class _Facts:
 
     def among(self, some: Flags) -> _Facts:
         """The identities that speak of some of the numbers alone."""
+        from scipy import sparse
+
         rows = np.asarray(abs(self.matrix) @ ~some) == 0.0
         inner = sparse.csc_array(self.matrix[:, some].tocsr()[rows])
         return _Facts(matrix=inner, lower=self.lower[some], upper=self.upper[some])
@@ -234,6 +241,8 @@ def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Wholes, Fl
 
 def _quadratic(facts: _Facts, start: Wholes, wanted: Floats, weights: Floats) -> Floats | None:
     """The moves from `start` nearest to the wanted ones with which all identities and bounds hold, by Clarabel."""
+    from scipy import sparse
+
     free = facts.lower < facts.upper
     if not free.any():
         return None
@@ -322,6 +331,8 @@ def _linear(
     The cost of a number is a convex line of three pieces, which is its square's at the whole numbers nearest to it:
     `search` asks for whole numbers by branch and bound, where the corners of the linear program need not be whole.
     """
+    from scipy import sparse
+
     low, high = ((each - start).astype(np.float64) for each in box)
     floor, ceil = np.clip(np.floor(moves), low, high), np.clip(np.ceil(moves), low, high)
     fraction = np.rint((moves - np.floor(moves)) * _GRID) / _GRID
@@ -346,6 +357,8 @@ def _linear(
 
 
 def _corner(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats) -> Floats | None:
+    from scipy import optimize
+
     most = 20 * sum(rows.shape) + 10_000
     found = optimize.linprog(  # type: ignore[call-overload]  # whose stubs know no sparse rows
         cost, A_eq=rows, b_eq=wanted, bounds=bounds, method="highs-ds", options={"maxiter": most}
@@ -354,6 +367,8 @@ def _corner(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats
 
 
 def _searched(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats) -> Floats | None:
+    from scipy import optimize
+
     found = optimize.milp(
         cost,
         integrality=np.ones(len(cost), dtype=np.int64),
