@@ -115,7 +115,7 @@ def test_a_fraction_is_rounded_to_a_double_in_one_place() -> None:
         for path in package.rglob("*.py")
         for name in rounding_by_hand(path.read_text(encoding="utf-8"))
     }
-    assert found == {("numeric.py", "rounded_up")}
+    assert found == {("numeric.py", "rounded_up"), ("numeric.py", "root_up")}
 
 
 def test_control_rounding_by_hand_is_found() -> None:

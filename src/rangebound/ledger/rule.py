@@ -135,11 +135,7 @@ class GaussianCost:
         >>> GaussianCost(mu=Fraction(total.mu)) == total
         True
         """
-        square, found = self.mu_squared.fraction, math.sqrt(self.mu_squared.fraction)
-        found = math.nextafter(found, math.inf)
-        while Fraction(found) ** 2 > square:
-            found = math.nextafter(found, 0.0)
-        return found
+        return numeric.root_down(self.mu_squared.fraction)
 
     @property
     def units(self) -> Units:

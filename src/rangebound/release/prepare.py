@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.numeric import rounded_up
@@ -25,6 +26,7 @@ from rangebound.release.noise.allocation import (
 from rangebound.release.noise.draw import Bits, Cell, Draw, Key
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
+from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
@@ -39,7 +41,7 @@ class Prepared:
     plan: Plan
     allocation: Allocation
     publishers: tuple[Publisher, ...]
-    selections: Mapping[tuple[str, ...], PartitionSelection]
+    selections: Mapping[tuple[str, ...], PartitionSelection | ThresholdSelection]
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -85,8 +87,23 @@ def prepared(plan: Plan, allocation: Allocation) -> Prepared:
         plan=plan,
         allocation=allocation,
         publishers=tuple(_publisher(plan, index, allocation) for index in range(len(plan.query))),
-        selections={by: partition_selection(each.epsilon, each.delta) for by, each in allocation.selections.items()},
+        selections={by: _selection(plan, allocation, by) for by in allocation.selections},
     )
+
+
+def _selection(plan: Plan, allocation: Allocation, by: tuple[str, ...]) -> PartitionSelection | ThresholdSelection:
+    share, index = allocation.selections[by], allocation.thresholds.get(by)
+    if index is None:
+        return partition_selection(share.epsilon, share.delta)
+    rows, scale = noisy_count(plan, allocation, index)
+    return threshold_selection(index, rows=rows, scale=scale, delta=share.delta)
+
+
+def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, float]:
+    """What a unit adds to a count that selects keys, and the scale of its noise."""
+    rows = plan.query[index].selecting_rows(plan.unit)
+    assert rows is not None
+    return rows, _publisher(plan, index, allocation).scale
 
 
 def allocate(plan: Plan) -> Allocation:
@@ -113,8 +130,35 @@ def allocations(plan: Plan) -> list[Allocation]:
     if least != even:
         ways.append(_allocation(plan, found, least, gaussian=False))
     if plan.budget.delta:
-        ways.append(_allocation(plan, found, _weights(plan, found, _gaussian_weight), gaussian=True))
+        ways.append(_gaussian_allocation(plan, found))
     return ways
+
+
+def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity]) -> Allocation:
+    """A Gaussian account in which keys are selected by the noisy count of their rows or units, where that names more.
+
+    A partition selection takes a part of the account, and names a group of so many units with probability 1/2; a
+    threshold takes none, and names one whose count is at the threshold with that probability.
+    """
+    weights = _weights(plan, found, _gaussian_weight)
+    usual = _allocation(plan, found, weights, gaussian=True)
+    counts = {
+        block.by: next((at for at in block.questions if plan.query[at].selecting_rows(plan.unit)), None)
+        for block in blocks(plan)
+        if block.keys is None
+    }
+    thresholds = {by: index for by, index in counts.items() if index is not None}
+    if not thresholds:
+        return usual
+    other = _allocation(plan, found, weights, gaussian=True, thresholds=thresholds)
+    better = {}
+    for by, index in thresholds.items():
+        rows, scale = noisy_count(plan, other, index)
+        lowest = threshold_selection(index, rows=rows, scale=scale, delta=other.selections[by].delta).threshold
+        chances = partition_selection(usual.selections[by].epsilon, usual.selections[by].delta).probabilities
+        if lowest <= rows * next(units for units, each in enumerate(chances) if 2 * each >= chances[-1]):
+            better[by] = index
+    return _allocation(plan, found, weights, gaussian=True, thresholds=better) if better else usual
 
 
 def _weights(
@@ -185,7 +229,12 @@ def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) 
 
 
 def _allocation(
-    plan: Plan, found: Mapping[int, Sensitivity], weights: Mapping[int, Fraction], *, gaussian: bool
+    plan: Plan,
+    found: Mapping[int, Sensitivity],
+    weights: Mapping[int, Fraction],
+    *,
+    gaussian: bool,
+    thresholds: Mapping[tuple[str, ...], int] = MappingProxyType({}),
 ) -> Allocation:
     private = [block for block in blocks(plan) if block.keys is None]
     most = plan.unit.groups * (2 if plan.unit.replaced else 1)
@@ -202,7 +251,8 @@ def _allocation(
         for index, each in enumerate(plan.query)
     ]
     requests += [
-        Request(weight=Fraction(plan.selection), groups=most, uses_delta=True, loss=LossForm.PURE) for _ in private
+        Request(weight=Fraction(plan.selection), groups=most, uses_delta=True, free=block.by in thresholds)
+        for block in private
     ]
     budget = plan.budget.epsilon, plan.budget.delta
     mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
@@ -216,12 +266,13 @@ def _allocation(
                 f"it must be at least {SMALLEST:g}: give it more weight, or a larger budget",
                 field=f"query[{index}].weight",
             )
-    for each_share in selections.values():
+    for by, each_share in selections.items():
         try:
-            partition_selection(each_share.epsilon, each_share.delta)
+            if by not in thresholds:
+                partition_selection(each_share.epsilon, each_share.delta)
         except ArgumentError as reason:
             raise PlanError(f"selection={plan.selection!r}: {reason}", field="selection") from None
-    return Allocation(questions=questions, selections=selections, sensitivities=found, mu=mu)
+    return Allocation(questions=questions, selections=selections, sensitivities=found, mu=mu, thresholds=thresholds)
 
 
 def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) -> None:
@@ -248,9 +299,19 @@ def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
         raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
 
 
-def keys_of(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> tuple[Key, ...]:
-    """The keys to publish: the public ones, or those that partition selection names."""
-    return found.keys if found.block.keys is not None else ready.selections[found.block.by].select(found.units, bits)
+def keys_of(
+    ready: Prepared, found: Aggregate, bits: Bits = secure_bits
+) -> tuple[tuple[Key, ...], dict[int, list[list[Draw]]]]:
+    """The keys to publish, public or selected, and what was drawn for a question that selected them."""
+    if found.block.keys is not None:
+        return found.keys, {}
+    selection = ready.selections[found.block.by]
+    if isinstance(selection, PartitionSelection):
+        return selection.select(found.units, bits), {}
+    index, keys = selection.question, sorted(found.units)
+    draws = ready.publishers[index].draw([found.answers[index][key] for key in keys], bits)
+    named = selection.named(draws)
+    return tuple(keys[at] for at in named), {index: [draws[at] for at in named]}
 
 
 def answers(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> list[Cell]:
@@ -259,11 +320,12 @@ def answers(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> list
     Guarantee: what is returned is private at the allocation's shares and lies in its support; it and nothing else may
     be published. How many numbers there are depends on public facts and on selected keys alone.
     """
-    keys = keys_of(ready, found, bits)
+    keys, drawn = keys_of(ready, found, bits)
     cells: list[Cell] = []
     for index in found.block.questions:
-        truths = [found.answers[index][key] for key in keys]
-        cells += cells_of(ready, index, keys, ready.publishers[index].draw(truths, bits))
+        if index not in drawn:
+            drawn[index] = ready.publishers[index].draw([found.answers[index][key] for key in keys], bits)
+        cells += cells_of(ready, index, keys, drawn[index])
     return cells
 
 

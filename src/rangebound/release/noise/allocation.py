@@ -7,7 +7,7 @@ Gaussian account every part has a mu, and the squares add up [dong2022]; see `ra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 
@@ -99,13 +99,15 @@ class BudgetShare:
 class Allocation:
     """The shares of all questions, and of the partition selection of the blocks that need one.
 
-    `mu` is that of the Gaussian account, or 0 for plain sums.
+    `mu` is that of the Gaussian account, or 0 for plain sums. `thresholds` are the groupings whose keys are selected by
+    the noisy numbers of a question: these cost a delta and no epsilon.
     """
 
     questions: Mapping[int, BudgetShare]
     selections: Mapping[tuple[str, ...], BudgetShare]
     sensitivities: Mapping[int, Sensitivity]
     mu: float = 0.0
+    thresholds: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     @property
     def shares(self) -> list[BudgetShare]:
@@ -118,6 +120,7 @@ class Request:
     """What a question or a selection asks for: a share by `weight`, split evenly over the numbers that a unit moves.
 
     `uses_delta` says whether it can use a delta, `interval_share` which part of its budget goes into an interval.
+    `free` says that in a Gaussian account it needs nothing but its delta.
     """
 
     weight: Fraction
@@ -127,6 +130,7 @@ class Request:
     interval_share: float = 0.0
     loss: LossForm = LossForm.PURE
     twice: bool = False
+    free: bool = False
 
     def share(self, epsilon: float, delta: float, end: float = 0.0) -> BudgetShare:
         """What each of its numbers may spend."""
@@ -181,9 +185,11 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
     deltas = _deltas(slack * _ADDED if any(added) else Fraction(0), added)
     left = slack - sum(Fraction(own) * each.groups * each.parts for own, each in zip(deltas, requests, strict=True))
     mu = largest_mu(limit, left)
-    total = sum((each.weight for each in requests), Fraction(0)) or Fraction(1)
+    total = sum((each.weight for each in requests if not each.free), Fraction(0)) or Fraction(1)
 
     def share(each: Request, own: float) -> BudgetShare:
+        if each.free:
+            return each.share(0.0, own)
         square = Fraction(mu) ** 2 * each.weight / total
         if each.loss is LossForm.GAUSSIAN:
             return replace(each.share(0.0, 0.0), mu=root_down(square))

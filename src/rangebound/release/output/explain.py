@@ -8,6 +8,7 @@ from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.gdp import delta_of_mu, rho_of_mu
 from rangebound.release.noise.allocation import BudgetShare, spent
+from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.scope import scope
 from rangebound.release.plan.fields import date
@@ -43,10 +44,7 @@ def explain(plan: Plan) -> str:
     if ready.allocation.mu:
         lines.append(_account(ready))
     for by, share in ready.allocation.selections.items():
-        lines.append(
-            f"The keys of {', '.join(by)} are selected by their number of owners, epsilon {_up(share.epsilon)}, "
-            f"delta {_up(share.delta)} for each."
-        )
+        lines.append(f"The keys of {', '.join(by)} are {_selected(ready, by)}delta {_up(share.delta)} for each.")
     for index in range(len(plan.query)):
         lines += ["", *describe(ready, index)]
     for each in obstacles(plan):
@@ -77,6 +75,14 @@ def _account(ready: Prepared) -> str:
     )
     but = f", but for events of probability {_up(float(added))}" if added else ""
     return f"One Gaussian account: mu {_up(mu)} (rho {_up(rho_of_mu(mu))} of zCDP){but}; delta is {deltas}."
+
+
+def _selected(ready: Prepared, by: tuple[str, ...]) -> str:
+    selection = ready.selections[by]
+    if isinstance(selection, ThresholdSelection):
+        count = ready.plan.query[selection.question].name
+        return f"those whose noisy number of {count!r} is at least {selection.threshold:g}, "
+    return f"selected by their number of owners, epsilon {_up(ready.allocation.selections[by].epsilon)}, "
 
 
 def _cost(share: BudgetShare, *, together: bool) -> str:

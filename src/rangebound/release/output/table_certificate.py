@@ -14,13 +14,14 @@ from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.rule import AnyCost, charged
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Key
-from rangebound.release.noise.partition_selection import partition_selection
+from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
+from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import Prepared, allocations, cells_of, prepare, prepared
+from rangebound.release.prepare import Prepared, allocations, cells_of, noisy_count, prepare, prepared
 
 FORMAT = "rangebound release certificate 1"
 WORK = 1000.0
@@ -49,7 +50,13 @@ def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str,
         for index, question in enumerate(plan.query)
     ]
     selections = [
-        {"by": list(by), "groups": share.groups, "epsilon": share.epsilon, "delta": share.delta}
+        {
+            "by": list(by),
+            "groups": share.groups,
+            "epsilon": share.epsilon,
+            "delta": share.delta,
+            **_threshold(ready, by),
+        }
         for by, share in allocation.selections.items()
     ]
     return {
@@ -63,6 +70,14 @@ def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str,
         "ledger": vars(entry) if entry else None,
         **({"mu": allocation.mu} if allocation.mu else {}),
     }
+
+
+def _threshold(ready: Prepared, by: tuple[str, ...]) -> dict[str, object]:
+    """What a certificate says about a threshold by which keys were selected."""
+    selection = ready.selections[by]
+    if isinstance(selection, PartitionSelection):
+        return {}
+    return {"query": ready.plan.query[selection.question].name, "threshold": selection.threshold}
 
 
 def _share(allocation: Allocation, index: int) -> dict[str, object]:
@@ -171,7 +186,9 @@ def _steps(release: Release, ways: Sequence[Allocation]) -> float:
         for way in ways:
             share, cell = way.questions[index], way.sensitivities[index].cell
             made[key, cell, share.epsilon, share.delta, share.mu] = steps
-    selected = {(share.epsilon, share.delta) for way in ways for share in way.selections.values()}
+    selected = {
+        (share.epsilon, share.delta) for way in ways for share in way.selections.values() if share.epsilon > 0.0
+    }
     counts = sum(len(partition_selection(*share).probabilities) for share in selected)
     return sum(made.values()) + counts / _COUNTS + len(release.cells) / _NUMBERS
 
@@ -231,7 +248,10 @@ def _check_claims(ready: Prepared) -> None:
     for index, (by, share) in enumerate(allocation.selections.items()):
         selection, facts = ready.selections[by], (id(ready.selections[by]), share.epsilon, share.delta)
         try:
-            if facts not in known:
+            if isinstance(selection, ThresholdSelection):
+                rows, scale = noisy_count(ready.plan, allocation, selection.question)
+                selection.check(rows=rows, scale=scale, delta=share.delta)
+            elif facts not in known:
                 selection.check(share.epsilon, share.delta)
             known.add(facts)
         except CertificateInvalid as reason:
@@ -253,6 +273,10 @@ def _check_table(release: Release, ready: Prepared) -> None:
             fits = ready.publishers[index].can_draw(*(each for group in drawn for each in group))
             _demand(fits, f"queries[{index}]", "has a draw that its mechanism cannot give")
             made += cells_of(ready, index, keys, drawn)
+            selection = ready.selections.get(block.by)
+            if isinstance(selection, ThresholdSelection) and selection.question == index:
+                large = len(selection.named(drawn)) == len(drawn)
+                _demand(large, f"queries[{index}]", "names a key whose number is below the threshold")
     if plan.consistent:
         made = consistent(plan, made)
     _demand(len(made) == len(cells), "cells", "are not those of the plan")

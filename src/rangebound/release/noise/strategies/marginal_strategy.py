@@ -92,7 +92,7 @@ class MarginalStrategy:
     def __post_init__(self) -> None:
         check_workload(self.sizes, self.wanted)
         if len(self.scales) != len(self.residuals):
-            raise ArgumentError(f"scales: must be {len(self.residuals)} numbers, one for each residual")
+            raise ArgumentError(f"scales: must have one number for each residual, {len(self.residuals)} in all")
         assert self.noises
 
     @cached_property

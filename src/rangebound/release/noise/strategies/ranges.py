@@ -60,6 +60,6 @@ def clamped_counts(counts: npt.ArrayLike, length: int, most: int) -> Wholes:
     """Finest counts as whole numbers between -most and most: clamping them moves no neighbour farther."""
     array = wholes(counts)
     if not array.ndim or array.shape[-1] != length:
-        raise ArgumentError(f"counts: must have {length} cells along the last axis")
+        raise ArgumentError(f"counts: must have one cell for each day along the last axis, {length} in all")
     bounded: Wholes = np.minimum(np.maximum(array, -most), most)
     return bounded

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from rangebound.errors import ArgumentError, Unsatisfiable
+from rangebound.numeric import root_up
 from rangebound.release.noise.strategies.block_strategy import BlockStrategy
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
 from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, Integers, squared_length
@@ -18,6 +19,7 @@ from rangebound.release.noise.strategies.ranges import Range, check_ranges
 
 _QUANTUM = 2**12  # the largest entry of a factor
 _CLOSE = 5e-4  # how far the total variance may be above the optimum
+_LARGER = 1.0 + 2.0**-51
 _ROUNDS = 100
 _RIDGE = 1e-6  # of the mean diagonal, so that single cells can be found also where none is wanted
 _MIXTURES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -71,13 +73,12 @@ def _factor(
     best = min(found, key=lambda each: _score(each, square, contributions))
     rows = tuple(tuple(row[: at + 1]) for at, row in enumerate(best.tolist()))
     size = squared_length(best, contributions)
-    scale = math.sqrt(Fraction(size) / limit)
-    for _ in range(_ROUNDS):
-        strategy = FactorStrategy(factor=rows, ranges=ranges, contributions=contributions, scale=scale)
-        if strategy.cost <= limit:
-            return strategy
-        scale = math.nextafter(scale, math.inf)
-    raise Unsatisfiable(f"budget={float(limit)!r}: no scale was found that costs as much and not more")
+    strategy = FactorStrategy(
+        factor=rows, ranges=ranges, contributions=contributions, scale=root_up(Fraction(size) / limit)
+    )
+    if strategy.cost > limit:
+        raise Unsatisfiable(f"budget={float(limit)!r}: no scale was found that costs as much and not more")
+    return strategy
 
 
 def workload_square(length: int, ranges: Sequence[Range], weights: Floats) -> Floats:
@@ -172,7 +173,7 @@ def _blocks(
         )
         if strategy.cost <= limit:
             return strategy
-        scales = [None if each is None else math.nextafter(each, math.inf) for each in scales]
+        scales = [None if each is None else each * _LARGER for each in scales]
     raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
 
 

@@ -67,7 +67,7 @@ class TreeStrategy:
 
     def __post_init__(self) -> None:
         if len(self.scales) != len(self.tree):
-            raise ArgumentError(f"scales: must be {len(self.tree)} numbers, one for each node")
+            raise ArgumentError(f"scales: must have one number for each node, {len(self.tree)} in all")
         if not all(self.scales[leaf] for leaf in self.tree.leaves.tolist()):
             raise ArgumentError("scales: must not be 0 for a leaf")
         assert self.noises

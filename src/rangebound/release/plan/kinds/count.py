@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Literal
 
@@ -64,6 +65,14 @@ class CountKind(ScalarKind, WholeKind):
             confidence=level,
             unclamped=self.unclamped,
         )
+
+    def selecting_rows(self, unit: Unit) -> int | None:
+        """What a unit adds to a group, where no row is filtered out and the noise is not clamped before it is compared.
+
+        A row as unit adds one, and so does a unit to a count of units.
+        """
+        free = not self.where and self.mechanism is None and self.step in (None, 1.0)
+        return int(self.sensitivity(unit, math.inf).cell) if free else None
 
     @property
     def subject(self) -> tuple[str, str]:

@@ -252,6 +252,10 @@ class Kind(Part):
         """The grouping within which rows count, which is also published unless it says how much others leave out."""
         return self.by
 
+    def selecting_rows(self, unit: Unit) -> int | None:
+        """The most that a unit adds to its noisy number in a group, if that number can say which groups to name."""
+        return None
+
     def published_in(self, unit: Unit) -> Interval | Union:
         """Where the numbers are published, which a public number of rows may bound."""
         return self.allowed
