@@ -24,6 +24,7 @@ from rangebound.release.noise.allocation import (
     split_gaussian,
 )
 from rangebound.release.noise.draw import Bits, Cell, Draw, Key
+from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
@@ -101,9 +102,10 @@ def _selection(plan: Plan, allocation: Allocation, by: tuple[str, ...]) -> Parti
 
 def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, float]:
     """What a unit adds to a count that selects keys, and the scale of its noise."""
-    rows = plan.query[index].selecting_rows(plan.unit)
+    rows, publisher = plan.query[index].selecting_rows(plan.unit), _publisher(plan, index, allocation)
     assert rows is not None
-    return rows, _publisher(plan, index, allocation).scale
+    assert isinstance(publisher, MechanismPublisher)  # Gaussian noise, as the account has it
+    return rows, publisher.mechanism.noise.scale
 
 
 def allocate(plan: Plan) -> Allocation:

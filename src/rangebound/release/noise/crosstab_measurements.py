@@ -24,6 +24,7 @@ from rangebound.release.noise.strategies.marginal_strategy import Attributes, Ma
 from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
 
 Names = tuple[str, ...]
+_LARGER = 1.0 + 2.0**-51
 _ROUNDS = 100
 
 
@@ -317,5 +318,5 @@ def _laplace(
         made = LaplaceMeasurements(margins=found, contributions=contributions, scales=tuple(scales))
         if made.cost <= budget:
             return made
-        scales = [math.nextafter(each, math.inf) for each in scales]
+        scales = [each * _LARGER for each in scales]
     raise Unsatisfiable(f"budget={float(budget)!r}: no scales were found that cost as much and not more")

@@ -134,11 +134,6 @@ class MechanismPublisher:
             return _worst_mse(mechanism)
         return mechanism.error(_somewhere(mechanism)).mse  # clamping at one end makes no error larger
 
-    @property
-    def scale(self) -> float:
-        """The scale of its noise."""
-        return self.mechanism.noise.scale
-
     def words(self) -> str:
         """Bounding, family and scale."""
         return describe(self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped))
@@ -260,11 +255,6 @@ class DiscreteLaplacePublisher:
     def mse(self) -> float:
         """The largest mean squared error of the number, over all true ones."""
         return self.mechanism.mse
-
-    @property
-    def scale(self) -> float:
-        """The scale of its noise."""
-        return self.mechanism.scale
 
     def words(self) -> str:
         """Family and scale; published tables have these words."""

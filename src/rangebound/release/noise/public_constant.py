@@ -57,11 +57,6 @@ class PublicConstant:
         """No error."""
         return 0.0
 
-    @property
-    def scale(self) -> float:
-        """No noise."""
-        return 0.0
-
     def words(self) -> str:
         """What a table says about it."""
         return "no mechanism, since it is public"

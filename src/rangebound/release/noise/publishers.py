@@ -76,10 +76,6 @@ class Publisher(Protocol):
     def mse(self) -> float:
         """The largest mean squared error of a coordinate, by which ways to split a budget are compared."""
 
-    @property
-    def scale(self) -> float:
-        """The scale of its noise, or 0 for none."""
-
     def words(self) -> str:
         """The mechanism in a few words, as a table states it."""
 

@@ -105,11 +105,6 @@ class QuantilePublisher:
             "and ends where the support does if there are fewer"
         )
 
-    @property
-    def scale(self) -> float:
-        """The scale of the rank errors, in rows, at the level where it is largest."""
-        return max(float(1 / rate) for rate in self.rates)
-
     def words(self) -> str:
         """Its name; published tables have these words."""
         return "exponential mechanism"

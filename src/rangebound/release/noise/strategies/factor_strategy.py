@@ -71,7 +71,7 @@ class FactorStrategy:
         for at, row in enumerate(self.factor):
             if len(row) != at + 1 or row[-1] < 1 or max(map(abs, row)) > LARGEST:
                 raise ArgumentError(
-                    f"factor row {at}: must be so many whole numbers up to {LARGEST} as its place says, the last positive"
+                    f"factor row {at}: must have as many whole numbers as its place says, up to {LARGEST}"
                 )
         object.__setattr__(self, "scale", self.noise.scale)  # which checks it
 
