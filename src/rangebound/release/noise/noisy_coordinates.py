@@ -313,7 +313,7 @@ _OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
     Curve.QUADRATIC: lambda noise, far: _gaussian_overshoot(noise.scale, far),
     Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
 }
-_STEEP = 700.0  # e to more than this is no double
+_STEEP = 700.0  # e to a larger power is not a double
 
 
 def _gaussian_overshoot(scale: float, far: Floats) -> Floats:
