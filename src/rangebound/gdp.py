@@ -127,6 +127,7 @@ def pure_epsilon(mu: float) -> float:
     return max(down(refine(evaluate)), 0.0) if mu > 0.0 else 0.0
 
 
+@lru_cache(maxsize=1024)
 def mu_of_pure(epsilon: float) -> float:
     """The smallest mu for which every (epsilon, 0)-private release is mu-GDP, rounded up.
 

@@ -1,11 +1,13 @@
 """The commands that plan, publish and check tables."""
 
 import json
+import re
 
 import pytest
 
 from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import GaussianFilter
 
 PLAN = """
 [source]
@@ -55,10 +57,12 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
     assert "visits" in out
     assert remaining(folder) == "epsilon 0.5"
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json")
-    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, the charge was not checked, which needs --ledger\n")
+    terms = "; in other terms mu 0.4427 (rho 0.09796 of zCDP)\n"
+    unchecked = "the charge was not checked, which needs --ledger"
+    assert (code, out) == (0, f"ok: 2 numbers, epsilon 0.5, delta 0, {unchecked}{terms}")
     book = ["--ledger", folder / "l.ledger"]
     code, out, _ = command(capsys, "verify", certificate, folder / "t.json", *book)
-    assert (code, out) == (0, "ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger\n")
+    assert (code, out) == (0, f"ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger{terms}")
     with Ledger.create(folder / "other.ledger") as other:
         other.open_account("people", epsilon=1)
     assert command(capsys, "verify", certificate, folder / "t.json", "--ledger", folder / "other.ledger")[0] == 2
@@ -210,7 +214,7 @@ def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, capsys):
     for line in out.splitlines()[-2:]:  # what the demo says to try next
         code, next_, _ = command(capsys, *line.split()[1:])
         assert (code, next_.splitlines()[-1].rpartition(" 27 numbers, ")[2]) in (
-            (0, "epsilon 4, delta 0, charged in the ledger"),
+            (0, "epsilon 4, delta 0, charged in the ledger; in other terms mu 1.077 (rho 0.5792 of zCDP)"),
             (0, "spent epsilon 4; account 'clinics' has epsilon 0 left"),
         )
     code, _, err = command(capsys, "release", plan, "--request", "another")
@@ -225,7 +229,8 @@ def test_paths_in_a_plan_count_from_its_folder_and_the_charge_is_said(folder, tm
     assert out.endswith("spent epsilon 0.5; account 'people' has epsilon 0.5 left\n")
     assert not (folder / "t.csv").exists()
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
-    charge = {"account": "people", "request": "r1", "before": True, "remaining": {"epsilon": "0.5", "delta": "0"}}
+    half = {"epsilon": "0.5", "delta": "0"}
+    charge = {"account": "people", "request": "r1", "before": True, "charged": half, "remaining": half}
     assert json.loads(out)["charge"] == charge
     assert (
         "must be a separate file"
@@ -323,3 +328,59 @@ def test_a_table_of_somebody_else_is_published_as_pandas_has_it(name, tmp_path, 
             assert least - step <= row["value"] <= most + step, (row, true)
         else:
             assert abs(row["value"] - true) <= CLOSE[name], (row, true)
+
+
+MARGINS = """
+budget = {epsilon = 1.0, delta = 1e-6, account = "people", ledger = "m.ledger"}
+source = {path = "visits.csv"}
+query = [{name = "visits", kind = "count", margin = 25}, {name = "again", kind = "count", margin = 40}]
+"""
+
+
+def test_a_plan_is_solved_for_its_margins_and_not_changed(folder, capsys):
+    plan = folder / "margins.toml"
+    plan.write_text(MARGINS)
+    code, out, _ = command(capsys, "plan", "solve", plan)
+    assert code == 0
+    assert out.startswith("epsilon 0.1914, delta 1e-06 meets all margins; the plan file is not changed\n")
+    assert re.search(r"^visits +25 +25 +61\.4 %", out, re.MULTILINE)
+    assert plan.read_text() == MARGINS
+    found = json.loads(command(capsys, "plan", "solve", plan, "--json")[1])
+    assert (found["epsilon"], found["changed"], found["queries"][0]["margin"]) == (0.1914, False, 25.0)
+    plan.write_text(MARGINS.replace("1.0", "0.01"))
+    code, _, err = command(capsys, "plan", "check", plan)
+    assert code == 2
+    assert err.startswith(
+        f"error: {plan}:2: budget.epsilon=0.01: is less than what the margins need ('visits', 'again')"
+    )
+    assert "epsilon 0.1914 would do, 0.1814 more; rangebound plan solve shows the shares" in err
+    assert "rest=2.0: must lie in [0, 1)" in command(capsys, "plan", "solve", plan, "--rest", 2)[2]
+
+
+@pytest.mark.parametrize("words", [("release", "--dry-run"), ("plan explain",)])
+def test_a_dry_run_has_a_table_of_shares_and_intervals(folder, capsys, words):
+    plan = folder / "margins.toml"
+    plan.write_text(MARGINS.replace(", margin = 40", ""))
+    code, out, _ = command(capsys, *words[0].split(), plan, *words[1:])
+    assert code == 0
+    assert re.search(r"^query +kind +share +half-width +margin +at half epsilon +at twice epsilon +error", out, re.M)
+    assert re.search(r"^visits +count +11\.8 % +25 +25 +25 +25 +\d", out, re.MULTILINE)
+    assert re.search(r"^again +count +88\.3 % +3 +8 +1 +\d", out, re.MULTILINE)
+    found = json.loads(command(capsys, *words[0].split(), plan, *words[1:], "--json")[1])
+    assert [each["half_width"] for each in found["queries"]] == [25.0, 3.0]
+    assert [each["epsilon"] for each in found["privacy"]["deltas"]] == [0.5, 1.0, 2.0]
+
+
+def test_an_account_that_adds_squares_of_mu_says_which_mu_was_charged(folder, capsys):
+    with Ledger.create(folder / "m.ledger") as ledger:
+        ledger.open_account("people", epsilon=4, delta="1e-5", rule=GaussianFilter(spare="0.25"))
+    plan = folder / "margins.toml"
+    plan.write_text(MARGINS)
+    code, out, _ = command(capsys, "release", plan, "--request", "r1")
+    assert code == 0
+    charged = re.search(r"spent epsilon 1, delta 1e-06, charged as mu (0\.\d+) \(mu\^2 0\.\d+\); account 'people'", out)
+    assert charged
+    found = json.loads(command(capsys, "release", plan, "--request", "r1", "--json")[1])
+    assert found["charge"]["charged"]["mu"] == charged[1]
+    assert float(charged[1]) == pytest.approx(found["privacy"]["mu"], rel=1e-6)
+    assert found["privacy"]["account"] == "gaussian"

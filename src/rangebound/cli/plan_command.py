@@ -1,4 +1,4 @@
-"""`rangebound plan`: draft a plan, check it, explain it in words, export its schema."""
+"""`rangebound plan`: draft a plan, check it, explain it in words, solve it for epsilon, export its schema."""
 
 from __future__ import annotations
 
@@ -87,15 +87,35 @@ def check(plan: File, json: Json = False) -> None:
 
 @app.command()
 def explain(plan: File, json: Json = False) -> None:
-    """Explain a plan in words, with its cost and expected errors."""
+    """Explain a plan in words, with its cost, errors and intervals."""
     from rangebound.cli import printing
-    from rangebound.release import explain as words
     from rangebound.release import read_plan
     from rangebound.release.plan.toml import pointing
 
     with pointing(plan):
-        text = words(read_plan(plan))
-    printing.fact({"explained": text}, text, as_json=json)
+        printing.forecast(read_plan(plan), {}, as_json=json)
+
+
+@app.command()
+def solve(
+    plan: File,
+    rest: Annotated[
+        float | None,
+        typer.Option(
+            help="The part of the account for what has no margin; default: that of its number.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find the smallest epsilon that meets all margins."""
+    from rangebound.cli import printing
+    from rangebound.release import read_plan
+    from rangebound.release import solve as solved
+    from rangebound.release.plan.toml import pointing
+
+    with pointing(plan):
+        found = solved(read_plan(plan), rest=rest)
+    printing.solution(found, as_json=json)
 
 
 @app.command()
@@ -140,9 +160,7 @@ def suggest(
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = estimate(draft, engine, ledger=paying, request=request, share=share)
-                charge = printing.Charge(
-                    request=request, before=before, account=paying.account(whole.budget.account or "")
-                )
+                charge = printing.charge(paying, request, before=before, account=whole.budget.account or "")
     words = f"{found}\n# {charge.words(str(found.cost))}"
     return printing.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
 

@@ -12,13 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rangebound.arguments import counted
+from rangebound.arguments import counted, upwards
 from rangebound.errors import plain
+from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
-from rangebound.ledger.rule import Rule
+from rangebound.ledger.rule import AnyCost, Cost, Rule
 from rangebound.ledger.verification import Report
 
 if TYPE_CHECKING:
+    from rangebound.ledger.book import Ledger
+    from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
     from rangebound.release.plan.model import Plan
     from rangebound.release.plan.table_schema import Schema
@@ -84,22 +87,69 @@ class Charge:
     request: str
     before: bool
     account: Account
+    cost: AnyCost
 
     def to_dict(self) -> dict[str, object]:
-        """The charge as plain data."""
-        left = self.account.remaining.to_dict()
-        return {"account": self.account.name, "request": self.request, "before": self.before, "remaining": left}
+        """The charge as plain data; `charged` is in the terms of the account."""
+        charged, left = self.cost.to_dict(), self.account.remaining.to_dict()
+        facts = {"account": self.account.name, "request": self.request, "before": self.before}
+        return {**facts, "charged": charged, "remaining": left}
 
     def words(self, cost: str) -> str:
-        """The charge in a line."""
+        """The charge in a line; `cost` is that in plain sums, and an account that adds others was charged these."""
+        own = "" if isinstance(self.cost, Cost) else f", charged as {self.cost}"
         paid = (
-            f"request {self.request!r} was published before and costs nothing more" if self.before else f"spent {cost}"
+            f"request {self.request!r} was published before and costs nothing more"
+            if self.before
+            else f"spent {cost}{own}"
         )
         return f"{paid}; account {self.account.name!r} has {self.account.left} left"
 
 
+def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charge:
+    """What a request was charged, as the ledger has it."""
+    paid = (
+        each.cost
+        for each in ledger.history(account)
+        if each.kind is EntryKind.SPEND and each.request == request and each.cost is not None
+    )
+    return Charge(request=request, before=before, account=ledger.account(account), cost=next(paid))
+
+
+def forecast(plan: Plan, facts: Mapping[str, object], *, as_json: bool) -> None:
+    """A plan in words, and a table of what each question will look like."""
+    from rangebound.release import explain
+    from rangebound.release import forecast as outlooks
+    from rangebound.release.output.conversion import conversions
+    from rangebound.release.output.forecast import COLUMNS
+    from rangebound.release.prepare import prepare
+
+    text, found = explain(plan), outlooks(plan)
+    if as_json:
+        privacy = conversions(plan, prepare(plan).allocation).to_dict()
+        queries = [each.to_dict() for each in found]
+        return _print_json({**facts, "explained": text, "privacy": privacy, "queries": queries})
+    table = _table(*COLUMNS)
+    for each in found:
+        _add(table, *each.cells())
+    _print(text, "", table)
+
+
+def solution(found: Solution, *, as_json: bool) -> None:
+    """The smallest epsilon that meets all margins, and what each question gets."""
+    if as_json:
+        return _print_json({**found.to_dict(), "changed": False})
+    table = _table("query", "margin", "half-width", "share")
+    for each in found.questions:
+        margin = None if each.margin is None else f"{each.margin:g}"
+        width = "by the data" if each.half_width is None else f"{each.half_width:.4g}"
+        _add(table, each.query, margin, width, f"{upwards(100 * each.share, 3)} %")
+    _print(str(found), str(found.terms), table)
+
+
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
+    from rangebound.release.output.conversion import conversions_of
     from rangebound.release.output.rendering import briefly, shown
     from rangebound.release.output.scope import scope_lines
 
@@ -107,7 +157,9 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     if as_json:
         notes = {"notes": list(release.notes)} if release.notes else {}
         certificate = json.loads(release.certificate)
-        return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), "certificate": certificate})
+        terms = conversions_of(release)
+        privacy = {"privacy": terms.to_dict()} if terms else {}
+        return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), **privacy, "certificate": certificate})
     shortened = briefly(rows)
     found = _table(*(shortened[0] if shortened else ()))
     for row in shortened:

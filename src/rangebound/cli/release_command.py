@@ -74,7 +74,7 @@ def release(
     """Publish the table of a plan, charged to a ledger first."""
     from rangebound.cli import printing
     from rangebound.ledger import ledger_files
-    from rangebound.release import explain, read_plan
+    from rangebound.release import read_plan
     from rangebound.release.engine.open_engine import opened as open_source
     from rangebound.release.output.table import writable
     from rangebound.release.plan.table_schema import check_schema
@@ -91,8 +91,7 @@ def release(
         if dry_run:
             check_schema(found, engine.schema())
             printing.cautions(found, engine.schema())
-            text = explain(found)
-            return printing.fact({"dry_run": True, "explained": text}, text, as_json=json)
+            return printing.forecast(found, {"dry_run": True}, as_json=json)
         book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
         if book is None:
             raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
@@ -106,7 +105,7 @@ def release(
         with _opened(book, key) as opened, stopping(opened, request):
             before = opened.published(request) is not None
             made = _made(found, engine, opened, request, quiet=json)
-            charge = printing.Charge(request=request, before=before, account=opened.account(found.budget.account or ""))
+            charge = printing.charge(opened, request, before=before, account=found.budget.account or "")
             with _still_charged(opened, request):
                 check_files(outputs, kept)
                 _write(made, output or [], certificate)
@@ -133,11 +132,14 @@ def verify(
     if ledger is not None:
         with _opened(ledger, key) as opened:
             check_entry(found, data, opened)
-    facts = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
+    facts: dict[str, object] = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": ledger is not None}
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if ledger is not None else unchecked}"
+    if found.terms is not None:
+        facts |= {"privacy": found.terms.to_dict()}
+        words += f"; in other terms {found.terms.brief()}"
     printing.fact(facts, words, as_json=json)
 
 
@@ -162,7 +164,7 @@ def demo(
     with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(Source(path=str(place / clinic.TABLE))) as engine:
         ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
-        charge = printing.Charge(request="demo", before=False, account=ledger.account("clinics"))
+        charge = printing.charge(ledger, "demo", before=False, account="clinics")
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     printing.table(made, charge, as_json=json)
     if not json:

@@ -6,7 +6,10 @@ from rangebound.extras import need
 
 need("clarabel", "duckdb", "pydantic", "sqlglot")
 
+from rangebound.release.output.conversion import Conversions
 from rangebound.release.output.explain import explain
+from rangebound.release.output.forecast import Outlook, forecast
+from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
@@ -20,8 +23,12 @@ from rangebound.release.suggest import suggest
 __all__ = [
     "Budget",
     "Checked",
+    "Conversions",
+    "MarginMet",
+    "Outlook",
     "Plan",
     "Release",
+    "Solution",
     "Source",
     "Suggestion",
     "Unit",
@@ -29,10 +36,12 @@ __all__ = [
     "check_entry",
     "draft",
     "explain",
+    "forecast",
     "make_plan",
     "parse_plan",
     "plan_schema",
     "read_plan",
     "release",
+    "solve",
     "suggest",
 ]

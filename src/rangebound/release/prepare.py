@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
+from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.numeric import rounded_up
+from rangebound.release.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.release.noise.allocation import (
     SMALLEST,
     Allocation,
     BudgetShare,
     LossForm,
+    Overdrawn,
     Request,
     Sensitivity,
     split,
@@ -54,9 +58,11 @@ def prepare(plan: Plan) -> Prepared:
     """Split the budget of a plan and make the publishers of its questions; touches no data.
 
     A plan with a delta is split in plain sums and in a Gaussian account; where the plan names no weights, evenly and so
-    that the objective is least. The one whose numbers have the least error by the plan's objective is taken.
+    that the objective is least. The one whose numbers have the least error by the plan's objective is taken; where all
+    have margins, the one that costs the least mu.
 
-    Guarantee: what the publishers and selections draw is private at the plan's budget, all together.
+    Guarantee: what the publishers and selections draw is private at the plan's budget, all together. Half the width of
+    an interval is at most the margin of its question.
     Edge cases: a share that is too small, or a mechanism that cannot be calibrated, raises `PlanError`.
 
     >>> from rangebound.release import parse_plan
@@ -79,7 +85,13 @@ def prepare(plan: Plan) -> Prepared:
     if not found:
         assert refused is not None
         raise refused
-    return prepared(plan, min(found, key=lambda each: each[0])[1])
+    least = min(error for error, _ in found)
+    best = [way for error, way in found if error == least]
+    return prepared(plan, best[0] if len(best) == 1 else min(best, key=_square))
+
+
+def _square(allocation: Allocation) -> Fraction:
+    return sum((each.square for each in allocation.shares), Fraction(0))
 
 
 def prepared(plan: Plan, allocation: Allocation) -> Prepared:
@@ -118,22 +130,91 @@ def allocations(plan: Plan) -> list[Allocation]:
 
     In plain sums epsilon goes by weight to all questions and selections; delta by weight to selections, counts and
     sums, the only ones that can use it there; not where a unit takes two steps in one group. In a Gaussian account the
-    square of mu goes by weight. The questions of `report_clipping` have the plan's `clipping_share` of it together. A
-    number that is public anyway gets nothing.
+    square of mu goes by weight. Before that a question with a margin gets the share that it needs, which has no delta.
+    The questions of `report_clipping` have the plan's `clipping_share` of the rest together. A number that is public
+    anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
     doubles of the plan, and the decimals that they print as, which are charged.
     Edge cases: a share that is too small to draw or to select with is refused here, before anything is charged. Where
-    plain sums are refused for that, the Gaussian account is not tried.
+    plain sums are refused for that, the Gaussian account is not tried. An account that cannot meet all margins is left
+    out; where no account can, the plan is refused, and the error says which epsilon would do.
     """
-    found = {index: each.sensitivity(plan.unit, plan.groups(each.counted_by)) for index, each in enumerate(plan.query)}
+    found = _sensitivities(plan)
     even, least = _weights(plan, found, None), _weights(plan, found, _sum_weight)
-    ways = [_allocation(plan, found, even, gaussian=False)]
-    if least != even:
-        ways.append(_allocation(plan, found, least, gaussian=False))
+    tried: list[dict[int, Fraction] | None] = [even, *([least] if least != even else [])]
     if plan.budget.delta:
-        ways.append(_gaussian_allocation(plan, found))
+        tried.append(None)
+    ways: list[Allocation] = []
+    for weights in tried:
+        with suppress(Overdrawn, Unmet):
+            ways.append(
+                _gaussian_allocation(plan, found)
+                if weights is None
+                else _allocation(plan, found, weights, gaussian=False)
+            )
+    if not ways:
+        raise _overdrawn(plan)
     return ways
+
+
+def _sensitivities(plan: Plan) -> dict[int, Sensitivity]:
+    return {index: each.sensitivity(plan.unit, plan.groups(each.counted_by)) for index, each in enumerate(plan.query)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Least:
+    """The smallest epsilon of an account with which all margins are met, and the requests that say so.
+
+    `rest` is the part of the account that is left for what has no margin.
+    """
+
+    epsilon: float
+    requests: tuple[Request, ...]
+    gaussian: bool
+    rest: Fraction
+
+
+def least_epsilon(plan: Plan, rest: float | None = None) -> Least:
+    """The smallest epsilon at the plan's delta with which all its margins are met, in the account where it is smaller.
+
+    `rest` is the part of the account that is left for what has no margin; by default that of its number.
+
+    Guarantee: no smaller one meets them in that account by more than a billionth.
+    Edge cases: a margin that no account can meet raises `PlanError`.
+    """
+    found, ways, unmet = _sensitivities(plan), list[Least](), list[Unmet]()
+    weights = {False: _weights(plan, found, None), True: _weights(plan, found, _gaussian_weight)}
+    for gaussian in (False, True) if plan.budget.delta else (False,):
+        try:
+            requests = tuple(_requests(plan, found, weights[gaussian], gaussian=gaussian))
+        except Unmet as reason:
+            unmet.append(reason)
+            continue
+        part = even_rest(requests) if rest is None else Fraction(rest)
+        epsilon = smallest_epsilon(requests, plan.budget.delta, part, gaussian=gaussian)
+        ways.append(Least(epsilon=epsilon, requests=requests, gaussian=gaussian, rest=part))
+    if not ways:
+        raise unmet[-1].error()
+    return min(ways, key=lambda each: each.epsilon)
+
+
+def _overdrawn(plan: Plan) -> PlanError:
+    """The error of a plan whose margins need more than its budget."""
+    least = least_epsilon(plan).epsilon
+    epsilon, names = plan.budget.epsilon, [repr(each.name) for each in plan.query if each.margin is not None]
+    whose = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    figure = float(arguments.upwards(least, 4))
+    way = (
+        f"epsilon {figure:g} would do, {figure - epsilon:.4g} more"
+        if figure <= LARGEST
+        else f"no epsilon up to {LARGEST:g} would do"
+    )
+    return PlanError(
+        f"budget.epsilon={epsilon!r}: is less than what the margins need ({whose}); {way}; "
+        "rangebound plan solve shows the shares",
+        field="budget.epsilon",
+    )
 
 
 def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity]) -> Allocation:
@@ -169,12 +250,15 @@ def _weights(
     """The weight of every question: the plan's or, where it names none, the `least` one, or else even ones."""
     named = any(each.weight is not None for each in plan.query)
     weights = {index: Fraction(1.0 if each.weight is None else each.weight) for index, each in enumerate(plan.query)}
-    asked = [index for index, each in enumerate(plan.query) if found[index].cell and not each.made]
+    fixed = {index for index, each in enumerate(plan.query) if each.margin is not None}
+    asked = [
+        index for index, each in enumerate(plan.query) if found[index].cell and not each.made and index not in fixed
+    ]
     if least is not None and not named:
         best = {index: Fraction(least(plan.query[index], found[index], importance(plan, index))) for index in asked}
         mean = sum(best.values(), Fraction(0)) / len(asked) if asked else Fraction(1)  # beside the weight of selections
         weights |= {index: weight / mean for index, weight in best.items()}
-    weights |= {index: Fraction(0) for index, each in found.items() if not each.cell}
+    weights |= {index: Fraction(0) for index, each in found.items() if not each.cell or index in fixed}
     _weigh_cuts(plan, weights, Fraction(plan.selection) * sum(block.keys is None for block in blocks(plan)))
     return weights
 
@@ -217,12 +301,13 @@ def importance(plan: Plan, index: int) -> float:
 def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) -> float:
     """The plan's objective: the error of all numbers together, each in units of what one row can add to it.
 
-    Once a sum is above `limit` it is given as it stands: mechanisms that take long to find come last.
+    Numbers with a margin are as exact as was asked for, and do not count. Once a sum is above `limit` it is given as it
+    stands: mechanisms that take long to find come last.
     """
     total = 0.0
     for index in sorted(range(len(plan.query)), key=lambda index: plan.query[index].effort[1]):
         found = allocation.sensitivities[index]
-        if found.cell and not plan.query[index].made:
+        if found.cell and not plan.query[index].made and plan.query[index].margin is None:
             error = _publisher(plan, index, allocation).mse
             total += importance(plan, index) * error / float(found.row) ** 2
         if total > limit:
@@ -230,15 +315,15 @@ def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) 
     return total
 
 
-def _allocation(
+def _requests(
     plan: Plan,
     found: Mapping[int, Sensitivity],
     weights: Mapping[int, Fraction],
     *,
     gaussian: bool,
     thresholds: Mapping[tuple[str, ...], int] = MappingProxyType({}),
-) -> Allocation:
-    private = [block for block in blocks(plan) if block.keys is None]
+) -> list[Request]:
+    """What every question and every selection of keys asks for, in the order of the plan."""
     most = plan.unit.groups * (2 if plan.unit.replaced else 1)
     requests = [
         Request(
@@ -252,10 +337,39 @@ def _allocation(
         )
         for index, each in enumerate(plan.query)
     ]
-    requests += [
+    for index, each in enumerate(plan.query):
+        if each.margin is not None and found[index].cell:
+            asked = requests[index]
+            try:
+                share = needed(
+                    each,
+                    plan.unit,
+                    found[index],
+                    asked,
+                    level=plan.interval_level,
+                    columns=plan.columns(each.by),
+                    gaussian=gaussian,
+                )
+            except Unmet as reason:
+                raise Unmet(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
+            requests[index] = replace(asked, needs=share)
+    return requests + [
         Request(weight=Fraction(plan.selection), groups=most, uses_delta=True, free=block.by in thresholds)
-        for block in private
+        for block in blocks(plan)
+        if block.keys is None
     ]
+
+
+def _allocation(
+    plan: Plan,
+    found: Mapping[int, Sensitivity],
+    weights: Mapping[int, Fraction],
+    *,
+    gaussian: bool,
+    thresholds: Mapping[tuple[str, ...], int] = MappingProxyType({}),
+) -> Allocation:
+    private = [block for block in blocks(plan) if block.keys is None]
+    requests = _requests(plan, found, weights, gaussian=gaussian, thresholds=thresholds)
     budget = plan.budget.epsilon, plan.budget.delta
     mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
     questions = dict(enumerate(shares[: len(plan.query)]))
@@ -281,7 +395,7 @@ def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) ->
     """Give the questions of `report_clipping` the weights with which they have `clipping_share` of it all together."""
     cuts = [index for index, each in enumerate(plan.query) if each.made]
     others = sum((weight for index, weight in weights.items() if index not in cuts), selected)
-    share = Fraction(plan.clipping_share) if others else Fraction(1, 2)  # where all else is public they have it all
+    share = Fraction(plan.clipping_share) if others else Fraction(1, 2)  # where nothing else is left they have it all
     for index in cuts:
         weights[index] = share / (1 - share) * (others or 1) / len(cuts)
 

@@ -121,6 +121,7 @@ class Request:
 
     `uses_delta` says whether it can use a delta, `interval_share` which part of its budget goes into an interval.
     `free` says that in a Gaussian account it needs nothing but its delta.
+    `needs` is a share of fixed size, which it gets before the rest is split by weight, in place of one by weight.
     """
 
     weight: Fraction
@@ -131,6 +132,7 @@ class Request:
     loss: LossForm = LossForm.PURE
     twice: bool = False
     free: bool = False
+    needs: BudgetShare | None = None
 
     def share(self, epsilon: float, delta: float, end: float = 0.0) -> BudgetShare:
         """What each of its numbers may spend."""
@@ -150,16 +152,22 @@ def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[Bud
 
     Guarantee: the shares, each times its groups and parts, add up to at most the budget, in exact arithmetic: the
     doubles, and the decimals that they print as, which are charged.
+    Edge cases: shares of fixed size that are larger than the budget raise `Overdrawn`.
 
     >>> one, two = split(1.0, 1e-6, [Request(weight=Fraction(1), groups=2), Request(weight=Fraction(3), groups=1)])
     >>> one.epsilon, two.epsilon, two.delta
     (0.125, 0.75, 0.0)
     """
     total = sum((each.weight for each in requests), Fraction(0)) or Fraction(1)
-    deltas = _deltas(promised(delta), [each if each.uses_delta else None for each in requests])
+    deltas = _deltas(promised(delta), [each if each.uses_delta and not each.needs else None for each in requests])
+    left = promised(epsilon) - fixed_epsilon(requests)
+    if left < 0:
+        raise Overdrawn
 
     def share(each: Request, own: float) -> BudgetShare:
-        whole = rounded_down(promised(epsilon) * each.weight / total / (each.groups * each.parts))
+        if each.needs:
+            return each.needs
+        whole = rounded_down(left * each.weight / total / (each.groups * each.parts))
         return each.share(whole, own, rounded_down(Fraction(whole) * Fraction(each.interval_share) / 2))
 
     return [share(each, own) for each, own in zip(requests, deltas, strict=True)]
@@ -174,23 +182,26 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
     Guarantee: all together are (epsilon, delta)-private. The squares add up to at most mu^2 and the deltas to what the
     profile of mu leaves, in exact arithmetic: the parts are mu-GDP together but for events of these probabilities, and
     what is lost with them is added to delta.
-    Edge cases: without a delta there is no such account, and `ArgumentError` is raised.
+    Edge cases: without a delta there is no such account, and `ArgumentError` is raised. Shares of fixed size that are
+    larger than the account raise `Overdrawn`.
 
     >>> mu, (one, two) = split_gaussian(1.0, 1e-6, [Request(weight=Fraction(1), groups=2, loss=LossForm.GAUSSIAN)] * 2)
     >>> round(mu, 4), round(one.mu * 2**0.5, 4)
     (0.2367, 0.2367)
     """
-    limit, slack = promised(epsilon), promised(delta)
-    added = [each if each.uses_delta and each.loss is LossForm.PURE else None for each in requests]
-    deltas = _deltas(slack * _ADDED if any(added) else Fraction(0), added)
-    left = slack - sum(Fraction(own) * each.groups * each.parts for own, each in zip(deltas, requests, strict=True))
-    mu = largest_mu(limit, left)
+    deltas, left = _added_deltas(delta, requests)
+    mu = largest_mu(promised(epsilon), left)
     total = sum((each.weight for each in requests if not each.free), Fraction(0)) or Fraction(1)
+    rest = Fraction(mu) ** 2 - fixed_square(requests)
+    if rest < 0:
+        raise Overdrawn
 
     def share(each: Request, own: float) -> BudgetShare:
+        if each.needs:
+            return each.needs
         if each.free:
             return each.share(0.0, own)
-        square = Fraction(mu) ** 2 * each.weight / total
+        square = rest * each.weight / total
         if each.loss is LossForm.GAUSSIAN:
             return replace(each.share(0.0, 0.0), mu=root_down(square))
         number = _KEPT * square / (each.groups * each.parts * (2 if each.twice else 1))
@@ -202,6 +213,38 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
         return each.share(rounded_down(Fraction(drawn) + 2 * Fraction(end)), 0.0, end)
 
     return mu, [share(each, own) for each, own in zip(requests, deltas, strict=True)]
+
+
+class Overdrawn(Exception):
+    """Shares of fixed size are larger than what is to be split."""
+
+
+def fixed_epsilon(requests: Sequence[Request]) -> Fraction:
+    """What the shares of fixed size take of the epsilon of plain sums, exactly."""
+    fixed = [each.needs for each in requests if each.needs]
+    return sum((Fraction(each.epsilon) * each.groups * each.parts for each in fixed), Fraction(0))
+
+
+def fixed_square(requests: Sequence[Request]) -> Fraction:
+    """What the shares of fixed size take of the square of mu of a Gaussian account, rounded up."""
+    return sum((each.needs.square for each in requests if each.needs), Fraction(0))
+
+
+def gaussian_delta(delta: float, requests: Sequence[Request]) -> Fraction:
+    """The delta that is left for the Gaussian account itself, once some parts have one of their own."""
+    return _added_deltas(delta, requests)[1]
+
+
+def _added_deltas(delta: float, requests: Sequence[Request]) -> tuple[list[float], Fraction]:
+    """The deltas of the parts that add one to that of a Gaussian account, and what they leave for that."""
+    slack = promised(delta)
+    added = [
+        each if each.uses_delta and each.loss is LossForm.PURE and not each.needs and each.weight else None
+        for each in requests
+    ]
+    deltas = _deltas(slack * _ADDED if any(added) else Fraction(0), added)
+    taken = (Fraction(own) * each.groups * each.parts for own, each in zip(deltas, requests, strict=True))
+    return deltas, slack - sum(taken, Fraction(0))
 
 
 def _deltas(delta: Fraction, requests: Sequence[Request | None]) -> list[float]:

@@ -85,12 +85,11 @@ class MechanismPublisher:
         Additive noise that was clamped lies within z of the true answer with probability `level`, and so does the
         number after clamping: published +- (z + a step), inside the range. Other mechanisms are asked themselves.
         """
-        mechanism, family, level = self.mechanism, self.mechanism.noise, self.level
-        if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
-            lower, upper = mechanism.confidence_interval(published, level, step=self.step)
+        mechanism, reach = self.mechanism, self.half_width
+        if reach is None:
+            lower, upper = mechanism.confidence_interval(published, self.level, step=self.step)
             return lower, upper
         hull = self.clamped or mechanism.query.range.hull
-        reach = (_RADII[family.curve](family, level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
         return np.clip(published - reach, hull.lower, hull.upper), np.clip(published + reach, hull.lower, hull.upper)
 
     def bias(
@@ -121,6 +120,14 @@ class MechanismPublisher:
         exact = 1.0 if whole else None
         drawn = 0.0 if self.step in (None, exact) else (self.step or 0.0) / 2.0
         return found + drawn + _rounding(step, self.step, exact) + _half_gap(support) + small + floor
+
+    @property
+    def half_width(self) -> float | None:
+        """How far the ends of an interval are from the number, for noise that is added and at most clamped."""
+        family = self.mechanism.noise
+        if self.mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
+            return None
+        return (_RADII[family.curve](family, self.level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of one coordinate far from the ends of its range."""
@@ -246,6 +253,11 @@ class DiscreteLaplacePublisher:
         most = 0.5 / math.sinh(rate) if rate < _STEEP else 0.0
         found = clamping_bias(lambda far: most * np.exp(-rate * np.floor(far)), lower, upper, support.hull)
         return found * (1.0 + 1e-12) + _rounding(step, None, 1.0) + _half_gap(support)
+
+    @property
+    def half_width(self) -> float | None:
+        """How far the ends of an interval are from the number."""
+        return float(self.mechanism.reach(self.level))
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error far from the ends of the support."""

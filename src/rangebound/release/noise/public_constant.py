@@ -57,6 +57,11 @@ class PublicConstant:
         """No error."""
         return 0.0
 
+    @property
+    def half_width(self) -> float | None:
+        """An interval of no width."""
+        return 0.0
+
     def words(self) -> str:
         """What a table says about it."""
         return "no mechanism, since it is public"

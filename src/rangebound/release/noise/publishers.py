@@ -34,6 +34,7 @@ from rangebound.support import Interval, Union, is_line
 
 _LINE = Interval(-math.inf, math.inf)
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
+_ADDITIVE = "rectify Laplace"  # its intervals have one width, whatever the number
 
 
 class Publisher(Protocol):
@@ -76,6 +77,13 @@ class Publisher(Protocol):
     def mse(self) -> float:
         """The largest mean squared error of a coordinate, by which ways to split a budget are compared."""
 
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval of a coordinate, before it is cut to the range; None where it depends on it.
+
+        Guarantee: no interval is wider by more than the rounding of its two ends.
+        """
+
     def words(self) -> str:
         """The mechanism in a few words, as a table states it."""
 
@@ -104,11 +112,13 @@ def whole_number(
     mechanism: str | None,
     confidence: float,
     unclamped: bool = False,
+    additive: bool = False,
 ) -> Publisher:
     """The publisher of a count: the best mechanism in the support, or the named one; answers are multiples of `step`.
 
     Discrete Laplace noise is among those to choose from, where the step is 1. With `unclamped` it is the best additive
-    noise, drawn in whole numbers as it is; it is moved into the support and to the step when it is read.
+    noise, drawn in whole numbers as it is; it is moved into the support and to the step when it is read. `additive`
+    says that all intervals must have one width, so that truncated noise is not among those to choose from.
 
     Guarantee: private at the share. Edge cases: a named mechanism that cannot be calibrated raises `ValueError`.
     """
@@ -119,11 +129,14 @@ def whole_number(
     reach = rounded_up(Fraction(math.ceil(sensitivity)))
     clamped = support.hull if unclamped else None
     support, step = (_LINE, 1.0) if unclamped else (support, step)
-    best = _mechanism(support, reach, share.epsilon, share.delta, mechanism)
-    if mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(sensitivity, support):
+    whole = mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(sensitivity, support)
+    if whole and isinstance(support, Interval):
         other = DiscreteLaplace.calibrated(sensitivity=int(sensitivity), epsilon=share.epsilon, support=support)
-        if other.mse <= best.worst_error().mse:
+        if additive:
             return DiscreteLaplacePublisher(mechanism=other, level=confidence, clamped=clamped)
+    best = _mechanism(support, reach, share.epsilon, share.delta, mechanism or (_ADDITIVE if additive else None))
+    if whole and other.mse <= best.worst_error().mse:
+        return DiscreteLaplacePublisher(mechanism=other, level=confidence, clamped=clamped)
     return MechanismPublisher(mechanism=best, grain=1.0, step=step, level=confidence, clamped=clamped, whole=unclamped)
 
 
@@ -143,8 +156,9 @@ def real_number(
     mechanism: str | None,
     confidence: float,
     unclamped: bool = False,
+    additive: bool = False,
 ) -> Publisher:
-    """The publisher of a sum: the best mechanism in the support, or the named one.
+    """The publisher of a sum: the best mechanism in the support, or the named one; `additive` as for a whole number.
 
     With `unclamped` it is the best additive noise, drawn as it is; it is moved into the support and to the step when it
     is read.
@@ -156,7 +170,8 @@ def real_number(
     if share.mu:
         return _gaussian(support, found, share, grain=grain, step=own, mechanism=mechanism, level=confidence)
     reach = rounded_up(Fraction(math.ceil(found.cell / Fraction(grain))) * Fraction(grain))
-    best = _mechanism(_LINE if unclamped else support, reach, share.epsilon, share.delta, mechanism)
+    name = mechanism or (_ADDITIVE if additive else None)
+    best = _mechanism(_LINE if unclamped else support, reach, share.epsilon, share.delta, name)
     clamped = support.hull if unclamped else None
     return MechanismPublisher(mechanism=best, grain=grain, step=own, level=confidence, clamped=clamped)
 

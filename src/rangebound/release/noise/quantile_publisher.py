@@ -105,6 +105,11 @@ class QuantilePublisher:
             "and ends where the support does if there are fewer"
         )
 
+    @property
+    def half_width(self) -> float | None:
+        """The ends of an interval are drawn from the data."""
+        return None
+
     def words(self) -> str:
         """Its name; published tables have these words."""
         return "exponential mechanism"

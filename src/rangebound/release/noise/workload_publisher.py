@@ -154,6 +154,11 @@ class WorkloadPublisher:
         """The mean of the variances of all numbers."""
         return math.fsum(self.measured.variances.tolist()) / self.numbers
 
+    @property
+    def half_width(self) -> float | None:
+        """That of the widest interval, before the projection, which may widen it."""
+        return float(self.radii.max())
+
     def words(self) -> str:
         """The strategy in a few words."""
         return f"{self.measured.words()}, projected so that all sums agree"

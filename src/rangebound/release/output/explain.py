@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from rangebound import arguments
 from rangebound.errors import plain
-from rangebound.gdp import delta_of_mu, rho_of_mu
-from rangebound.release.noise.allocation import BudgetShare, spent
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import obstacles
+from rangebound.release.output.conversion import conversions
+from rangebound.release.output.forecast import part_of
 from rangebound.release.output.scope import scope
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan, check_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse
 
 _MANY = 4  # spans that a line has room for
+_FULL = 0.99  # of a budget: nothing worth mentioning is left
 
 
 def explain(plan: Plan) -> str:
@@ -39,10 +41,12 @@ def explain(plan: Plan) -> str:
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
     lines.append(f"Spends {plan.budget} in all{account}.")
     if plan.report_clipping:
-        part = f"{100 * plan.clipping_share:g} % of epsilon"
+        margins = any(each.margin is not None for each in plan.query)
+        part = f"{100 * plan.clipping_share:g} % of {'what the margins leave' if margins else 'epsilon'}"
         lines.append(f"Of this, {part} goes into how much is cut: rows dropped and values clipped.")
     if ready.allocation.mu:
-        lines.append(_account(ready))
+        lines.append(str(conversions(plan, ready.allocation)))
+    lines += _unused(ready)
     for by, share in ready.allocation.selections.items():
         lines.append(f"The keys of {', '.join(by)} are {_selected(ready, by)}delta {_up(share.delta)} for each.")
     for index in range(len(plan.query)):
@@ -62,19 +66,26 @@ def describe(ready: Prepared, index: int) -> list[str]:
         *([f"  of: {said}"] if said else []),
         f"  published in {spans}, {_cost(share, together=question.together)}, by {publisher.words()}",
         f"  expected error: {question.expected_error(publisher)}",
+        *(
+            []
+            if question.margin is None
+            else [f"  margin: {question.margin:g}, half the width of its interval at most"]
+        ),
     ]
 
 
-def _account(ready: Prepared) -> str:
-    """What a Gaussian account says beside epsilon and delta: mu, delta at other epsilons, and rho."""
-    mu, epsilon = ready.allocation.mu, ready.plan.budget.epsilon
-    added = spent(ready.allocation)[1]
-    deltas = ", ".join(
-        f"{_up(float(added) + delta_of_mu(mu, epsilon=each))} at epsilon {_up(each)}"
-        for each in (epsilon / 2.0, epsilon, 2.0 * epsilon)
-    )
-    but = f", but for events of probability {_up(float(added))}" if added else ""
-    return f"One Gaussian account: mu {_up(mu)} (rho {_up(rho_of_mu(mu))} of zCDP){but}; delta is {deltas}."
+def _unused(ready: Prepared) -> list[str]:
+    """A line where all questions have margins that leave a part of the budget, which nothing else can use."""
+    asked = [at for at, each in ready.allocation.sensitivities.items() if each.cell]
+    if ready.allocation.selections or not asked or any(ready.plan.query[at].margin is None for at in asked):
+        return []
+    used = sum(part_of(ready.plan, ready.allocation, ready.allocation.questions[at]) for at in asked)
+    if used > _FULL:
+        return []
+    return [
+        f"The margins need {arguments.upwards(100 * used, 3)} % of it, and nothing uses the rest; "
+        "rangebound plan solve finds the smallest epsilon that meets them."
+    ]
 
 
 def _selected(ready: Prepared, by: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ import html
 import math
 from collections.abc import Sequence
 
+from rangebound.release.output.conversion import conversions_of
 from rangebound.release.output.explain import explain
 from rangebound.release.output.rendering import FACTS, Published, Row, shown, table
 from rangebound.release.output.scope import scope
@@ -37,13 +38,15 @@ def report(release: Published) -> str:
     title = html.escape(plan.title or "Private release")
     pictures = "".join(_picture(question.name, rows, scope(plan, index)) for index, question in enumerate(plan.query))
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
+    terms = conversions_of(release)
+    stated = f"<p>The same in other terms. {html.escape(str(terms))}</p>" if terms else ""
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars are {plan.level:.0%} confidence intervals for the noise"
         f"{', all of them at once' if plan.joint else ''}; "
         "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
-        f"noise, which stands below each picture.{grey}</p><h2>Numbers</h2>{pictures}"
+        f"noise, which stands below each picture.{grey}</p>{stated}<h2>Numbers</h2>{pictures}"
         f"<h2>Table</h2>{table(release)}{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
         f"<p>Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code></p></html>\n"

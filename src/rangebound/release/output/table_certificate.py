@@ -17,6 +17,7 @@ from rangebound.release.noise.draw import Cell, Key
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
+from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
@@ -97,13 +98,17 @@ def _share(allocation: Allocation, index: int) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What a check of a certificate has found to be true; `costs` is what the release is charged, in several ways."""
+    """What a check of a certificate has found to be true.
+
+    `costs` is what the release is charged, in several ways; `terms` is the guarantee in terms of several definitions.
+    """
 
     epsilon: float
     delta: float
     numbers: int
     entry: Entry | None
     costs: tuple[AnyCost, ...] = ()
+    terms: Conversions | None = None
 
 
 def check_certificate(certificate: str, published: bytes, *, work: float = WORK) -> Checked:
@@ -158,6 +163,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         numbers=len(release.cells),
         entry=entry,
         costs=charges(plan, ready.allocation),
+        terms=conversions(plan, ready.allocation),
     )
 
 

@@ -71,10 +71,11 @@ class Plan(Part):
     `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
     which needs a delta. `selection` is the weight of that selection beside the weights of the questions. Where no
     question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or that
-    of the "relative" ones, which suits tables whose numbers are of very different size. With `joint` all intervals of
+    of the "relative" ones, which suits tables whose numbers are of very different size. A question with a `margin` gets
+    the share that half the width of its interval asks for, and the others split the rest. With `joint` all intervals of
     the table hold at once with probability `level`, else each of them does. With `report_clipping` the part
-    `clipping_share` of the budget goes into questions about how much of the rows and values of the others is cut; these
-    stand behind the others in `query`.
+    `clipping_share` of what the margins leave goes into questions about how much of the rows and values of the others
+    is cut; these stand behind the others in `query`.
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
@@ -128,6 +129,9 @@ class Plan(Part):
                 raise ValueError(f"query.{index}: {misfit}")
             if self.consistent and each.agreement.counts and each.natural.lower < 0.0:
                 raise ValueError(f"query.{index}.signed: counts that agree are not negative; ask for unbiased = true")
+            refused = each.no_margin(self.unit) if each.margin is not None else ""
+            if refused:
+                raise ValueError(f"query.{index}.margin: {refused}")
         self._add_cuts()
         self._interval_level = self._level_of_each()
         if self.interval_level == 1.0:

@@ -90,6 +90,8 @@ def surplus_members():
         ),
         "effort": property(lambda self: (self.name, 50.0)),
         "subject": property(lambda self: (" of rows that meet conditions", "")),
+        "no_margin": lambda self, unit: "must not be asked of a surplus",
+        "half_width": lambda self, publisher, unit: publisher.half_width,
         "expected_error": lambda self, publisher: publisher.expected_error(),
         "scope": scope,
         "agreement": property(lambda self: Agreement()),

@@ -64,6 +64,7 @@ class CountKind(ScalarKind, WholeKind):
             mechanism=self.mechanism,
             confidence=level,
             unclamped=self.unclamped,
+            additive=self.margin is not None,
         )
 
     def selecting_rows(self, unit: Unit) -> int | None:

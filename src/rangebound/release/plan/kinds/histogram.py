@@ -18,7 +18,7 @@ from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import HALF_LINE, LINE
 from rangebound.release.plan.kinds.additive_kind import AdditiveKind
 from rangebound.release.plan.kinds.column_kind import ColumnKind
-from rangebound.release.plan.kinds.kind import Agreement
+from rangebound.release.plan.kinds.kind import Agreement, rounded_half_width
 from rangebound.release.plan.kinds.whole_kind import WholeKind
 from rangebound.release.plan.measure import ONE, Found, Measures, Places
 from rangebound.release.plan.sensitivity import of_parts
@@ -138,6 +138,14 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
     def effort(self) -> tuple[Hashable, float]:
         """None worth counting."""
         return self.name, 0.0
+
+    def no_margin(self, unit: Unit) -> str:
+        """One can always be asked: the noise is added, and at most clamped."""
+        return ""
+
+    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
+        """That of a bin, which is rounded when it is published."""
+        return None if publisher.half_width is None else rounded_half_width(publisher.half_width, self.step or 1.0)
 
     def expected_error(self, publisher: Publisher) -> str:
         """The error of a bin."""

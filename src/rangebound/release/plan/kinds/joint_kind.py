@@ -17,7 +17,7 @@ from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.estimate import Estimate, Fractional, farthest, fractions, held, nearest
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.kinds.kind import Kind, rounded_half_width
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval
@@ -112,6 +112,20 @@ class JointKind(Kind):
     def effort(self) -> tuple[Hashable, float]:
         """None worth counting."""
         return self.name, 0.0
+
+    def no_margin(self, unit: Unit) -> str:
+        """One can be asked where the answer is one coordinate, divided by a public number of rows."""
+        if self.known_rows(unit) is not None and len(self.coordinates({}, unit)) == 1:
+            return ""
+        known = "on the values" if self.known_rows(unit) is not None else "on the number of rows, which is not public"
+        return f"must not be asked of {self.kind!r}, since the width of its interval depends {known}; give a weight"
+
+    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
+        """That of the coordinate, on the scale of the answer, where a margin can be asked."""
+        rows, coordinate = self.known_rows(unit), publisher.half_width
+        if self.no_margin(unit) or rows is None or coordinate is None:
+            return None
+        return rounded_half_width(coordinate * self._scale / rows, self.step)
 
     def expected_error(self, publisher: Publisher) -> str:
         """The error of a coordinate, on the scale of the answer, by the number of rows."""

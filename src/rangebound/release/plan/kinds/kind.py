@@ -81,6 +81,7 @@ class Kind(Part):
     support: Spans | None = None
     step: Positive | None = None
     weight: Positive | None = None
+    margin: Positive | None = None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **settings: Any) -> None:
@@ -103,6 +104,10 @@ class Kind(Part):
             said = (natural.lower, natural.upper)
             ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
             raise ValueError(f"support: must lie within [{ends}], where the answer is")
+        if self.margin is not None and self.weight is not None:
+            raise ValueError("margin: goes without a weight; it says itself which share of the budget is needed")
+        if self.margin is not None and len(self.allowed.spans) > 1:
+            raise ValueError("margin: goes without gaps in the support, which move numbers out of their intervals")
         return self
 
     # What is asked
@@ -217,6 +222,18 @@ class Kind(Part):
         """What follows its kind in an explanation: before `where`, and after it."""
 
     @abstractmethod
+    def no_margin(self, unit: Unit) -> str:
+        """Why no margin can be asked of it, as a rule; empty if one can, since its interval follows from the noise."""
+
+    @abstractmethod
+    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
+        """Half the width of its widest interval, in units of the answer; None where the data decide.
+
+        The interval before it is cut to the support, and after it was widened to hold a number that was rounded. A
+        support with gaps, or numbers that are moved so that they add up, may widen it further.
+        """
+
+    @abstractmethod
     def expected_error(self, publisher: Publisher) -> str:
         """How far a number may be from the exact aggregate, as far as public facts say."""
 
@@ -282,6 +299,17 @@ class Kind(Part):
     def _whole_table(self, unit: Unit) -> int | None:
         """The number of all rows, where it is public and all of them count."""
         return unit.size if unit.column is None and not self.where and not self.by else None
+
+
+def rounded_half_width(half_width: float, step: float | None) -> float:
+    """Half the width of an interval of that half-width that holds its middle also when that is rounded to the step.
+
+    The number moves by at most half a step: beyond an end, that end moves along.
+
+    >>> rounded_half_width(3.0, 1.0), rounded_half_width(0.1, 1.0)
+    (3.0, 0.3)
+    """
+    return max(half_width, (half_width + (step or 0.0) / 2) / 2)
 
 
 def truncation_scope(question: Kind, unit: Unit, groups: float, *, rows: bool) -> list[str]:

@@ -175,6 +175,15 @@ class RankKind(ColumnKind):
         """The grid is made again."""
         return self.name, self.steps / _POINTS
 
+    def no_margin(self, unit: Unit) -> str:
+        """None can be asked: how far apart the values of two ranks are is in the data alone."""
+        why = "since the width of its interval depends on the values"
+        return f"must not be asked of {self.kind!r}, {why}; give a weight"
+
+    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
+        """The data decide."""
+        return None
+
     def expected_error(self, publisher: Publisher) -> str:
         """In rows."""
         return publisher.expected_error()

@@ -14,6 +14,7 @@ from rangebound.release.noise.draw import Columns, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.additive_kind import AdditiveKind
+from rangebound.release.plan.kinds.kind import rounded_half_width
 from rangebound.release.plan.unit import Unit
 
 MECHANISM = 50
@@ -100,6 +101,21 @@ class ScalarKind(AdditiveKind):
         """A mechanism that is found again, once for all questions with the same one."""
         spans = self.allowed.spans
         return (spans, self.mechanism), MECHANISM + len(spans) ** 2
+
+    def no_margin(self, unit: Unit) -> str:
+        """Truncated noise has intervals whose width depends on the number; noise of limited reach needs a delta."""
+        if self.mechanism is None or self.mechanism in ("rectify Laplace", "rectify Gaussian"):
+            return ""
+        return (
+            f"must not stand beside the mechanism {self.mechanism!r}; take 'rectify Laplace' or 'rectify Gaussian', "
+            "whose intervals have one width, or name no mechanism"
+        )
+
+    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
+        """That of the coordinate, which is drawn on the step, or else rounded to it when it is read."""
+        if publisher.half_width is None or not self.unclamped:
+            return publisher.half_width
+        return rounded_half_width(publisher.half_width, self.step)
 
     def expected_error(self, publisher: Publisher) -> str:
         """The error of the coordinate."""

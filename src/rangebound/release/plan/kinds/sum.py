@@ -82,4 +82,5 @@ class Sum(ScalarKind, ColumnKind):
             mechanism=self.mechanism,
             confidence=level,
             unclamped=self.unclamped,
+            additive=self.margin is not None,
         )

@@ -166,6 +166,15 @@ class WorkloadKind(Kind):
         """Nothing more."""
         return "", ""
 
+    def no_margin(self, unit: Unit) -> str:
+        """None can be asked: a number that is moved so that all add up may be moved out of its interval."""
+        why = "whose intervals are widened where numbers are moved so that they add up"
+        return f"must not be asked of {self.kind!r}, {why}; give a weight"
+
+    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
+        """That of the widest interval, before numbers are moved so that they add up."""
+        return publisher.half_width
+
     def expected_error(self, publisher: Publisher) -> str:
         """The error of each level of sums."""
         return publisher.expected_error()

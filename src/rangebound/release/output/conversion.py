@@ -1,0 +1,103 @@
+"""What a release costs in the terms of several definitions: epsilon and delta, mu, rho, and delta at other epsilons."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+
+from rangebound import arguments
+from rangebound.gdp import delta_of_mu, rho_of_mu
+from rangebound.numeric import root_up, rounded_up
+from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.release.output.rendering import Published
+from rangebound.release.plan.model import Plan
+from rangebound.release.prepare import allocations, stated_epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversions:
+    """One privacy guarantee, stated in several ways, each true by itself.
+
+    All parts together are `mu`-GDP and `rho`-zCDP, but for events of probability `added_delta`. `deltas` has the delta
+    at half, once and twice the plan's epsilon. `gaussian` says that the budget was split in a Gaussian account.
+
+    Guarantee: every number is rounded up.
+    """
+
+    gaussian: bool
+    epsilon: float
+    delta: float
+    mu: float
+    rho: float
+    added_delta: float
+    deltas: tuple[tuple[float, float], ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain data; `account` names the way in which the budget was split."""
+        facts = {name: value for name, value in asdict(self).items() if name not in ("gaussian", "deltas")}
+        deltas = [{"epsilon": epsilon, "delta": delta} for epsilon, delta in self.deltas]
+        return {"account": "gaussian" if self.gaussian else "sums", **facts, "deltas": deltas}
+
+    def __str__(self) -> str:
+        deltas = ", ".join(f"{_up(delta)} at epsilon {_up(epsilon)}" for epsilon, delta in self.deltas)
+        but = f", but for events of probability {_up(self.added_delta)}" if self.added_delta else ""
+        account = "One Gaussian account" if self.gaussian else "Plain sums of epsilon and delta"
+        return f"{account}: mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP){but}; delta is {deltas}."
+
+    def brief(self) -> str:
+        """Mu and rho in a few words."""
+        return f"mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP)"
+
+
+def conversions(plan: Plan, allocation: Allocation) -> Conversions:
+    """What an allocation of a plan's budget costs, in the terms of several definitions.
+
+    Every part has a mu, also in plain sums, and the squares add up; the deltas of parts that have one are added to that
+    of the sum's profile. In plain sums it is no more than they add up to, from the sum of the epsilons on.
+
+    >>> from rangebound.release import parse_plan
+    >>> from rangebound.release.prepare import prepare
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> print(conversions(plan, prepare(plan).allocation).brief())
+    mu 1.233 (rho 0.7591 of zCDP)
+    """
+    epsilon, delta = plan.budget.epsilon, plan.budget.delta
+    mu = root_up(sum((each.square for each in allocation.shares), Fraction(0)))
+    total, added = spent(allocation)
+    limit, slack = (Fraction(epsilon), delta) if allocation.mu else (total, rounded_up(added))
+
+    def at(other: float) -> float:
+        profile = min(rounded_up(added + Fraction(delta_of_mu(mu, epsilon=other))), 1.0)
+        return min(profile, slack) if other >= limit else profile
+
+    return Conversions(
+        gaussian=bool(allocation.mu),
+        epsilon=epsilon,
+        delta=delta,
+        mu=mu,
+        rho=rho_of_mu(mu),
+        added_delta=rounded_up(added),
+        deltas=tuple((each, at(each)) for each in (epsilon / 2.0, epsilon, 2.0 * epsilon)),
+    )
+
+
+def conversions_of(release: Published) -> Conversions | None:
+    """The same of a table that was published, by the shares that its rows state.
+
+    Edge cases: None where no way to split the plan's budget has these shares, for a table of another version.
+    """
+    plan = release.plan
+    index = {each.name: at for at, each in enumerate(plan.query)}
+    said = {
+        (index[row["query"]], row["epsilon"] or 0.0, row["delta"] or 0.0, row["mu"] or 0.0) for row in release.rows()
+    }
+    for way in allocations(plan):
+        if said <= {
+            (at, stated_epsilon(plan.query[at], each), each.delta, each.mu) for at, each in way.questions.items()
+        }:
+            return conversions(plan, way)
+    return None
+
+
+def _up(value: float) -> str:
+    return arguments.upwards(value, 4)

@@ -1,0 +1,109 @@
+"""The smallest epsilon with which the margins of a plan are met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, PlanError
+from rangebound.release.accuracy import LARGEST
+from rangebound.release.output.conversion import Conversions, conversions
+from rangebound.release.output.forecast import part_of
+from rangebound.release.plan.model import Plan, check_plan
+from rangebound.release.prepare import Prepared, least_epsilon, prepare
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginMet:
+    """A question of a plan that was solved: the margin asked, the half-width of its interval, its part of the account.
+
+    `half_width` is None where the data decide; then no margin was asked.
+    """
+
+    query: str
+    margin: float | None
+    half_width: float | None
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """The smallest epsilon at a plan's delta with which its margins are met, and what each question gets for it.
+
+    `plan` is the plan at that epsilon; `rest` is the part of the account for what has no margin; `terms` states the
+    cost in several ways.
+    """
+
+    epsilon: float
+    delta: float
+    rest: float
+    plan: Plan
+    terms: Conversions
+    questions: tuple[MarginMet, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The solution as plain data, without the plan."""
+        facts = {"epsilon": self.epsilon, "delta": self.delta, "rest": self.rest, "privacy": self.terms.to_dict()}
+        return {**facts, "queries": [dict(vars(each)) for each in self.questions]}
+
+    def __str__(self) -> str:
+        delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
+        rest = f", with {arguments.upwards(100 * self.rest, 3)} % for what has no margin" if self.rest else ""
+        return f"epsilon {self.epsilon!r}{delta} meets all margins{rest}; the plan file is not changed"
+
+
+def solve(plan: Plan, *, rest: float | None = None) -> Solution:
+    """The smallest epsilon at the plan's delta with which all its margins are met; the plan's own does not matter.
+
+    `rest` is the part of the account (of epsilon in plain sums, of the square of mu in a Gaussian account) that is left
+    for what has no margin, questions and selections of keys; by default that of its number among all that cost.
+
+    Guarantee: rounded up to four digits, and found to suffice: the plan at this epsilon is split again, and every
+    interval is as narrow as its margin. One smaller by 1 % does not suffice.
+    Edge cases: a plan without margins, or with one that no epsilon up to 100 meets, raises `PlanError`; a `rest` that
+    leaves nothing for margins or for the others `ArgumentError`.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count", margin = 25}]')
+    >>> print(solve(plan))
+    epsilon 0.1175 meets all margins; the plan file is not changed
+    """
+    check_plan(plan)
+    if all(each.margin is None for each in plan.query):
+        raise PlanError(
+            "query: no question has a margin; give one half the width of its interval, such as margin = 25",
+            field="query",
+        )
+    if rest is not None and not 0.0 <= arguments.real("rest", rest) < 1.0:
+        raise ArgumentError(f"rest={rest!r}: must lie in [0, 1), as a part of the account")
+    least = least_epsilon(plan, rest)
+    others = any(each.needs is None and each.weight for each in least.requests)
+    if others and not least.rest:
+        raise ArgumentError(f"rest={rest!r}: must be positive, since some questions or keys have no margin")
+    epsilon = float(arguments.upwards(least.epsilon, _DIGITS))
+    if epsilon > LARGEST:
+        raise PlanError(
+            f"query: the margins need epsilon {epsilon:g}, and a plan has at most {LARGEST:g}; take wider margins, a "
+            "larger delta or fewer questions",
+            field="query",
+        )
+    found = plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})})
+    ready = prepare(found)
+    return Solution(
+        epsilon=epsilon,
+        delta=plan.budget.delta,
+        rest=float(least.rest),
+        plan=found,
+        terms=conversions(found, ready.allocation),
+        questions=tuple(_met(ready, index) for index in range(len(plan.query))),
+    )
+
+
+def _met(ready: Prepared, index: int) -> MarginMet:
+    question = ready.plan.query[index]
+    width = question.half_width(ready.publishers[index], ready.plan.unit)
+    assert question.margin is None or (width is not None and width <= question.margin)
+    share = part_of(ready.plan, ready.allocation, ready.allocation.questions[index])
+    return MarginMet(query=question.name, margin=question.margin, half_width=width, share=share)

@@ -1,0 +1,87 @@
+"""A guarantee in the terms of several definitions, each of them true."""
+
+import math
+
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release.output.conversion import conversions, conversions_of
+from rangebound.release.output.ledger_entry import charges
+from rangebound.release.output.report import report
+from rangebound.release.prepare import allocations, prepare
+
+TABLE = pa.table({"k": ["a", "b"] * 50})
+
+
+def plan(number=12, delta=1e-6, **fields):
+    query = [{"name": str(at), "kind": "count", **fields} for at in range(number)]
+    return make_plan({"budget": {"epsilon": 1.0, "delta": delta}, "query": query})
+
+
+def profile(mu, epsilon):
+    return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def test_a_gaussian_account_by_scipy():
+    found = conversions(plan(), prepare(plan()).allocation)
+    assert found.gaussian
+    assert found.rho == pytest.approx(found.mu**2 / 2)
+    for epsilon, delta in found.deltas:
+        assert delta == pytest.approx(profile(found.mu, epsilon), rel=1e-6)
+    assert [epsilon for epsilon, _ in found.deltas] == [0.5, 1.0, 2.0]
+    assert found.deltas[1][1] <= 1e-6
+
+
+def test_plain_sums_have_a_mu_of_their_own_parts():
+    """Second route: discrete Laplace noise at epsilon 1/2 has mu 2 Phi^-1(1 / (1 + e^-1/2)), and two of them add up."""
+    asked = plan(2, delta=0.0)
+    found = conversions(asked, prepare(asked).allocation)
+    assert not found.gaussian
+    assert found.mu == pytest.approx(math.sqrt(2) * 2 * stats.norm.ppf(1 / (1 + math.exp(-0.5))))
+    assert [delta for _, delta in found.deltas] == [pytest.approx(profile(found.mu, 0.5)), 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("number", "delta"), [(12, 1e-6), (2, 0.0)])
+def test_every_place_says_the_same(number, delta):
+    asked = plan(number, delta)
+    made = release(asked, TABLE, ledger=None)
+    found = conversions_of(made)
+    assert found == conversions(asked, prepare(asked).allocation)
+    assert found == check_certificate(made.certificate, made.to_bytes()).terms
+    assert str(found) in report(made)
+    assert (str(found) in explain(asked)) == found.gaussian
+    assert charges(asked, prepare(asked).allocation)[0].mu == pytest.approx(found.mu)
+    assert found.to_dict()["account"] == ("gaussian" if delta else "sums")
+
+
+def test_a_selection_adds_a_delta():
+    found = conversions(plan(by=["k"]), prepare(plan(by=["k"])).allocation)
+    assert 0 < found.added_delta < 1e-6
+    assert all(delta >= found.added_delta for _, delta in found.deltas)
+    assert "but for events of probability" in str(found)
+
+
+def test_a_table_of_other_shares_has_none():
+    asked = plan()
+    made = release(asked, TABLE, ledger=None)
+
+    class Other:
+        plan = asked
+
+        def rows(self):
+            return [row | {"mu": 0.5} for row in made.rows()]
+
+    assert conversions_of(Other()) is None
+    plain = conversions(asked, allocations(asked)[0])  # control: the other account has another mu
+    assert plain.mu > 1.05 * conversions_of(made).mu
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_crosstab_says_the_same_too(delta):
+    keys = {"k": ["a", "b"], "l": ["x", "y"]}
+    query = [{"name": "cells", "kind": "crosstab", "by": ["k", "l"]}]
+    asked = make_plan({"budget": {"epsilon": 1.0, "delta": delta}, "keys": keys, "query": query})
+    made = release(asked, pa.table({"k": ["a", "b"] * 50, "l": ["x"] * 100}), ledger=None)
+    assert conversions_of(made) == conversions(asked, prepare(asked).allocation)

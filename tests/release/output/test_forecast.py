@@ -1,0 +1,56 @@
+"""What each question will look like, and what another epsilon would change."""
+
+import pytest
+
+from rangebound.release import forecast, make_plan
+from rangebound.release.prepare import prepare
+
+X = {"column": "x", "range": [0, 10]}
+QUERY = [
+    {"name": "visits", "kind": "count", "by": ["k"]},
+    {"name": "sum", "kind": "sum", **X, "mechanism": "rectify Laplace"},
+    {"name": "fixed", "kind": "count", "margin": 40},
+    {"name": "mean", "kind": "mean", **X},
+    {"name": "median", "kind": "median", **X},
+]
+
+
+def plan(epsilon=1.0, delta=0.0, query=QUERY):
+    keys = {"k": ["a", "b", "c"]} if query is QUERY else {}
+    return make_plan({"budget": {"epsilon": epsilon, "delta": delta}, "keys": keys, "query": query})
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_outlook_at_another_epsilon_is_that_of_the_plan_with_this_epsilon(delta):
+    here, half, twice = (forecast(plan(epsilon, delta)) for epsilon in (1.0, 0.5, 2.0))
+    assert [each.at_half_epsilon for each in here] == [each.half_width for each in half]
+    assert [each.at_twice_epsilon for each in here] == [each.half_width for each in twice]
+    visits, total, fixed, mean, median = here
+    assert visits.at_twice_epsilon < visits.half_width < visits.at_half_epsilon
+    assert total.at_twice_epsilon < total.half_width < total.at_half_epsilon
+    assert fixed.at_half_epsilon == fixed.half_width == pytest.approx(40.0)
+    for each in (mean, median):
+        assert each.half_width is None
+        assert each.error_at_twice_epsilon < 1.0 < each.error_at_half_epsilon
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_shares_add_up_to_the_account(delta):
+    assert sum(each.share for each in forecast(plan(delta=delta))) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_half_an_epsilon_that_does_not_meet_the_margins_is_said_to_be_refused():
+    query = [{"name": "a", "kind": "count", "margin": 5}]
+    epsilon = prepare(plan(3.0, query=query)).allocation.questions[0].epsilon
+    (found,) = forecast(plan(1.01 * epsilon, query=query))
+    assert found.at_half_epsilon is None
+    assert found.cells()[5] == "refused"
+    assert found.cells()[6] == "5"
+
+
+def test_a_row_can_be_read():
+    mean = forecast(plan())[3].cells()
+    assert mean[:5] == ("mean", "mean", "20.9 %", "by the data", "")
+    assert mean[5].startswith("error x ")
+    assert mean[-1].startswith("about ")
+    assert ";" not in forecast(plan())[4].cells()[-1]

@@ -1,0 +1,201 @@
+"""A margin says which share of the account its question gets, and a plan that cannot pay for its margins is refused."""
+
+import math
+import random
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+from scipy import optimize, stats
+
+from rangebound.errors import PlanError
+from rangebound.ledger.book import Ledger
+from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release.noise.allocation import is_within
+from rangebound.release.prepare import allocations, prepare
+
+X = {"column": "x", "range": [0, 10]}
+COUNT = {"name": "visits", "kind": "count", "margin": 25.0}
+SUM = {"name": "sum", "kind": "sum", **X, "margin": 100.0}
+HISTOGRAM = {"name": "bins", "kind": "histogram", **X, "margin": 30.0}
+MEAN = {"name": "mean", "kind": "mean", **X}
+
+
+def plan(*query, epsilon=1.0, delta=0.0, **more):
+    return make_plan({"budget": {"epsilon": epsilon, "delta": delta}, **more, "query": list(query)})
+
+
+def half_widths(ready):
+    found = zip(ready.plan.query, ready.publishers, strict=True)
+    return [question.half_width(publisher, ready.plan.unit) for question, publisher in found]
+
+
+def test_one_count_in_a_gaussian_account_has_the_closed_form():
+    """Second route: margin = z sigma + 1, mu = 1 / sigma, by scipy; the step of a count is 1."""
+    ready = prepare(plan({**COUNT, "mechanism": "rectify Gaussian"}, delta=1e-6))
+    sigma = (25.0 - 1.0) / stats.norm.ppf(0.975)
+    assert ready.allocation.questions[0].mu == pytest.approx(1.0 / sigma, rel=1e-8)
+    assert ready.publishers[0].mechanism.noise.scale == pytest.approx(sigma, rel=1e-8)
+
+
+def test_one_count_in_plain_sums_has_the_closed_form():
+    """Second route: P(|X| > 25) = 2 r^26 / (1 + r) = 0.05 for discrete Laplace noise with r = e^-epsilon."""
+    epsilon = optimize.brentq(lambda e: 2 * math.exp(-26 * e) / (1 + math.exp(-e)) - 0.05, 0.01, 1.0)
+    share = prepare(plan(COUNT)).allocation.questions[0]
+    assert share.epsilon == pytest.approx(epsilon, rel=1e-8)
+
+
+def test_a_margin_is_met_by_a_share_that_is_not_larger_than_it_must_be():
+    for delta in (0.0, 1e-6):
+        for way in allocations(plan(SUM, HISTOGRAM, MEAN, delta=delta)):
+            for index, question in enumerate(plan(SUM, HISTOGRAM).query):
+                share, found = way.questions[index], way.sensitivities[index]
+                for times, met in ((1.0, True), (1 - 1e-8, False)):  # control: a smaller one is too small
+                    size = {"mu": share.mu * times} if share.mu else {"epsilon": share.epsilon * times}
+                    less = type(share)(**(vars(share) | size))
+                    publisher = question.publisher(plan(MEAN).unit, found, less, level=0.95, columns=())
+                    assert (question.half_width(publisher, plan(MEAN).unit) <= question.margin) is met
+
+
+def test_what_margins_leave_goes_to_the_others_by_weight_or_by_the_objective():
+    for delta in (0.0, 1e-6):
+        for more in ({}, {"weight": 3.0}):
+            asked = plan(COUNT, {**MEAN, **more}, {**MEAN, "name": "other"}, delta=delta)
+            for way in allocations(asked):
+                fixed, one, other = way.questions.values()
+                parts = [Fraction(each.mu) ** 2 if way.mu else Fraction(each.epsilon) for each in (fixed, one, other)]
+                assert float(parts[1] / parts[2]) == pytest.approx(more.get("weight", 1.0))
+                whole = Fraction(way.mu) ** 2 if way.mu else Fraction(1)
+                assert sum(parts) <= whole
+                assert float(sum(parts) / whole) == pytest.approx(1.0)
+                assert is_within(way, 1.0, delta)
+
+
+def test_a_public_number_has_its_margin_for_nothing():
+    asked = plan(COUNT, {**MEAN, "missing": 0}, unit={"neighbours": "replace", "size": 50})
+    ready = prepare(asked)
+    assert half_widths(ready)[0] == 0.0
+    assert ready.allocation.questions[0].epsilon == 0.0
+    assert ready.allocation.questions[1].epsilon == 1.0
+
+
+def test_a_mean_of_a_public_number_of_rows_may_have_a_margin():
+    unit = {"neighbours": "replace", "size": 1000}
+    ready = prepare(plan({**MEAN, "missing": 0, "margin": 0.1}, unit=unit))
+    assert half_widths(ready)[0] == pytest.approx(0.1, rel=1e-8)
+    made = release(ready.plan, pa.table({"x": [5.0] * 1000}), ledger=None).rows()[0]
+    assert made["upper"] - made["lower"] <= 0.2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_published_intervals_are_as_narrow_as_the_margins(seed):
+    """On real draws, with steps, groups and histograms of whole numbers; and the certificate is accepted."""
+    chance = random.Random(seed)
+    level = chance.choice([0.8, 0.95, 0.99])
+    asked = plan(
+        {**COUNT, "by": ["k"], "margin": chance.choice([9, 40.5])},
+        {**SUM, "step": chance.choice([0.5, 4.0]), "margin": chance.choice([50, 333])},
+        {**HISTOGRAM, "margin": chance.choice([0.4, 12]), "bins": 4},
+        *([MEAN] if chance.random() < 0.5 else []),
+        epsilon=90.0,
+        delta=chance.choice([0.0, 1e-6]),
+        level=level,
+        keys={"k": ["a", "b"]},
+    )
+    made = release(asked, pa.table({"x": [float(at % 10) for at in range(500)], "k": ["a", "b"] * 250}), ledger=None)
+    margins = {each.name: each.margin for each in asked.query}
+    widths = [(row["upper"] - row["lower"], margins[row["query"]]) for row in made.rows() if margins[row["query"]]]
+    assert all(width <= 2 * margin * (1 + 1e-9) for width, margin in widths)
+    assert any(width > 1.5 * margin for width, margin in widths)  # control: not much narrower
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == len(made.rows())
+
+
+def test_margins_beyond_the_budget_are_refused_before_the_charge_and_the_error_says_what_would_do(tmp_path):
+    data = {"budget": {"epsilon": 0.1, "delta": 1e-6, "account": "people"}, "query": [COUNT, SUM]}
+    words = r"budget\.epsilon=0\.1: is less than what the margins need \('visits', 'sum'\); epsilon 0\.417 would do, "
+    with Ledger.create(tmp_path / "l.ledger") as book:
+        book.open_account("people", epsilon=2, delta="1e-5")
+        with pytest.raises(PlanError, match=words + r"0\.317 more; rangebound plan solve") as caught:
+            release(make_plan(data), pa.table({"x": [1.0]}), ledger=book, request="one")
+        assert str(book.account("people").spent) == "epsilon 0"
+    assert caught.value.field == "budget.epsilon"
+    assert explain(make_plan(data | {"budget": {"epsilon": 0.417, "delta": 1e-6}}))
+
+
+def test_many_margins_are_met_by_one_account_where_plain_sums_could_not():
+    asked = [{**COUNT, "name": str(at), "margin": 100} for at in range(100)]
+    assert prepare(plan(*asked, delta=1e-6)).allocation.mu
+    with pytest.raises(PlanError, match=r"epsilon 2\.98\d would do"):
+        prepare(plan(*asked))
+
+
+def test_where_all_have_margins_the_account_that_costs_less_is_taken_and_the_rest_is_mentioned():
+    asked = plan(COUNT, delta=1e-6)
+    ready, (pure, gaussian) = prepare(asked), allocations(asked)
+    assert ready.allocation.mu == gaussian.mu > 0.0
+    assert pure.questions[0].square > gaussian.questions[0].square
+    assert "The margins need 12 % of it, and nothing uses the rest; rangebound plan solve" in explain(asked)
+    assert "nothing uses the rest" not in explain(plan(COUNT, MEAN))  # control
+
+
+def test_a_cut_has_its_part_of_what_the_margins_leave():
+    asked = plan(COUNT, MEAN, report_clipping=True, unit={"column": "who"})
+    count, mean, *cuts = prepare(asked).allocation.questions.values()
+    rest = 1.0 - count.epsilon
+    assert sum(each.epsilon for each in cuts) == pytest.approx(0.05 * rest)
+    assert "5 % of what the margins leave goes into how much is cut" in explain(asked)
+    assert mean.epsilon == pytest.approx(0.95 * rest)
+
+
+REFUSED = {
+    "a weight too": ({**COUNT, "weight": 1.0}, "margin: goes without a weight"),
+    "a gap": ({**COUNT, "support": [[0, 5], [9, 100]]}, "margin: goes without gaps in the support"),
+    "nothing": ({**COUNT, "margin": 0.0}, "margin=0.0: must be greater than 0"),
+    "a mean": (
+        {**MEAN, "margin": 1.0},
+        "margin: must not be asked of 'mean', since the width of its interval depends ",
+    ),
+    "a share": (
+        {"name": "s", "kind": "share", "of": [{"column": "x", "is": ">", "value": 1}], "margin": 0.1},
+        "'share'",
+    ),
+    "a variance": ({**MEAN, "kind": "variance", "margin": 1.0}, "'variance'"),
+    "a crosstab": ({"name": "c", "kind": "crosstab", "by": ["k", "l"], "margin": 9.0}, "are moved so that they add up"),
+    "a median": (
+        {**MEAN, "kind": "median", "margin": 1.0},
+        "'median', since the width of its interval depends on the v",
+    ),
+    "truncated": ({**COUNT, "mechanism": "truncate Laplace"}, "must not stand beside the mechanism 'truncate Laplace'"),
+    "limited": ({**COUNT, "mechanism": "rectify TruncatedLaplacian"}, "take 'rectify Laplace' or 'rectify Gaussian'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_margin_that_the_data_would_decide_is_refused_with_the_reason(name):
+    question, words = REFUSED[name]
+    with pytest.raises(PlanError) as caught:
+        plan(question, **({"keys": {"k": ["a"], "l": ["b"]}} if "by" in question else {}))
+    assert words in str(caught.value)
+    assert caught.value.field == "query[0].margin"
+
+
+def test_a_margin_that_no_epsilon_meets_is_refused_with_the_reason():
+    with pytest.raises(PlanError, match=r"query\[0\]\.margin=0\.5: cannot be met; at mu 100 for all its .* still 1\.0"):
+        prepare(plan({**COUNT, "margin": 0.5, "mechanism": "rectify Gaussian"}, delta=1e-6))
+    with pytest.raises(PlanError, match=r"query\[0\]\.mechanism: .*Gaussian noise has no finite pure epsilon"):
+        prepare(plan({**COUNT, "mechanism": "rectify Gaussian"}))
+
+
+def test_numbers_that_are_rounded_when_they_are_read_and_intervals_that_hold_at_once_meet_their_margins():
+    query = [
+        {**COUNT, "unbiased": True, "step": 10.0, "margin": 6.0},
+        {**SUM, "signed": True, "step": 4.0},
+        {**HISTOGRAM, "unbiased": True, "bins": 3, "margin": 0.5},
+    ]
+    for delta in (0.0, 1e-6):
+        asked = plan(*query, epsilon=90.0, delta=delta, joint=True)
+        made = release(asked, pa.table({"x": [3.0] * 57}), ledger=None)
+        margins = {each.name: each.margin for each in asked.query}
+        for row in made.rows():
+            assert row["upper"] - row["lower"] <= 2 * margins[row["query"]] * (1 + 1e-9)
+        assert check_certificate(made.certificate, made.to_bytes()).numbers == 5
