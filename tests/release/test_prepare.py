@@ -3,14 +3,22 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from rangebound.errors import PlanError
+from rangebound.bounding import Bounding
+from rangebound.errors import CertificateInvalid, PlanError
+from rangebound.gdp import delta_of_mu
 from rangebound.ledger.book import Ledger
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian
+from rangebound.query import Query
 from rangebound.release import explain, make_plan, release
-from rangebound.release.prepare import allocations, prepare, total_error
+from rangebound.release.noise.noisy_coordinates import MechanismPublisher
+from rangebound.release.prepare import allocations, prepare, prepared, total_error
+from rangebound.support import Interval, Union
 from tests.release.plans import SUPPORTED, plan_data
 
 X = {"name": "q", "column": "x", "range": [0, 10]}
@@ -114,3 +122,31 @@ def test_the_shares_without_weights_are_those_with_the_least_error():
                 found.append(total_error(other, allocations(other)[-1]))
             assert least <= min(found) * (1 + 1e-5)
             assert (max(found) < 1.1 * least) == (spread < 0.1)  # control: it is the same measure, and it can be worse
+
+
+def test_noise_that_is_truncated_to_a_support_with_gaps_is_never_taken_for_gaussian_noise():
+    """With a gap it leaks more than Gaussian noise of its scale: twice the delta at epsilon 0.05 here."""
+    gap = {"name": "a", "kind": "count", "mechanism": "truncate Gaussian", "support": [[0, 5], [40, 100]]}
+    others = [{"name": str(at), "kind": "count"} for at in range(30)]
+    plan = make_plan({"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": [gap, *others]})
+    found = allocations(plan)[-1]
+    share, sensitivity = found.questions[0], found.sensitivities[0]
+    assert found.mu
+    assert share.mu == 0.0
+    publisher = prepared(plan, found).publishers[0]
+    assert publisher.mechanism.delta(share.epsilon) <= share.delta
+    publisher.check(sensitivity, share)
+    query = Query(range=Interval(0, 100), sensitivity=1.0)
+    noise, spans = Gaussian(scale=25.0), {True: Union((0, 5), (40, 100)), False: Interval(0, 100)}
+    for gaps, support in spans.items():
+        mechanism = Mechanism(noise=noise, query=query, support=support, bounding=Bounding.TRUNCATE)
+        assert (
+            mechanism.delta(0.05) > delta_of_mu(0.04, epsilon=0.05)
+        ) is gaps  # control: without gaps it is as private
+        forged = MechanismPublisher(mechanism=mechanism, grain=1.0, step=1.0, level=0.95, whole=True)
+        claim = replace(share, mu=0.04, epsilon=0.0, delta=0.0)
+        if not gaps:
+            forged.check(sensitivity, claim)
+            continue
+        with pytest.raises(CertificateInvalid, match="truncated to a support with gaps in a Gaussian account"):
+            forged.check(sensitivity, claim)

@@ -181,10 +181,13 @@ class MechanismPublisher:
         h = f(Q) - (1 - p) f(lower) - p f(upper) <= f(Q), in units of the scale, h(0) = h(1) = 0 and h'' = -1 / f(Q), so
         h h'' >= -1; for Gaussian noise without ends g g'' = -1. Where h / g had a largest value r > 1, h'' <= r g''
         there, that is h h'' <= -r^2 < -1. So h <= g everywhere, and all along the way from one location to another the
-        curve of the truncated pair changes by no more than that of the other.
+        curve of the truncated pair changes by no more than that of the other. All of it needs one interval: with a gap,
+        truncated noise leaks more, and is refused.
         """
         noise, length = self.mechanism.noise, Fraction(self.mechanism.query.sensitivity)
         _demand(noise.curve is Curve.QUADRATIC, "has noise that is not Gaussian in a Gaussian account")
+        whole = not self.mechanism.shape.normalised or len(self.mechanism.shape.spans) == 1
+        _demand(whole, "has noise that is truncated to a support with gaps in a Gaussian account")
         _demand(length >= gaussian_length(found, self), "has a sensitivity that is too small")
         private = length <= Fraction(noise.scale) * Fraction(mu)
         _demand(private, "has a mechanism that is less private than it says")

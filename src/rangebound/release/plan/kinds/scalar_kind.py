@@ -74,8 +74,15 @@ class ScalarKind(AdditiveKind):
 
     @property
     def loss(self) -> LossForm:
-        """That of Gaussian noise, unless the plan names another mechanism."""
-        return LossForm.GAUSSIAN if self.mechanism is None or self.mechanism.endswith(" Gaussian") else LossForm.PURE
+        """That of Gaussian noise, unless the plan names another mechanism, or truncates it to a support with gaps.
+
+        With a gap, truncated Gaussian noise leaks more than Gaussian noise of its scale: its normaliser moves with the
+        data from one side to the other.
+        """
+        if self.mechanism is None or self.mechanism == "rectify Gaussian":
+            return LossForm.GAUSSIAN
+        one = self.mechanism == "truncate Gaussian" and len(self.allowed.spans) == 1
+        return LossForm.GAUSSIAN if one else LossForm.PURE
 
     def publisher(
         self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
