@@ -260,7 +260,11 @@ def test_the_schema_is_json_and_names_every_kind():
 MADE_BY_US = ("share dropped", "share clipped")
 
 
-GROUPED = {"crosstab": {"by": ["sex", "city"]}}
+GROUPED = {
+    "crosstab": {"by": ["sex", "city"]},
+    "hierarchy": {"by": ["city"], "levels": [{"name": "all", "members": {"all": ["a", "b"]}}]},
+    "series": {"by": ["day"]},
+}
 """What kinds that publish all groups together need beside their name."""
 
 
@@ -268,7 +272,7 @@ def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
     with pytest.raises(PlanError) as caught:
         parse_plan(PLAN.replace('"mean"', '"maen"'))
     named = re.findall("'([^']*)'", str(caught.value).partition("must be one of")[2])
-    assert len(named) == 13
+    assert len(named) == 15
     assert not set(named) & set(MADE_BY_US)
     query = {"name": "n", "column": "age", "range": [0, 1], "levels": [0.5], "of": [{"column": "age", "is": "present"}]}
     fields = {"sum": ["levels", "of"], "share": ["column", "range", "levels"], "quantiles": ["of"]}
@@ -276,7 +280,8 @@ def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
         left_out = fields.get(kind, ["column", "range", "levels", "of"] if "count" in kind else ["levels", "of"])
         asked = {name: value for name, value in query.items() if name not in left_out}
         asked = {"name": "n", **GROUPED[kind]} if kind in GROUPED else asked
-        keys = {column: ["a", "b"] for column in asked.get("by", [])}
+        days = [datetime.date(2025, 1, 1), datetime.date(2025, 1, 2)]
+        keys = {column: days if column == "day" else ["a", "b"] for column in asked.get("by", [])}
         plan = {"budget": {"epsilon": 1.0}, "unit": {"column": "who"}, "keys": keys}
         made = make_plan({**plan, "query": [{**asked, "kind": kind}]})
         assert made.query[0].kind == kind

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rangebound.errors import Unsatisfiable
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.draw import Bits
-from rangebound.release.noise.laplace_tail import laplace_radius
+from rangebound.release.noise.laplace_tail import laplace_radius, measured_radius
 from rangebound.release.noise.projection import Identities
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, Wholes, admits, published, wholes
@@ -274,19 +274,6 @@ class LaplaceMeasurements:
             "wanted": [list(each) for each in self.margins.wanted],
             "scales": listed(self.scales),
         }
-
-
-def measured_radius(scale: float, level: float) -> float:
-    """How far discrete Laplace noise is from zero with probability `level`, at most: a whole number.
-
-    P(|X| >= k) = 2 a^k / (1 + a) with a = exp(-1 / scale).
-
-    >>> measured_radius(10.0, 0.95)
-    30.0
-    """
-    ratio = math.exp(-1.0 / scale)
-    wanted = (1.0 - level) * (1.0 + ratio) / 2.0
-    return float(max(math.ceil(-scale * math.log(wanted) + 1e-9) - 1, 0))
 
 
 @lru_cache(maxsize=256)

@@ -45,6 +45,24 @@ def laplace_radius(squares: npt.ArrayLike, largest: npt.ArrayLike, level: float)
     return np.asarray(best * np.sqrt(total) * _SLACK)
 
 
+def measured_radius(scale: float, level: float) -> float:
+    """How far discrete Laplace noise is from zero with probability `level`, at most: a whole number.
+
+    P(|X| >= k) = 2 a^k / (1 + a) with a = exp(-1 / scale).
+
+    >>> measured_radius(10.0, 0.95)
+    30.0
+    """
+    ratio = math.exp(-1.0 / scale)
+    wanted = (1.0 - level) * (1.0 + ratio) / 2.0
+    return float(max(math.ceil(-scale * math.log(wanted) + 1e-9) - 1, 0))
+
+
+def excess_of_continuous(scale: float, variance: float) -> float:
+    """By how much 2 scale^2, the variance of continuous Laplace noise, is above that of discrete noise."""
+    return max(2.0 * scale**2 / variance, 1.0) * _SLACK
+
+
 def _moments(ratio: Floats) -> list[Floats]:
     """The moments of orders 2, 4, ... for sums with q = 1 and m^2 = `ratio`, from cumulants."""
     cumulants = [math.factorial(2 * j) / j * ratio ** (j - 1) for j in range(1, _ORDERS + 1)]

@@ -161,5 +161,22 @@ def inside(inner: Interval | Union, outer: Interval) -> bool:
     return outer.lower <= inner.hull.lower and inner.hull.upper <= outer.upper
 
 
+def _key(value: object) -> object:
+    if not isinstance(value, (bool, int, str, datetime.date)) or isinstance(value, datetime.datetime):
+        raise ValueError("must be a text, a whole number, a date without a time of day, or true or false")
+    return printable(value) if isinstance(value, str) else value
+
+
+Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
+"""A public key, as a plan writes it."""
+
+
+def canonical(key: bool | int | datetime.date | str) -> str:
+    """A key as the text that both engines make of it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key.isoformat() if isinstance(key, datetime.date) else str(key)
+
+
 HALF_LINE = Interval(0.0, math.inf)
 LINE = Interval(-math.inf, math.inf)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from rangebound.release.plan.model import Plan, canonical
+from rangebound.release.plan.fields import canonical
+from rangebound.release.plan.model import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -13,7 +12,7 @@ from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.numeric import rounded_up
 from rangebound.release.plan.clipping_report import cut_questions
-from rangebound.release.plan.fields import Name, Part, Positive, Text, as_tuple, printable
+from rangebound.release.plan.fields import Key, Name, Part, Positive, Text, as_tuple, canonical
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.unit import Unit
@@ -55,13 +54,6 @@ class Budget(Part):
         return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
-def _key(value: object) -> object:
-    if not isinstance(value, (bool, int, str, datetime.date)) or isinstance(value, datetime.datetime):
-        raise ValueError("must be a text, a whole number, a date without a time of day, or true or false")
-    return printable(value) if isinstance(value, str) else value
-
-
-Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
 Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(as_tuple)]
 
 
@@ -192,13 +184,6 @@ class Plan(Part):
     def private(self, by: tuple[str, ...]) -> bool:
         """Whether the keys of a grouping are selected privately."""
         return any(column not in self.keys for column in by)
-
-
-def canonical(key: bool | int | datetime.date | str) -> str:
-    """A key as the text that both engines make of it."""
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return key.isoformat() if isinstance(key, datetime.date) else str(key)
 
 
 def check_plan(plan: object) -> None:

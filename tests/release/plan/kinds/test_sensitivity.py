@@ -19,6 +19,7 @@ from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountUnits
 from rangebound.release.plan.kinds.crosstab import Crosstab
 from rangebound.release.plan.kinds.dropped import Dropped
+from rangebound.release.plan.kinds.hierarchy import Hierarchy
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS
 from rangebound.release.plan.kinds.maximum import Maximum
@@ -26,6 +27,7 @@ from rangebound.release.plan.kinds.mean import Mean
 from rangebound.release.plan.kinds.median import Median
 from rangebound.release.plan.kinds.minimum import Minimum
 from rangebound.release.plan.kinds.quantiles import Quantiles
+from rangebound.release.plan.kinds.series import Series
 from rangebound.release.plan.kinds.share import Share
 from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
@@ -53,6 +55,8 @@ def kinds(ends):
         Count(name="q"),
         CountUnits(name="q"),
         Crosstab(name="q", by=("k", "l")),
+        Hierarchy(name="q", by=("k",), levels=({"name": "l", "members": {"all": ["a"]}},)),
+        Series(name="q", by=("k",)),
         Sum(**column),
         Mean(**column),
         Variance(**column),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy import linalg, optimize
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.numeric import root_up
@@ -98,6 +97,8 @@ def optimal_gram(square: Floats) -> Floats:
 
     Guarantee: the total variance is within 0.05 % of the optimum where the iteration converged (100 rounds).
     """
+    from scipy import linalg
+
     ridged = square + _RIDGE * np.trace(square) / len(square) * np.eye(len(square))
     v = np.sqrt(np.diag(ridged))
     for _ in range(_ROUNDS):
@@ -116,6 +117,8 @@ def optimal_gram(square: Floats) -> Floats:
 
 def _mixtures(square: Floats) -> Iterator[Floats]:
     """Gram matrices between the square root of M and the identity, which cost less where a unit has many cells."""
+    from scipy import linalg
+
     values, vectors = linalg.eigh(square, check_finite=False)
     largest = values.max()
     for share in _MIXTURES:
@@ -131,6 +134,8 @@ def _with_unit_diagonal(gram: Floats) -> Floats:
 
 def _rounded_factor(gram: Floats) -> Integers:
     """The lower triangular A with A' A near the Gram matrix, in whole numbers."""
+    from scipy import linalg
+
     upper: Floats = linalg.cholesky(gram[::-1, ::-1], lower=True)[::-1, ::-1]
     lower = upper.T
     found = np.rint(lower * (_QUANTUM / np.abs(lower).max())).astype(np.int64)
@@ -140,6 +145,8 @@ def _rounded_factor(gram: Floats) -> Integers:
 
 def _score(matrix: Integers, square: Floats, contributions: Contributions) -> float:
     """Total variance at a cost of 1."""
+    from scipy import linalg
+
     inverse = linalg.solve_triangular(matrix.astype(np.float64), np.eye(len(matrix)), lower=True)
     return float((inverse * (square @ inverse)).sum()) * squared_length(matrix, contributions)
 
@@ -147,6 +154,8 @@ def _score(matrix: Integers, square: Floats, contributions: Contributions) -> fl
 def _blocks(
     length: int, ranges: tuple[Range, ...], limit: Fraction, contributions: Contributions, weights: Floats
 ) -> BlockStrategy:
+    from scipy import optimize
+
     rate = float(limit) / (contributions.rows * contributions.cells * (2 if contributions.replaced else 1))
     ends = np.array(ranges)
     plain = _laplace_variance(1.0 / rate) * float(((ends[:, 1] - ends[:, 0]) * weights).sum())

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy import optimize
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
@@ -71,6 +70,8 @@ def design_tree(
 
 def _best_spending(tree: Tree, weights: Floats, shared: Floats, gaussian: bool) -> Floats:
     """How much of the budget of its paths each node takes."""
+    from scipy import optimize
+
     heights = np.zeros(len(tree))
     for level in tree.levels[:0:-1]:
         np.maximum.at(heights, tree.places[level], heights[level] + 1.0)
