@@ -345,6 +345,10 @@ def test_too_many_numbers_are_refused():
     query = {"name": "t", "kind": "crosstab", "by": ["a", "b", "c"]}
     with pytest.raises(PlanError, match="over"):
         make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": [query]})
+    keys = {name: list(range(30)) for name in "abc"}  # whole numbers that add up would take minutes
+    with pytest.raises(PlanError, match="over 10000 numbers, with all margins"):
+        make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": [query]})
+    assert make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": [{**query, "margins": False}]})
 
 
 def test_a_crosstab_beside_other_questions_of_a_consistent_plan():

@@ -17,6 +17,7 @@ from rangebound.release.noise.workload_publisher import Measurements
 from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 
 _MOST_COLUMNS = 8
+_MOST_ADDED_UP = 10_000  # of three or more columns: to make so many add up takes 6 s, and 69,000 took over 140
 
 
 class Crosstab(WorkloadKind):
@@ -36,6 +37,13 @@ class Crosstab(WorkloadKind):
         if not 2 <= len(self.by) <= _MOST_COLUMNS:
             raise ValueError(f"by: must name 2 to {_MOST_COLUMNS} columns; a count takes fewer")
         return self
+
+    def misfit_of_keys(self, columns: Columns) -> str:
+        """Its numbers are not too many to be made to add up."""
+        said = super().misfit_of_keys(columns)
+        if not said and self.margins and len(columns) > 2 and self.numbers(columns, 0.0) > _MOST_ADDED_UP:
+            return f"by: has over {_MOST_ADDED_UP} numbers, with all margins; take fewer keys or columns, or no margins"
+        return said
 
     def numbers(self, columns: Columns, groups: float) -> float:
         """Each column has one value more where sums are taken over it."""
