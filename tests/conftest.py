@@ -30,7 +30,7 @@ settings.load_profile("rangebound")
 TRACED = 1
 """How many cases of a test are traced where coverage is measured."""
 
-LIMIT = 1.0
+LIMIT = 0.5
 """How many seconds of processor time a test is traced for: what it does after them is mostly the same again."""
 
 UNTRACED = {

@@ -20,7 +20,7 @@ from rangebound.release.noise.workload_publisher import Floats, Measurements, li
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hierarchy:
+class LeveledTree:
     """A tree whose nodes stand level by level from the root down; `names` are those of the levels, from the leaves up.
 
     Published are the leaves first, then level by level upwards, the root last.
@@ -55,7 +55,7 @@ class Hierarchy:
 class TreeMeasurements:
     """A hierarchy by noisy counts of its nodes; see `TreeStrategy`."""
 
-    hierarchy: Hierarchy
+    hierarchy: LeveledTree
     strategy: TreeStrategy
 
     @property
@@ -149,7 +149,7 @@ class TreeMeasurements:
 
 @lru_cache(maxsize=16)
 def tree_measurements(
-    found: Hierarchy, account: NoiseAccount, budget: Fraction, contributions: Contributions
+    found: LeveledTree, account: NoiseAccount, budget: Fraction, contributions: Contributions
 ) -> Measurements:
     """The strategy for a hierarchy with the least total variance.
 

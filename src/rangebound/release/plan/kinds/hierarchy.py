@@ -92,7 +92,7 @@ class Hierarchy(WorkloadKind):
         self, columns: Columns, account: NoiseAccount, budget: Fraction, contributions: Contributions
     ) -> Measurements:
         """A tree with noise at its nodes."""
-        found = tree_measurements.Hierarchy(
+        found = tree_measurements.LeveledTree(
             parents=self._parents(columns[0]),
             names=(self.by[0], *(each.name for each in self.levels), "total"),
         )
