@@ -15,7 +15,6 @@ from types import MappingProxyType
 from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.numeric import rounded_up
-from rangebound.release.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.release.noise.allocation import (
     SMALLEST,
     Allocation,
@@ -32,6 +31,7 @@ from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
+from rangebound.release.plan.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.release.accuracy import LARGEST
 from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.forecast import part_of
+from rangebound.release.plan.accuracy import LARGEST
 from rangebound.release.plan.model import Plan, check_plan
 from rangebound.release.prepare import Prepared, least_epsilon, prepare
 
