@@ -289,6 +289,20 @@ def test_a_solver_that_fails_or_errs_never_shows_in_the_numbers(broken, near, sh
     assert found.near is near
 
 
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, FloatingPointError])
+@pytest.mark.parametrize("place", ["clarabel.DefaultSolver", "scipy.optimize.linprog", "scipy.optimize.milp"])
+def test_an_error_of_a_solver_is_not_one_of_the_projection(place, error, monkeypatch):
+    """Numbers are projected after the charge: an error would depend on what was drawn."""
+
+    def refuse(*_arguments, **_named):
+        raise error("the problem is ill-conditioned")
+
+    monkeypatch.setattr(place, refuse)
+    size, identities = SHAPES["two-way"]
+    found = project(np.random.default_rng(0).normal(3, 9, size), np.ones(size), Identities.of(identities))
+    check(found.numbers, identities)
+
+
 def test_control_an_identity_that_does_not_hold_is_seen():
     size, identities = SHAPES["two-way"]
     facts = projection._facts(size, Identities.of(identities), 0.0, np.inf)

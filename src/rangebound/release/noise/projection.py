@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import clarabel
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:  # SciPy is imported where a problem is solved, so that an import of rangebound stays light
     from scipy import sparse
 
+T = TypeVar("T")
 Floats = NDArray[np.float64]
 Wholes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -259,9 +260,12 @@ def _quadratic(facts: _Facts, start: Wholes, wanted: Floats, weights: Floats) ->
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = 1e-12  # a gap of 1e-8 is an error of 1e-4 in a number
     quadratic = sparse.diags_array(weights[free], format="csc")
-    solver = clarabel.DefaultSolver(quadratic, -weights[free] * wanted[free] / unit, rows, sides, cones, settings)
+    linear = -weights[free] * wanted[free] / unit
+    found = _answer(lambda: clarabel.DefaultSolver(quadratic, linear, rows, sides, cones, settings).solve().x)
+    if found is None:
+        return None
     moves = np.zeros(len(start))
-    moves[free] = np.clip(np.array(solver.solve().x) * unit, below, above)
+    moves[free] = np.clip(np.array(found) * unit, below, above)
     left = np.abs(facts.matrix @ moves + excess).max(initial=0.0)
     return moves if np.isfinite(moves).all() and left <= 1e-5 * unit else None
 
@@ -360,20 +364,36 @@ def _corner(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats
     from scipy import optimize
 
     most = 20 * sum(rows.shape) + 10_000
-    found = optimize.linprog(  # type: ignore[call-overload]  # whose stubs know no sparse rows
-        cost, A_eq=rows, b_eq=wanted, bounds=bounds, method="highs-ds", options={"maxiter": most}
+    found = _answer(
+        lambda: optimize.linprog(  # type: ignore[call-overload]  # whose stubs know no sparse rows
+            cost, A_eq=rows, b_eq=wanted, bounds=bounds, method="highs-ds", options={"maxiter": most}
+        )
     )
-    return None if found.x is None or found.status != 0 else np.asarray(found.x)
+    return None if found is None or found.x is None or found.status != 0 else np.asarray(found.x)
 
 
 def _searched(cost: Floats, rows: sparse.csc_array, wanted: Floats, bounds: Floats) -> Floats | None:
     from scipy import optimize
 
-    found = optimize.milp(
-        cost,
-        integrality=np.ones(len(cost), dtype=np.int64),
-        bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
-        constraints=optimize.LinearConstraint(rows, wanted, wanted),
-        options={"node_limit": _NODES, "mip_rel_gap": 0.01},
+    found = _answer(
+        lambda: optimize.milp(
+            cost,
+            integrality=np.ones(len(cost), dtype=np.int64),
+            bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
+            constraints=optimize.LinearConstraint(rows, wanted, wanted),
+            options={"node_limit": _NODES, "mip_rel_gap": 0.01},
+        )
     )
-    return None if found.x is None else np.asarray(found.x)
+    return None if found is None or found.x is None else np.asarray(found.x)
+
+
+def _answer(solve: Callable[[], T]) -> T | None:
+    """What a solver gives, or None where it fails on these numbers: the next way is tried, and one never fails.
+
+    Numbers are projected after the charge, so an error here would depend on what was drawn, and a second draw for one
+    charge would follow.
+    """
+    try:
+        return solve()
+    except (ArithmeticError, RuntimeError, ValueError):
+        return None
