@@ -101,6 +101,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/plan/sensitivity.py": ("release/plan/kinds/test_sensitivity.py", "release/test_neighbours.py"),
     "release/plan/unit.py": ("release/plan/test_toml.py",),
     "release/plan/words.py": ("release/output/test_scope.py", "release/output/test_explain.py"),
+    "release/prepare/": ("release/test_prepare.py", "release/noise/test_allocation.py", "release/test_run.py"),
     "release/sql/aggregate.py": ("release/test_neighbours.py", "release/test_oracle.py"),
     "release/sql/comparison.py": ("release/test_one_row.py", "release/test_oracle.py"),
     "release/sql/group_order.py": ("release/engine/test_engines.py", "release/test_neighbours.py"),

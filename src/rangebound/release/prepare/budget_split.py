@@ -1,12 +1,12 @@
-"""A plan made ready: its budget split, a publisher for every question, a selection for every block that needs one.
+"""How the budget of a plan is split: every way to share it among the questions and the selections of keys.
 
-All of it follows from the plan, before any data are read. A table is drawn, explained, rehearsed and certified from it.
+All of it follows from the plan, before any data are read.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,11 +14,9 @@ from types import MappingProxyType
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import (
     SMALLEST,
     Allocation,
-    BudgetShare,
     LossForm,
     Overdrawn,
     Request,
@@ -26,103 +24,22 @@ from rangebound.release.noise.allocation import (
     split,
     split_gaussian,
 )
-from rangebound.release.noise.draw import Bits, Cell, Draw, Key
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
-from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
+from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
+from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
-from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
-from rangebound.release.sql.aggregate import Aggregate
-from rangebound.sampling.entropy import secure_bits
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A plan with its allocation, a publisher for each question, and the partition selection of private groupings."""
-
-    plan: Plan
-    allocation: Allocation
-    publishers: tuple[Publisher, ...]
-    selections: Mapping[tuple[str, ...], PartitionSelection | ThresholdSelection]
-
-    @property
-    def mechanisms(self) -> tuple[str, ...]:
-        """The mechanism of every question in a few words."""
-        return tuple(each.words() for each in self.publishers)
-
-
-def prepare(plan: Plan) -> Prepared:
-    """Split the budget of a plan and make the publishers of its questions; touches no data.
-
-    A plan with a delta is split in plain sums and in a Gaussian account; where the plan names no weights, evenly and so
-    that the objective is least. The one whose numbers have the least error by the plan's objective is taken; where all
-    have margins, the one that costs the least mu.
-
-    Guarantee: what the publishers and selections draw is private at the plan's budget, all together. Half the width of
-    an interval is at most the margin of its question.
-    Edge cases: a share that is too small, or a mechanism that cannot be calibrated, raises `PlanError`.
-
-    >>> from rangebound.release import parse_plan
-    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> prepare(plan).mechanisms
-    ('clamped geometric noise, scale 1',)
-    """
-    ways = allocations(plan)
-    if len(ways) == 1:
-        return prepared(plan, ways[0])
-    found: list[tuple[float, Allocation]] = []
-    refused: PlanError | None = None
-    for way in reversed(ways):  # a Gaussian account, if there is one, has the least error nearly always
-        try:
-            error = total_error(plan, way, limit=min((each for each, _ in found), default=math.inf))
-        except PlanError as reason:  # a mechanism that the plan names may be calibrated in one account alone
-            refused = reason
-            continue
-        found.insert(0, (error, way))
-    if not found:
-        assert refused is not None
-        raise refused
-    least = min(error for error, _ in found)
-    best = [way for error, way in found if error == least]
-    return prepared(plan, best[0] if len(best) == 1 else min(best, key=_square))
-
-
-def _square(allocation: Allocation) -> Fraction:
-    return sum((each.square for each in allocation.shares), Fraction(0))
-
-
-def prepared(plan: Plan, allocation: Allocation) -> Prepared:
-    """The same with a given allocation, which must be no more than the plan's budget."""
-    return Prepared(
-        plan=plan,
-        allocation=allocation,
-        publishers=tuple(_publisher(plan, index, allocation) for index in range(len(plan.query))),
-        selections={by: _selection(plan, allocation, by) for by in allocation.selections},
-    )
-
-
-def _selection(plan: Plan, allocation: Allocation, by: tuple[str, ...]) -> PartitionSelection | ThresholdSelection:
-    share, index = allocation.selections[by], allocation.thresholds.get(by)
-    if index is None:
-        return partition_selection(share.epsilon, share.delta)
-    rows, scale = noisy_count(plan, allocation, index)
-    return threshold_selection(index, rows=rows, scale=scale, delta=share.delta)
 
 
 def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, float]:
     """What a unit adds to a count that selects keys, and the scale of its noise."""
-    rows, publisher = plan.query[index].selecting_rows(plan.unit), _publisher(plan, index, allocation)
+    rows, publisher = plan.query[index].selecting_rows(plan.unit), publisher_of(plan, index, allocation)
     assert rows is not None
     assert isinstance(publisher, MechanismPublisher)  # Gaussian noise, as the account has it
     return rows, publisher.mechanism.noise.scale
-
-
-def allocate(plan: Plan) -> Allocation:
-    """The allocation of a plan's budget with which its numbers have the least error; see `prepare`."""
-    return prepare(plan).allocation
 
 
 def allocations(plan: Plan) -> list[Allocation]:
@@ -298,23 +215,6 @@ def importance(plan: Plan, index: int) -> float:
     return float(numbers**3 if plan.objective == "relative" else numbers)
 
 
-def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) -> float:
-    """The plan's objective: the error of all numbers together, each in units of what one row can add to it.
-
-    Numbers with a margin are as exact as was asked for, and do not count. Once a sum is above `limit` it is given as it
-    stands: mechanisms that take long to find come last.
-    """
-    total = 0.0
-    for index in sorted(range(len(plan.query)), key=lambda index: plan.query[index].effort[1]):
-        found = allocation.sensitivities[index]
-        if found.cell and not plan.query[index].made and plan.query[index].margin is None:
-            error = _publisher(plan, index, allocation).mse
-            total += importance(plan, index) * error / float(found.row) ** 2
-        if total > limit:
-            break
-    return total
-
-
 def _requests(
     plan: Plan,
     found: Mapping[int, Sensitivity],
@@ -400,7 +300,7 @@ def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) ->
         weights[index] = share / (1 - share) * (others or 1) / len(cuts)
 
 
-def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
+def publisher_of(plan: Plan, index: int, allocation: Allocation) -> Publisher:
     """The publisher of a question, as its kind makes it."""
     question, share = plan.query[index], allocation.questions[index]
     try:
@@ -413,88 +313,3 @@ def _publisher(plan: Plan, index: int, allocation: Allocation) -> Publisher:
         )
     except PlanError as reason:
         raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
-
-
-def keys_of(
-    ready: Prepared, found: Aggregate, bits: Bits = secure_bits
-) -> tuple[tuple[Key, ...], dict[int, list[list[Draw]]]]:
-    """The keys to publish, public or selected, and what was drawn for a question that selected them."""
-    if found.block.keys is not None:
-        return found.keys, {}
-    selection = ready.selections[found.block.by]
-    if isinstance(selection, PartitionSelection):
-        return selection.select(found.units, bits), {}
-    index, keys = selection.question, sorted(found.units)
-    draws = ready.publishers[index].draw([found.answers[index][key] for key in keys], bits)
-    named = selection.named(draws)
-    return tuple(keys[at] for at in named), {index: [draws[at] for at in named]}
-
-
-def answers(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> list[Cell]:
-    """Every number of a block, drawn once.
-
-    Guarantee: what is returned is private at the allocation's shares and lies in its support; it and nothing else may
-    be published. How many numbers there are depends on public facts and on selected keys alone.
-    """
-    keys, drawn = keys_of(ready, found, bits)
-    cells: list[Cell] = []
-    for index in found.block.questions:
-        if index not in drawn:
-            drawn[index] = ready.publishers[index].draw([found.answers[index][key] for key in keys], bits)
-        cells += cells_of(ready, index, keys, drawn[index])
-    return cells
-
-
-def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[Sequence[Draw]]) -> list[Cell]:
-    """The numbers of one question in all groups, made of what was drawn for every group and part.
-
-    Guarantee: a function of public facts and of the draws alone, so it costs nothing, and anyone can compute it again.
-    """
-    plan, question = ready.plan, ready.plan.query[index]
-    share = ready.allocation.questions[index]
-    epsilon = stated_epsilon(question, share)
-    return [
-        Cell(
-            question=index,
-            key=key,
-            part=part,
-            draws=draw,
-            **vars(question.estimate(reading, plan.unit)),
-            epsilon=epsilon,
-            delta=share.delta,
-            rank_error=reading.rank_error,
-            mu=share.mu,
-        )
-        for labels, group, readings in zip(
-            question.labels(keys), draws, ready.publishers[index].read(draws), strict=True
-        )
-        for (key, part), draw, reading in zip(labels, group, readings, strict=True)
-    ]
-
-
-def stated_epsilon(question: Kind, share: BudgetShare) -> float:
-    """What a table says that a number costs: of numbers that are made together, all of them."""
-    return rounded_up(Fraction(share.epsilon) * share.groups) if question.together else share.epsilon
-
-
-def rehearse(ready: Prepared) -> None:
-    """Draw every question once as if the table were empty, and throw the numbers away.
-
-    Guarantee: reads no data, so that what it refuses reveals nothing about any. A plan that passes has mechanisms,
-    steps, levels and ranges with which a number can be drawn.
-    """
-    plan = ready.plan
-    for block in blocks(plan):
-        first = (block.keys[0] if block.keys else ("",) * len(block.by),)
-        for index in block.questions:
-            keys = block.keys if plan.query[index].together and block.keys else first
-            one = Block(by=block.by, keys=keys, questions=(index,))
-            nothing = {index: dict.fromkeys(keys, plan.query[index].coordinates({}, plan.unit))}
-            try:
-                answers(ready, Aggregate(block=one, keys=keys, answers=nothing, units={}))
-            except (ValueError, ArithmeticError) as reason:
-                field = f"query[{index}]"
-                raise PlanError(
-                    f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level",
-                    field=field,
-                ) from None
