@@ -31,6 +31,9 @@ Bits = Callable[[int], int]
 Floats = npt.NDArray[np.float64]
 
 _FIRST, _MORE, _GUARD = 128, 64, 128  # bits of the first comparison, of every further one, and of precision beyond
+_LEAST = 2**64  # first bits from here on say a uniform number to 2^-64 of itself
+_LOG_2 = math.log(2.0)
+_SAFE = 2.0**-40  # doubles are off by far less: a logarithm, a sum and a product, each by a few times 2^-53
 _LINE = Interval(-math.inf, math.inf)
 
 
@@ -341,10 +344,31 @@ def draw(mechanism: DiscreteLaplace, answers: Floats, bits: Bits) -> Floats:
 def magnitude(scale: float, bits: Bits) -> int:
     """|X| drawn exactly: floor(-scale ln(u (1 + r) / 2)), not below 0, for a uniform u that is known as far as needed.
 
+    Doubles decide where this is farther from a whole number than all they can be off by, ball arithmetic elsewhere.
+    """
+    known = bits(_FIRST)
+    found = _floor_of_doubles(scale, known)
+    return _floor_of_balls(scale, known, bits) if found is None else max(found, 0)
+
+
+def _floor_of_doubles(scale: float, known: int) -> int | None:
+    """The same for all u whose first bits these are; None where doubles might be wrong about it."""
+    if known < _LEAST:
+        return None
+    uniform = math.log(known) - _FIRST * _LOG_2
+    value = -scale * (uniform + math.log((1.0 + math.exp(-1.0 / scale)) / 2.0))
+    unsure = _SAFE * (scale * (1.0 - uniform) + 1.0)
+    found = math.floor(value - unsure)
+    return found if found == math.floor(value + unsure) else None
+
+
+def _floor_of_balls(scale: float, known: int, bits: Bits) -> int:
+    """The same, with more bits of u where they are needed.
+
     u lies between two neighbouring fractions of 2^n; if both give the same whole number in ball arithmetic, that is the
     answer, else more bits of u are drawn.
     """
-    size, known = _FIRST, bits(_FIRST)
+    size = _FIRST
     while True:
         with precision(size + _GUARD):
             rate = 1 / arb(scale)
