@@ -17,6 +17,7 @@ from scipy import stats
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, check_entry, explain, make_plan, parse_plan, release
+from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.crosstab_measurements import crosstab_measurements, margins
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.output.report import report
@@ -368,3 +369,28 @@ def test_a_crosstab_beside_other_questions_of_a_consistent_plan():
     made = release(plan, table(), ledger=None)
     assert check_certificate(made.certificate, made.to_bytes()).numbers == 9 + 4 + 1
     assert "t" in report(made)
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_a_rehearsal_draws_and_does_not_project(monkeypatch, account):
+    """The projection of any answers has a result, and was most of the time of a rehearsal."""
+    monkeypatch.setattr(workload_publisher, "project", lambda *_: pytest.fail("projected"))
+    drawn = []
+    ready = prepare(plan_of("tree", ACCOUNTS[account]))
+    kind = type(ready.publishers[0].measured)
+    usual = kind.draw
+    monkeypatch.setattr(kind, "draw", lambda *given: drawn.append(given) or usual(*given))
+    rehearse(ready)
+    assert len(drawn) == 1
+
+
+@pytest.mark.parametrize("what", ["draw", "radii"])
+def test_what_cannot_be_drawn_is_refused_before_the_charge(monkeypatch, what):
+    def fails(*_):
+        raise ArithmeticError("no such noise")
+
+    ready = prepare(plan_of("tree", ACCOUNTS["pure"]))
+    owner = workload_publisher.WorkloadPublisher
+    monkeypatch.setattr(owner, what, fails if what == "draw" else property(fails))
+    with pytest.raises(PlanError, match="no such noise"):
+        rehearse(ready)

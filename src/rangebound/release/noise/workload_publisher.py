@@ -110,7 +110,8 @@ class WorkloadPublisher:
 
     def _split(self, drawn: Sequence[float]) -> list[Draw]:
         """Measurements as draws of the numbers, in order."""
-        return [tuple(drawn[at * self.width : (at + 1) * self.width]) for at in range(self.numbers)]
+        width = self.width
+        return [tuple(drawn[at : at + width]) for at in range(0, width * self.numbers, width)]
 
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all of these together are measurements of the strategy, each where it stands."""
