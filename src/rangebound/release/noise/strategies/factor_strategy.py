@@ -147,13 +147,14 @@ def _largest_sums(square: Integers, count: int) -> int:
 def _spectral_radius(square: Integers) -> int:
     """An upper bound of the largest eigenvalue: max of (|X| u) / u for whole positive u, found by power iteration."""
     size = np.abs(square)
-    shift = max(0, int(size.max()).bit_length() + len(size).bit_length() + _WEIGHT.bit_length() - 62)
-    weights = np.full(len(size), _WEIGHT, dtype=np.int64)
-    coarse = size >> shift  # the weights may be any: only the last line has to be exact
+    bits = int(size.max()).bit_length() + len(size).bit_length() + _WEIGHT.bit_length()
+    coarse = (size >> max(0, bits - 53)).astype(np.float64)  # products and sums are whole, and exact in any order
+    weights = np.full(len(size), float(_WEIGHT))
     for _ in range(_POWER_STEPS):
         after = coarse @ weights
-        weights = np.maximum((after // (int(after.max()) // _WEIGHT + 1)), 1)
-    moved = size.astype(object) @ weights.astype(object)
+        weights = np.maximum(after // (after.max() // _WEIGHT + 1.0), 1.0)
+    whole = np.int64 if bits <= 62 else object  # the weights may be any: only the last line has to be exact
+    moved = size.astype(whole) @ weights.astype(np.int64).astype(whole)
     return max(-(-int(a) // int(u)) for a, u in zip(moved.tolist(), weights.tolist(), strict=True))
 
 
