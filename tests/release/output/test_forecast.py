@@ -1,8 +1,11 @@
 """What each question will look like, and what another epsilon would change."""
 
+import datetime
+
 import pytest
 
 from rangebound.release import forecast, make_plan
+from rangebound.release.noise.strategies import marginal_design, series_design, tree_design
 from rangebound.release.prepare import prepare
 
 X = {"column": "x", "range": [0, 10]}
@@ -54,3 +57,38 @@ def test_a_row_can_be_read():
     assert mean[5].startswith("error x ")
     assert mean[-1].startswith("about ")
     assert ";" not in forecast(plan())[4].cells()[-1]
+
+
+LEVEL = {"name": "l", "members": {"x": ["a", "b"], "y": ["c"]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "search"),
+    [
+        ({"kind": "series", "by": ["day"]}, series_design, "optimal_gram"),
+        ({"kind": "hierarchy", "by": ["k"], "levels": [LEVEL]}, tree_design, "_best_spending"),
+        ({"kind": "crosstab", "by": ["k", "day"]}, marginal_design, "_program"),
+    ],
+)
+def test_the_best_strategy_is_found_once_for_all_epsilons(monkeypatch, kind, module, search):
+    """Only its scale depends on the budget: what half and twice epsilon would do needs no second search."""
+    days = [datetime.date(2025, 1, at) for at in range(1, 18)]
+    plan = make_plan(
+        {
+            "unit": {"column": "person", "groups": 3},
+            "budget": {"epsilon": 0.7, "delta": 1e-3},
+            "keys": {name: days if name == "day" else ["a", "b", "c"] for name in kind["by"]},
+            "query": [{"name": "t", **kind}],
+        }
+    )
+    usual, searched = getattr(module, search), []
+
+    def counted(*given):
+        searched.append(given)
+        return usual(*given)
+
+    monkeypatch.setattr(module, search, counted)
+    (one,) = forecast(plan)
+    assert one.error_at_half_epsilon > 1.0 > one.error_at_twice_epsilon
+    accounts = 2 if module is tree_design else 1  # the search in plain sums, which is as short
+    assert len(searched) == accounts

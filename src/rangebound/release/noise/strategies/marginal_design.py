@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -58,6 +59,15 @@ def design_marginals(
     shares = tuple(weights) if weights is not None else (1.0,) * len(wanted)
     if len(shares) != len(wanted) or not all(0.0 < each < math.inf for each in shares):
         raise ArgumentError("weights: must be one positive number for each wanted marginal")
+    scales = np.array(_best_scales(sizes, wanted, contributions, shares))
+    return _within(limit, sizes, wanted, contributions, scales)
+
+
+@lru_cache(maxsize=64)
+def _best_scales(
+    sizes: tuple[int, ...], wanted: tuple[Attributes, ...], contributions: Contributions, shares: tuple[float, ...]
+) -> tuple[float, ...]:
+    """The scales of the residuals, up to a factor: they do not depend on the budget."""
     residuals = residuals_of(sizes, wanted)
     own = np.array([math.prod(1.0 - 1.0 / sizes[i] for i in each) for each in residuals])
     loads = own * np.array([_spread(sizes, wanted, shares, each) for each in residuals])
@@ -66,7 +76,7 @@ def design_marginals(
     else:
         precisions = _program(sizes, residuals, loads / loads.max(), contributions)
     cells = np.array([math.prod(sizes[i] for i in each) for each in residuals], dtype=np.float64)
-    return _within(limit, sizes, wanted, contributions, cells / np.sqrt(precisions))
+    return tuple((cells / np.sqrt(precisions)).tolist())
 
 
 def _spread(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -63,7 +64,21 @@ def design_series(
 def _factor(
     length: int, ranges: tuple[Range, ...], limit: Fraction, contributions: Contributions, weights: Floats
 ) -> FactorStrategy:
-    square = workload_square(length, ranges, weights)
+    rows, size = _best_factor(length, ranges, contributions, tuple(weights.tolist()))
+    strategy = FactorStrategy(
+        factor=rows, ranges=ranges, contributions=contributions, scale=root_up(Fraction(size) / limit)
+    )
+    if strategy.cost > limit:
+        raise Unsatisfiable(f"budget={float(limit)!r}: no scale was found that costs as much and not more")
+    return strategy
+
+
+@lru_cache(maxsize=8)
+def _best_factor(
+    length: int, ranges: tuple[Range, ...], contributions: Contributions, weights: tuple[float, ...]
+) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The factor and its squared length, which do not depend on the budget."""
+    square = workload_square(length, ranges, np.array(weights))
     found = [np.eye(length, dtype=np.int64)]
     grams = [optimal_gram(square)]
     if contributions.cells > 1:
@@ -71,13 +86,7 @@ def _factor(
     found += [_rounded_factor(each) for each in grams]
     best = min(found, key=lambda each: _score(each, square, contributions))
     rows = tuple(tuple(row[: at + 1]) for at, row in enumerate(best.tolist()))
-    size = squared_length(best, contributions)
-    strategy = FactorStrategy(
-        factor=rows, ranges=ranges, contributions=contributions, scale=root_up(Fraction(size) / limit)
-    )
-    if strategy.cost > limit:
-        raise Unsatisfiable(f"budget={float(limit)!r}: no scale was found that costs as much and not more")
-    return strategy
+    return rows, squared_length(best, contributions)
 
 
 def workload_square(length: int, ranges: Sequence[Range], weights: Floats) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,9 +54,7 @@ def design_tree(
     if shares.shape != (len(tree),) or not ((shares >= 0.0) & (shares < math.inf)).all() or not shares.any():
         raise ArgumentError("weights: must be one number for each node, none negative, and not all 0")
     gaussian = account is NoiseAccount.GAUSSIAN
-    shared = np.minimum(tree.leaf_counts, bounds.cells) if gaussian else np.ones(len(tree))
-    spent = _best_spending(tree, shares / shares.max(), shared.astype(np.float64), gaussian)
-    rates = spent / shared
+    rates = np.array(_best_rates(tree, tuple((shares / shares.max()).tolist()), bounds.cells if gaussian else 0))
     with np.errstate(divide="ignore"):
         exact = np.where(rates > 0.0, 1.0 / np.sqrt(rates) if gaussian else 1.0 / rates, 0.0)
         scales = np.where(rates > 0.0, 2.0 ** (np.rint(np.log2(exact) * _GRID) / _GRID), 0.0)
@@ -66,6 +65,17 @@ def design_tree(
         ratio = float(found.cost / limit)
         scales = scales * ((math.sqrt(ratio) if gaussian else ratio) * (1.0 + 1e-12))
     raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
+
+
+@lru_cache(maxsize=8)
+def _best_rates(tree: Tree, weights: tuple[float, ...], cells: int) -> tuple[float, ...]:
+    """The rates of the nodes, 1 / scale^2 or 1 / scale, up to a factor: they do not depend on the budget.
+
+    `cells` is how many leaves a unit has in a Gaussian account, and 0 in a pure one.
+    """
+    shared = np.minimum(tree.leaf_counts, cells) if cells else np.ones(len(tree))
+    spent = _best_spending(tree, np.array(weights), shared.astype(np.float64), bool(cells))
+    return tuple((spent / shared).tolist())
 
 
 def _best_spending(tree: Tree, weights: Floats, shared: Floats, gaussian: bool) -> Floats:
