@@ -1,18 +1,21 @@
 """Gaussian differential privacy: profiles and conversions, against other people's numbers and by brute force."""
 
+import itertools
 import math
 from fractions import Fraction
 
 import mpmath
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.pld import common, privacy_loss_distribution
 from scipy.stats import norm
 
 from rangebound.errors import RangeboundError
 from rangebound.gdp import (
     bounded_range_epsilon,
     delta_of_mu,
+    delta_of_parts,
     epsilon_of_mu,
+    is_private,
     largest_mu,
     mu_of_bounded_range,
     mu_of_pure,
@@ -115,3 +118,61 @@ def test_nothing_costs_nothing_and_the_limits_are_as_they_must_be():
 def test_a_delta_without_room_is_refused(delta):
     with pytest.raises(RangeboundError, match="delta="):
         largest_mu(1.0, delta)
+
+
+PURE = ([(1.0, 1)], [(0.01, 100)], [(0.3, 4), (0.05, 20)], [(2.0, 1), (0.5, 2), (0.125, 7)])
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("pure", PURE)
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+def test_pure_parts_beside_a_mu_lose_what_another_accountant_says(mu, pure, epsilon):
+    parts = [
+        privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(own, 0.0))
+        for own, number in pure
+        for _ in range(number)
+    ]
+    if mu:
+        parts.append(privacy_loss_distribution.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=1e-4))
+    whole = parts[0]
+    for each in parts[1:]:
+        whole = whole.compose(each)
+    ours = delta_of_parts(mu, [(Fraction(own), number) for own, number in pure], epsilon=epsilon)
+    above = float(whole.get_delta_for_epsilon(epsilon))
+    below = float(whole.get_delta_for_epsilon(epsilon + 1e-4 * (len(parts) + 1)))  # its losses are rounded up
+    assert below * (1 - 1e-6) - 1e-13 <= ours <= above * (1 + 1e-6) + 1e-13
+
+
+@pytest.mark.parametrize("pure", PURE)
+def test_pure_parts_lose_the_hockey_stick_divergence_of_their_coins(pure):
+    """By its definition, over all outcomes of all coins and by quadrature over the Gaussian number."""
+    mu, epsilon = 0.5, 0.75
+    first = [(Fraction(own), number) for own, number in pure][:2]
+    total = mpmath.mpf(0)
+    with mpmath.workdps(30):
+        for heads in itertools.product(*(range(number + 1) for _, number in first)):
+            p = q = mpmath.mpf(1)
+            for (own, number), up in zip(first, heads, strict=True):
+                side = 1 / (1 + mpmath.exp(-mpmath.mpf(float(own))))
+                p *= mpmath.binomial(number, up) * side**up * (1 - side) ** (number - up)
+                q *= mpmath.binomial(number, up) * (1 - side) ** up * side ** (number - up)
+            cut = (mpmath.log(q / p) + epsilon) / mu + mu / 2  # above it the first density is the larger
+            total += p * mpmath.ncdf(mu - cut) - mpmath.exp(epsilon) * q * mpmath.ncdf(-cut)
+    found = delta_of_parts(mu, first, epsilon=epsilon)
+    assert total * (1 - mpmath.mpf("1e-15")) <= found <= total * (1 + mpmath.mpf("1e-12"))
+
+
+def test_pure_parts_are_private_up_to_their_sum_and_a_little_less_is_not():
+    pure = [(Fraction(1, 4), 4)]
+    assert is_private(0.0, 1.0, 0.0, pure)
+    assert delta_of_parts(0.0, pure, epsilon=1.0) == 0.0
+    assert not is_private(0.0, 0.999, 0.0, pure)
+    assert delta_of_parts(0.0, pure, epsilon=0.999) > 0.0
+
+
+def test_pure_parts_lose_less_than_their_mu_says():
+    for own in (0.001, 0.05, 0.5):
+        number = math.ceil(0.05 / own**2)
+        mu = mu_of_pure(own) * math.sqrt(number)
+        parts = delta_of_parts(0.0, [(Fraction(own), number)], epsilon=1.0) if number < 2000 else 0.0
+        assert parts < delta_of_mu(mu, epsilon=1.0)

@@ -8,8 +8,10 @@ chosen one after the other, with knowledge of all before, are together mu-GDP as
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 from rangebound import arguments
 from rangebound.ball import Ball, ball, down, refine, up
@@ -18,6 +20,9 @@ from rangebound.roots import boundary
 
 _FINEST = 2.0**-50
 _SMALLEST, _LARGEST = 1e-30, 1e6  # of mu: below the first nothing is left to promise, above the second nothing is
+
+PureParts = Sequence[tuple[Fraction, int]]
+"""Parts of a release that are (epsilon, 0)-private: each epsilon, and how many have it."""
 
 
 def _exact(value: float | Fraction) -> Ball:
@@ -30,12 +35,40 @@ def _tail(x: Ball) -> Ball:
     return (x / Ball(2).sqrt()).erfc() / 2
 
 
-def _profile(mu: float, epsilon: float | Fraction) -> Ball:
-    """The delta of mu-GDP at epsilon: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)."""
+def _profile(mu: float, epsilon: float | Fraction, pure: PureParts = ()) -> Ball:
+    """The delta at epsilon of a mu-GDP release and pure parts together.
+
+    Of mu alone it is Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), and max(0, 1 - e^epsilon) for mu = 0.
+    The worst (e, 0)-private part is a coin whose privacy loss is e with probability e^e / (1 + e^e), else -e
+    [kairouz2015]; losses add up. So it is the mean of the first, at epsilon less the loss of all coins, over the coins.
+    """
 
     def evaluate() -> Ball:
         m, e = ball(mu), _exact(epsilon)
-        return _tail(e / m - m / 2) - e.exp() * _tail(e / m + m / 2)
+
+        def of_mu(x: Ball) -> Ball:
+            if not mu:
+                return (1 - x.exp()).max(0)
+            return _tail(x / m - m / 2) - x.exp() * _tail(x / m + m / 2)
+
+        coins = []
+        for own, number in pure:
+            size = _exact(own)
+            heads = 1 / (1 + (-size).exp())
+            tails = 1 / (1 + size.exp())
+            coins.append(
+                [
+                    (size * (2 * k - number), math.comb(number, k) * heads**k * tails ** (number - k))
+                    for k in range(number + 1)
+                ]
+            )
+        total = Ball(0)
+        for outcome in product(*coins):
+            loss, chance = Ball(0), Ball(1)
+            for own_loss, own_chance in outcome:
+                loss, chance = loss + own_loss, chance * own_chance
+            total += chance * of_mu(e - loss)
+        return total
 
     return refine(evaluate)
 
@@ -75,13 +108,30 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
     return boundary(lambda epsilon: up(_profile(mu, epsilon)) <= delta, 0.0, high, _FINEST)[1]
 
 
-def is_private(mu: float, epsilon: float | Fraction, delta: float | Fraction) -> bool:
-    """Whether every mu-GDP release is proved to be (epsilon, delta)-private; the numbers are taken exactly.
+def is_private(mu: float, epsilon: float | Fraction, delta: float | Fraction, pure: PureParts = ()) -> bool:
+    """Whether every mu-GDP release, with pure parts beside it, is proved to be (epsilon, delta)-private.
+
+    The numbers are taken exactly.
 
     >>> is_private(0.2367, 1.0, 1e-6), is_private(0.2368, 1.0, 1e-6)
     (True, False)
     """
-    return mu == 0.0 or bool(_profile(mu, epsilon) <= _exact(delta))
+    if not mu and sum((own * number for own, number in pure), Fraction(0)) <= epsilon:
+        return True
+    return bool(_profile(mu, epsilon, pure) <= _exact(delta))
+
+
+def delta_of_parts(mu: float, pure: PureParts, *, epsilon: float) -> float:
+    """The smallest delta for which every mu-GDP release, with pure parts beside it, is (epsilon, delta)-private.
+
+    Guarantee: rounded up.
+
+    >>> delta_of_parts(0.1, [(Fraction(1, 100), 100)], epsilon=1.0) < delta_of_mu(0.16, epsilon=1.0)
+    True
+    """
+    if not mu and sum((own * number for own, number in pure), Fraction(0)) <= epsilon:
+        return 0.0
+    return min(up(_profile(mu, epsilon, pure)), 1.0)
 
 
 @lru_cache(maxsize=1024)

@@ -6,19 +6,34 @@ Gaussian account every part has a mu, and the squares add up [dong2022]; see `ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 
-from rangebound.gdp import bounded_range_epsilon, is_private, largest_mu, mu_of_bounded_range, mu_of_pure, pure_epsilon
+from rangebound.gdp import (
+    bounded_range_epsilon,
+    delta_of_parts,
+    epsilon_of_mu,
+    is_private,
+    largest_mu,
+    mu_of_bounded_range,
+    mu_of_pure,
+    pure_epsilon,
+)
 from rangebound.ledger.amount import promised
-from rangebound.numeric import root_down, rounded_down
+from rangebound.numeric import root_down, root_up, rounded_down, rounded_up
+from rangebound.roots import boundary, falling_root
 
 SMALLEST = 1e-30
 """An epsilon or a mu that promises all there is to promise, and keeps every scale within the doubles."""
 _KEPT = 1 - Fraction(1, 2**40)  # of the square of a part that is turned into an epsilon and back, each rounded
 _ADDED = Fraction(1, 2)  # of delta, for parts that add a delta to that of the Gaussian account
+_MOST_LOSSES = 2000  # of pure parts together that are added up one by one; other parts count by their mu
+_FINE = 2.0**-40
 
 
 class LossForm(Enum):
@@ -177,11 +192,11 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
     """Split a budget in a Gaussian account: the square of its mu by weight; the mu, and the shares.
 
     A part that can lose more than any epsilon with a small probability (a partition selection, noise of limited reach)
-    gets a delta by weight, of half the budget's; the rest of it is that of the Gaussian account.
+    gets a delta by weight, of half the budget's; the rest of it is that of the Gaussian account. Where some parts are
+    pure, all parts together are better than mu-GDP, and mu is larger than without them.
 
-    Guarantee: all together are (epsilon, delta)-private. The squares add up to at most mu^2 and the deltas to what the
-    profile of mu leaves, in exact arithmetic: the parts are mu-GDP together but for events of these probabilities, and
-    what is lost with them is added to delta.
+    Guarantee: all together are (epsilon, delta)-private. The squares add up to at most mu^2, and the losses of all
+    parts, with the deltas, to at most what the budget allows: see `is_within`.
     Edge cases: without a delta there is no such account, and `ArgumentError` is raised. Shares of fixed size that are
     larger than the account raise `Overdrawn`.
 
@@ -189,12 +204,40 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
     >>> round(mu, 4), round(one.mu * 2**0.5, 4)
     (0.2367, 0.2367)
     """
-    deltas, left = _added_deltas(delta, requests)
-    mu = largest_mu(promised(epsilon), left)
+    mu, shares = _split_gaussian(epsilon, delta, tuple(requests))
+    return mu, list(shares)
+
+
+@lru_cache(maxsize=256)
+def _split_gaussian(epsilon: float, delta: float, requests: tuple[Request, ...]) -> tuple[float, list[BudgetShare]]:
+    limit, (deltas, left) = promised(epsilon), _added_deltas(delta, requests)
+    mu = largest_mu(limit, left)
+    fixed = fixed_square(requests)
+    least = mu if Fraction(mu) ** 2 >= fixed else root_up(fixed)
+    shares = _gaussian_shares(least, requests, deltas)
+    if not parts_together(shares)[1]:
+        if least > mu:
+            raise Overdrawn
+        return mu, shares
+
+    def room(size: float) -> float:
+        total, pure = parts_together(_gaussian_shares(size, requests, deltas))
+        lost = delta_of_parts(total, pure, epsilon=rounded_down(limit))
+        return math.log(left) - math.log(lost) if lost else math.inf
+
+    if room(least) < 0.0:
+        raise Overdrawn
+    high = 2.0 * least
+    while room(high) > 0.0:
+        high *= 2.0
+    best = falling_root(room, least, high)
+    return best, _gaussian_shares(best, requests, deltas)
+
+
+def _gaussian_shares(mu: float, requests: Sequence[Request], deltas: Sequence[float]) -> list[BudgetShare]:
+    """The shares of a Gaussian account of size mu; those of fixed size must fit."""
     total = sum((each.weight for each in requests if not each.free), Fraction(0)) or Fraction(1)
     rest = Fraction(mu) ** 2 - fixed_square(requests)
-    if rest < 0:
-        raise Overdrawn
 
     def share(each: Request, own: float) -> BudgetShare:
         if each.needs:
@@ -212,7 +255,34 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
         drawn = bounded_range_epsilon(root_down(number * (1 - part)))
         return each.share(rounded_down(Fraction(drawn) + 2 * Fraction(end)), 0.0, end)
 
-    return mu, [share(each, own) for each, own in zip(requests, deltas, strict=True)]
+    return [share(each, own) for each, own in zip(requests, deltas, strict=True)]
+
+
+def parts_together(shares: Iterable[BudgetShare]) -> tuple[float, tuple[tuple[Fraction, int], ...]]:
+    """What a unit can lose by all shares, but for their deltas: a mu, and the epsilons of pure parts beside it.
+
+    Where two steps may be in one group, a pure number there loses 2 epsilon, in half as many groups. Of very many
+    different pure parts, those with the largest losses are listed, and the others count by their mu.
+
+    Guarantee: all shares together are dominated by a mu-GDP release and these pure parts, but for events of their
+    deltas' probability; mu is rounded up.
+    """
+    counts: Counter[Fraction] = Counter()
+    square = Fraction(0)
+    for each in shares:
+        if each.mu or each.loss is not LossForm.PURE:
+            square += each.square
+        elif each.epsilon:
+            steps, number = (2, -(-each.groups * each.parts // 2)) if each.twice else (1, each.groups * each.parts)
+            counts[steps * Fraction(each.epsilon)] += number
+    losses, listed = 1, []
+    for epsilon, number in sorted(counts.items(), key=lambda item: item[0] ** 2 * item[1], reverse=True):
+        if losses * (number + 1) <= _MOST_LOSSES:
+            losses *= number + 1
+            listed.append((epsilon, number))
+        else:
+            square += Fraction(mu_of_pure(rounded_up(epsilon))) ** 2 * number
+    return root_up(square), tuple(listed)
 
 
 class Overdrawn(Exception):
@@ -230,9 +300,14 @@ def fixed_square(requests: Sequence[Request]) -> Fraction:
     return sum((each.needs.square for each in requests if each.needs), Fraction(0))
 
 
-def gaussian_delta(delta: float, requests: Sequence[Request]) -> Fraction:
-    """The delta that is left for the Gaussian account itself, once some parts have one of their own."""
-    return _added_deltas(delta, requests)[1]
+def gaussian_epsilon(mu: float, delta: float, requests: Sequence[Request]) -> float:
+    """The smallest epsilon for which a Gaussian account of size mu is (epsilon, delta)-private, rounded up."""
+    deltas, left = _added_deltas(delta, requests)
+    total, pure = parts_together(_gaussian_shares(mu, requests, deltas))
+    most = epsilon_of_mu(mu, delta=rounded_down(left))
+    if not pure:
+        return most
+    return boundary(lambda epsilon: is_private(total, epsilon, left, pure), 0.0, most, _FINE)[1]
 
 
 def _added_deltas(delta: float, requests: Sequence[Request]) -> tuple[list[float], Fraction]:
@@ -273,4 +348,5 @@ def is_within(allocation: Allocation, epsilon: float, delta: float) -> bool:
         return total <= Fraction(epsilon) and added <= Fraction(delta)
     square = sum((each.square for each in allocation.shares), Fraction(0))
     left = Fraction(delta) - added
-    return square <= Fraction(allocation.mu) ** 2 and left >= 0 and is_private(allocation.mu, epsilon, left)
+    mu, pure = parts_together(allocation.shares)
+    return square <= Fraction(allocation.mu) ** 2 and left >= 0 and is_private(mu, epsilon, left, pure)

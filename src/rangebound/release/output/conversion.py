@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from rangebound import arguments
-from rangebound.gdp import delta_of_mu, rho_of_mu
+from rangebound.gdp import delta_of_parts, rho_of_mu
 from rangebound.numeric import root_up, rounded_up
-from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.release.noise.allocation import Allocation, parts_together, spent
 from rangebound.release.output.rendering import Published
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import allocations, stated_epsilon
@@ -52,8 +52,9 @@ class Conversions:
 def conversions(plan: Plan, allocation: Allocation) -> Conversions:
     """What an allocation of a plan's budget costs, in the terms of several definitions.
 
-    Every part has a mu, also in plain sums, and the squares add up; the deltas of parts that have one are added to that
-    of the sum's profile. In plain sums it is no more than they add up to, from the sum of the epsilons on.
+    Every part has a mu, also in plain sums, and the squares add up. A delta is that of the profile of all parts
+    together, pure ones by their epsilons, and of the deltas of parts that have one. In plain sums it is no more than
+    they add up to, from the sum of the epsilons on.
 
     >>> from rangebound.release import parse_plan
     >>> from rangebound.release.prepare import prepare
@@ -63,11 +64,11 @@ def conversions(plan: Plan, allocation: Allocation) -> Conversions:
     """
     epsilon, delta = plan.budget.epsilon, plan.budget.delta
     mu = root_up(sum((each.square for each in allocation.shares), Fraction(0)))
-    total, added = spent(allocation)
+    (total, added), (gaussian, pure) = spent(allocation), parts_together(allocation.shares)
     limit, slack = (Fraction(epsilon), delta) if allocation.mu else (total, rounded_up(added))
 
     def at(other: float) -> float:
-        profile = min(rounded_up(added + Fraction(delta_of_mu(mu, epsilon=other))), 1.0)
+        profile = min(rounded_up(added + Fraction(delta_of_parts(gaussian, pure, epsilon=other))), 1.0)
         return min(profile, slack) if other >= limit else profile
 
     return Conversions(

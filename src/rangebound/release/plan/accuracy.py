@@ -13,8 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rangebound.errors import PlanError
-from rangebound.gdp import epsilon_of_mu
-from rangebound.numeric import root_up, rounded_down, rounded_up
+from rangebound.numeric import root_up, rounded_up
 from rangebound.release.noise.allocation import (
     SMALLEST,
     BudgetShare,
@@ -23,7 +22,7 @@ from rangebound.release.noise.allocation import (
     Sensitivity,
     fixed_epsilon,
     fixed_square,
-    gaussian_delta,
+    gaussian_epsilon,
 )
 from rangebound.release.noise.draw import Columns
 from rangebound.release.plan.kinds.kind import Kind
@@ -121,8 +120,8 @@ def _needed(
 def smallest_epsilon(requests: Sequence[Request], delta: float, rest: Fraction, *, gaussian: bool) -> float:
     """The smallest epsilon at which the shares of fixed size leave the part `rest` of the account, rounded up.
 
-    In plain sums their epsilons add up. In a Gaussian account the squares of their mu do, and the sum's profile at
-    delta says the epsilon.
+    In plain sums their epsilons add up. In a Gaussian account the squares of their mu do, and the profile of all parts
+    together at delta says the epsilon.
 
     >>> share = BudgetShare(epsilon=0.25, delta=0.0, groups=2, parts=1)
     >>> fixed = Request(weight=Fraction(0), groups=2, needs=share)
@@ -132,7 +131,7 @@ def smallest_epsilon(requests: Sequence[Request], delta: float, rest: Fraction, 
     if not gaussian:
         return rounded_up(fixed_epsilon(requests) / (1 - rest))
     mu = root_up(fixed_square(requests) / (1 - rest))
-    return epsilon_of_mu(mu, delta=rounded_down(gaussian_delta(delta, requests))) if delta else math.inf
+    return gaussian_epsilon(mu, delta, requests) if delta else math.inf
 
 
 def even_rest(requests: Sequence[Request]) -> Fraction:
