@@ -37,7 +37,7 @@ UNTRACED = {
     *("benchmarks", "crosscheck", "errata", "matrix", "papers", "statistical"),
     *("test_circles", "test_examples", "test_mirror", "test_mutants", "test_names", "test_neighbours", "test_one_row"),
     *("test_outside", "test_properties", "test_random_calls", "test_range", "test_readme", "test_references"),
-    *("test_tests", "test_types", "test_words"),
+    *("test_plan_pairs", "test_tests", "test_types", "test_words"),
 }
 """Folders and files that take long and reach little that the tests of the modules do not."""
 
