@@ -6,12 +6,14 @@ count and one noise after the other, and a quantile is the weights that are hand
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from unittest import mock
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.stats import binom
 
 from rangebound.noise import Curve
 from rangebound.release.noise import exponential_mechanism
@@ -106,43 +108,78 @@ def of_pure(epsilon):
     return (2.0 * float(ndtri(1.0 / (1.0 + math.exp(-epsilon))))) ** 2
 
 
-def question_losses(publisher, share, before, after):
-    """For every pair: epsilon, mu^2 and delta of one question; epsilon is infinite where the noise is Gaussian.
+def profile(square, pure, epsilon):
+    """The delta at epsilon of Gaussian noise with mu^2 = `square` and of pure parts: the mean over a coin for each.
 
-    `before` and `after` are coordinates by pair and group.
+    A coin has the privacy loss e with probability 1 / (1 + exp(-e)), else -e; losses add up.
     """
+    losses, chances = np.zeros(1), np.ones(1)
+    for own, count in Counter(pure).items():
+        heads = np.arange(count + 1)
+        losses = np.add.outer(losses, own * (2 * heads - count)).ravel()
+        chances = np.multiply.outer(chances, binom.pmf(heads, count, 1.0 / (1.0 + math.exp(-own)))).ravel()
+    left, mu = epsilon - losses, math.sqrt(max(square, 1e-12))
+    gone = ndtr(mu / 2 - left / mu) - np.exp(left + log_ndtr(-mu / 2 - left / mu))
+    return float(chances @ np.maximum(gone, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairLoss:
+    """What one pair loses: `epsilon`, or `square` = mu^2, of all draws; the `delta` beside it; epsilons of pure parts.
+
+    `epsilon` is infinite where the noise is Gaussian, and `square` that of a strategy with Laplace noise.
+    """
+
+    epsilon: float = 0.0
+    square: float = 0.0
+    delta: float = 0.0
+    pure: tuple[float, ...] = ()
+
+    def __add__(self, other):
+        return PairLoss(
+            epsilon=self.epsilon + other.epsilon,
+            square=self.square + other.square,
+            delta=self.delta + other.delta,
+            pure=self.pure + other.pure,
+        )
+
+
+def pure_loss(epsilon, delta=0.0):
+    """A pure number, but for an event of probability delta."""
+    return PairLoss(epsilon=epsilon, square=of_pure(epsilon), delta=delta, pure=(epsilon,))
+
+
+def question_losses(publisher, share, before, after):
+    """What every pair loses by one question; `before` and `after` are coordinates by pair and group."""
     if isinstance(publisher, WorkloadPublisher):
         moved = [[x[0] - y[0] for x, y in zip(*each, strict=True)] for each in zip(before, after, strict=True)]
         found = strategy_of(publisher, len(moved[0]))
-        losses = found.losses(np.array(moved, dtype=float))
-        return np.array([(each, math.inf, 0.0) if found.pure else (math.inf, each, 0.0) for each in losses.tolist()])
-    return np.array(
-        [
-            np.sum(
-                [group_loss(publisher, share, x, y) for x, y in zip(*each, strict=True) if x != y] or [(0.0,) * 3], 0
-            )
-            for each in zip(before, after, strict=True)
+        losses = found.losses(np.array(moved, dtype=float)).tolist()
+        return [
+            PairLoss(epsilon=each, square=math.inf) if found.pure else PairLoss(epsilon=math.inf, square=each)
+            for each in losses
         ]
-    )
+    return [
+        sum((group_loss(publisher, share, x, y) for x, y in zip(*each, strict=True) if x != y), PairLoss())
+        for each in zip(before, after, strict=True)
+    ]
 
 
 def group_loss(publisher, share, x, y):
-    """epsilon, mu^2 and delta of the draws of one group."""
+    """The loss of the draws of one group."""
     if isinstance(publisher, QuantilePublisher):
         found = [coins(*each) for each in zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)]
-        return sum(epsilon for epsilon, _ in found), sum(mu**2 for _, mu in found), 0.0
+        return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))
     if isinstance(publisher, DiscreteLaplacePublisher):
-        epsilon = float(abs(x[0] - y[0])) / publisher.mechanism.scale
-        return epsilon, of_pure(epsilon), 0.0
+        return pure_loss(float(abs(x[0] - y[0])) / publisher.mechanism.scale)
     assert isinstance(publisher, MechanismPublisher)
     noise = publisher.mechanism.noise
     far = np.array([publisher.exact(a) - publisher.exact(b) for a, b in zip(x, y, strict=True)])
     if share.mu:
         assert noise.curve is Curve.QUADRATIC
-        return math.inf, float((far**2).sum()) / noise.scale**2, 0.0
+        return PairLoss(epsilon=math.inf, square=float((far**2).sum()) / noise.scale**2)
     additive = noise.curve is Curve.LINEAR and math.isinf(noise.extent) and not publisher.mechanism.shape.normalised
     if additive and not share.delta:
-        epsilon = float(np.abs(far).sum()) / noise.scale
-        return epsilon, of_pure(epsilon), 0.0
+        return pure_loss(float(np.abs(far).sum()) / noise.scale)
     assert np.abs(far).sum() <= publisher.mechanism.query.sensitivity * (1 + CLOSE)
-    return (share.epsilon, of_pure(share.epsilon), share.delta) if far.any() else (0.0, 0.0, 0.0)
+    return pure_loss(share.epsilon, share.delta) if far.any() else PairLoss()
