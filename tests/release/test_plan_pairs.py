@@ -417,7 +417,7 @@ def test_control_a_threshold_that_is_one_scale_too_low_is_caught(monkeypatch):
         return replace(found, threshold=found.threshold - scale)
 
     monkeypatch.setattr("rangebound.release.prepare.prepared_plan.threshold_selection", low)
-    expect_caught(35, "threshold")
+    expect_caught(39, "threshold")
 
 
 def test_control_a_plan_that_spends_more_than_its_account_is_caught():
