@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from rangebound.release import explain, make_plan, release
+from rangebound.release.output.pictures import ticks as round_ticks
 from rangebound.release.output.rendering import FACTS, shown
-from rangebound.release.output.report import _ticks, report
+from rangebound.release.output.report import report
 
 MANY = {"budget": {"epsilon": 50.0}}
 
@@ -93,11 +94,11 @@ def test_numbers_keep_all_their_digits_before_the_point(value, text):
     ("left", "right"), [(0.0, 1.0), (719.0, 800.0), (-3e-9, 2e-9), (1e12, 1e12 + 7), (20094, 20175)]
 )
 def test_a_scale_has_a_few_round_numbers_inside_its_ends(left, right):
-    ticks = _ticks(left, right, least=0.0)
+    ticks = round_ticks(left, right, least=0.0)
     assert 2 <= len(ticks) <= 7
     assert all(left <= tick <= right for tick in ticks)
-    assert all(tick == round(tick) for tick in _ticks(left, right, least=1.0)) or right - left < 1
-    assert _ticks(left, left, least=0.0) == [left]
+    assert all(tick == round(tick) for tick in round_ticks(left, right, least=1.0)) or right - left < 1
+    assert round_ticks(left, left, least=0.0) == [left]
 
 
 def test_a_cost_is_never_shown_below_what_it_is():

@@ -1,0 +1,218 @@
+"""Pictures of published numbers for a page: points with error bars, series over time, and tables of two columns."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import math
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+
+from rangebound.release.output.rendering import FACTS, Row, shown
+from rangebound.release.plan.fields import date
+
+_ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 220, 760, 50, 170
+_PLAIN, _GREY = ("", "#555", "#0072b2"), (' fill="#888"', "#bbb", "#aaa")  # of labels, error bars and points
+_LONGEST = 34  # letters that fit beside a picture
+_MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
+_FEWEST_DAYS = 8  # that are drawn as a series
+
+STYLE = """
+table.cross th { border: 0; text-align: right }
+table.cross td { text-align: right; font-variant-numeric: tabular-nums }
+table.cross small { color: #666; white-space: nowrap } table.cross td.unreliable, td.unreliable small { color: #888 }
+p.panel { margin: .6rem 0 0; font-size: 13px } svg { width: 100% }
+"""
+
+
+def pictures(name: str, rows: Sequence[Row], *, levels: bool) -> str:
+    """The numbers of one question: each level of sums in a picture of its own where there are `levels`.
+
+    Days are drawn as a series, two columns with their margins as a table, all else as points with error bars.
+
+    Guarantee: made of published numbers alone; every text is escaped. Edge cases: of very many numbers the first are
+    drawn, and the picture says so.
+    """
+    own = [row for row in rows if row["query"] == name]
+    if not own:
+        return ""
+    kind = html.escape(f"{name}: {own[0]['kind']}")
+    columns = [key for key in own[0] if key not in FACTS and any(row[key] is not None for row in own)]
+    drawn = [_cross_table(own, columns)] if levels and _is_cross_table(own, columns) else []
+    if not drawn:
+        for said, panel in _panels(own, columns) if levels else [("", own)]:
+            drawn += _drawn(said, panel, columns, kind)
+    more = len(drawn) - _MOST_PICTURES
+    left_out = f"<p class=scope>{more} more pictures are left out; the table has all numbers.</p>" if more > 0 else ""
+    return f"<h3>{kind}</h3>{''.join(drawn[:_MOST_PICTURES])}{left_out}"
+
+
+def _panels(rows: Sequence[Row], columns: Sequence[str]) -> list[tuple[str, list[Row]]]:
+    """The rows of each level: those that have keys in the same columns, and the same part."""
+
+    def level(row: Row) -> tuple[tuple[str, ...], str]:
+        return tuple(key for key in columns if row[key] is not None), row["part"]
+
+    found: dict[tuple[tuple[str, ...], str], list[Row]] = {}
+    for row in rows:
+        found.setdefault(level(row), []).append(row)
+    if len(found) == 1:
+        return [("", list(rows))]
+    said = {(keys, part): part or ("by " + ", ".join(keys) if keys else "total") for keys, part in found}
+    return [(said[each], panel) for each, panel in found.items()]
+
+
+def _drawn(said: str, rows: list[Row], columns: Sequence[str], kind: str) -> list[str]:
+    """The pictures of one level."""
+    days = next((key for key in columns if _are_days(rows, key)), None)
+    if days is None:
+        return [_heading(said) + _points(rows, columns, kind, parts=not said)]
+    others = [key for key in columns if key != days]
+
+    def group(row: Row) -> tuple[str, ...]:
+        return tuple(str(row[key]) for key in others if row[key] is not None)
+
+    ends, level = _ends(rows), said and (rows[0]["part"] or f"by {days}")
+    found = []
+    for keys, series in groupby(sorted(rows, key=group), key=group):
+        words = ", ".join(each for each in (level, *keys) if each)
+        found.append(_heading(words) + _series(list(series), days, ends, kind))
+    return found
+
+
+def _heading(words: str) -> str:
+    return f"<p class=panel>{html.escape(words)}</p>" if words else ""
+
+
+def _ends(rows: Sequence[Row]) -> tuple[float, float]:
+    """The smallest and the largest number of a picture."""
+    ends = [x for row in rows for x in (row["value"], row["lower"], row["upper"]) if math.isfinite(x)]
+    return min(ends), max(ends)
+
+
+def _day(text: object) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def _are_days(rows: Sequence[Row], column: str) -> bool:
+    """Whether a column has enough days as keys to be drawn as a series, and each number is one of a group's."""
+    days = {_day(row[column]) for row in rows}
+    return None not in days and len(days) >= _FEWEST_DAYS and len({row["part"] for row in rows}) == 1
+
+
+def _series(rows: list[Row], column: str, ends: tuple[float, float], kind: str) -> str:
+    """Numbers over time, with the band of their intervals."""
+    dated = sorted(((datetime.date.fromisoformat(row[column]).toordinal(), row) for row in rows), key=lambda x: x[0])
+    (first, last), (low, high) = (dated[0][0], dated[-1][0]), ends
+    low = min(low, 0.0) if high > 0.0 else low
+
+    def across(day: float) -> float:
+        return round(_LABEL / 2 + (day - first) / ((last - first) or 1) * (_WIDTH - _LABEL / 2 - _EDGE), 1)
+
+    def down(x: float) -> float:
+        return round(_HEIGHT - (min(max(x, low), high) - low) / ((high - low) or 1.0) * (_HEIGHT - 8), 1)
+
+    marks = [
+        f'<line x1="{across(first)}" x2="{across(last)}" y1="{down(x)}" y2="{down(x)}" stroke="#ddd"/>'
+        f'<text x="{across(first) - 6}" y="{down(x) + 4}" text-anchor="end" font-size="11">{shown("value", x)}</text>'
+        for x in ticks(low, high, least=0.0)
+    ]
+    labelled = [round(first + (last - first) * part / 4) for part in range(5)] if last > first else [first]
+    marks += [
+        f'<text x="{across(day)}" y="{_HEIGHT + 14}" text-anchor="middle" font-size="11">'
+        f"{datetime.date.fromordinal(day).isoformat()}</text>"
+        for day in labelled
+    ]
+    upper = [f"{across(day)},{down(row['upper'])}" for day, row in dated]
+    lower = [f"{across(day)},{down(row['lower'])}" for day, row in reversed(dated)]
+    marks.append(f'<polygon points="{" ".join(upper + lower)}" fill="#0072b2" fill-opacity=".18"/>')
+    marks += [
+        f'<line x1="{across(a)}" y1="{down(one["value"])}" x2="{across(b)}" y2="{down(two["value"])}" '
+        f'stroke="{_GREY[2] if one["unreliable"] or two["unreliable"] else _PLAIN[2]}" stroke-width="1.5"/>'
+        for (a, one), (b, two) in pairwise(dated)
+    ]
+    box = f"0 0 {_WIDTH} {_HEIGHT + 20}"
+    return f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>'
+
+
+def _is_cross_table(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+    """Whether the numbers are those of two columns, all of which fit on a page beside each other."""
+    if len(columns) != 2 or any(row["part"] for row in rows):
+        return False
+    return len({row[columns[1]] for row in rows}) <= _MOST_COLUMNS and len(rows) <= _MOST_ROWS * _MOST_COLUMNS
+
+
+def _cross_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """Two columns with their margins as a table: each number above its interval."""
+    down, across = (list(dict.fromkeys(row[key] for row in rows)) for key in columns)
+    cells = {(row[columns[0]], row[columns[1]]): row for row in rows}
+    inner = [row["value"] for (one, two), row in cells.items() if one is not None and two is not None]
+    most = max(inner, default=0.0) or 1.0
+
+    def words(key: object) -> str:
+        return html.escape(str(key)) if key is not None else "all"
+
+    def cell(one: object, two: object) -> str:
+        row = cells.get((one, two))
+        if row is None:
+            return "<td></td>"
+        deep = row["value"] / most if one is not None and two is not None else 0.0
+        shade = f' style="background: rgb(0 114 178 / {40 * min(max(deep, 0.0), 1.0):.0f}%)"' if deep else ""
+        flag = " class=unreliable" if row["unreliable"] else ""
+        ends = f"{shown('lower', row['lower'])} to {shown('upper', row['upper'])}"
+        return f"<td{flag}{shade}>{shown('value', row['value'])}<br><small>{ends}</small></td>"
+
+    head = "".join(f"<th>{words(key)}</th>" for key in across)
+    body = "".join(f"<tr><th>{words(one)}</th>{''.join(cell(one, two) for two in across)}</tr>" for one in down)
+    corner = html.escape(f"{columns[0]} / {columns[1]}")
+    return f"<table class=cross><tr><th>{corner}</th>{head}</tr>{body}</table>"
+
+
+def _points(rows: Sequence[Row], columns: Sequence[str], kind: str, *, parts: bool) -> str:
+    """Numbers as points with error bars, one line each."""
+    own = rows[:_MOST_ROWS]
+    left, right = _ends(own)
+    width, dated = (right - left) or 1.0, bool(own[0]["date"])
+    bottom = len(own) * _ROW
+
+    def at(x: float) -> float:
+        return float(f"{_LABEL + (min(max(x, left), right) - left) / width * (_WIDTH - _LABEL - _EDGE) + 10:.1f}")
+
+    marks = [
+        f'<line x1="{at(x)}" x2="{at(x)}" y1="0" y2="{bottom}" stroke="#ddd"/>'
+        f'<text x="{at(x)}" y="{bottom + 14}" text-anchor="middle" font-size="11">'
+        f"{date(x).isoformat() if dated else shown('value', x)}</text>"
+        for x in ticks(left, right, least=1.0 if dated else 0.0)
+    ]
+    for place, row in enumerate(own):
+        y = place * _ROW + _ROW / 2
+        ink, bar, dot = _GREY if row["unreliable"] else _PLAIN
+        keys = [str(row[key]) for key in columns if row[key] is not None]
+        label = ", ".join([*keys, *([row["part"]] if parts and row["part"] else [])]) or "all"
+        label = html.escape(label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "...")
+        marks.append(
+            f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" font-size="12"{ink}>{label}</text>'
+            f'<line x1="{at(row["lower"])}" x2="{at(row["upper"])}" y1="{y}" y2="{y}" stroke="{bar}"/>'
+            f'<circle cx="{at(row["value"])}" cy="{y}" r="4" fill="{dot}"/>'
+        )
+    more = len(rows) - len(own)
+    left_out = f"<p class=scope>{more} more numbers are in the table alone.</p>" if more else ""
+    return f'<svg viewBox="0 0 {_WIDTH} {bottom + 18}" role="img" aria-label="{kind}">{"".join(marks)}</svg>{left_out}'
+
+
+def ticks(left: float, right: float, *, least: float) -> list[float]:
+    """Round numbers between two ends, some three to six of them; `least` is the smallest distance that makes sense.
+
+    >>> ticks(13.2, 52.9, least=0.0)
+    [20.0, 30.0, 40.0, 50.0]
+    """
+    if not right > left:
+        return [left]
+    rough = max((right - left) / 6, least)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(each * power for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(left / step), math.floor(right / step)
+    return [float(f"{place * step:.15g}") for place in range(first, last + 1)]

@@ -1,0 +1,131 @@
+"""Pictures of published numbers: every number of a small table is drawn, where it belongs, and texts are escaped."""
+
+import datetime
+import re
+import xml.etree.ElementTree as ET
+
+import pyarrow as pa
+import pytest
+
+from rangebound.release import make_plan, release
+from rangebound.release.output.pictures import pictures
+from rangebound.release.output.report import report
+
+DAYS = [str(datetime.date(2025, 1, 6) + datetime.timedelta(at)) for at in range(20)]
+CLINICS = ["north", "<b>south</b>"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "keys": {"day": DAYS, "clinic": CLINICS, "sex": ["f", "m"]},
+            "query": [
+                {"name": "cross", "kind": "crosstab", "by": ["clinic", "sex"]},
+                {
+                    "name": "tree",
+                    "kind": "hierarchy",
+                    "by": ["clinic"],
+                    "levels": [{"name": "region", "members": {"r": CLINICS}}],
+                },
+                {"name": "days", "kind": "series", "by": ["day", "clinic"]},
+                {"name": "plain", "kind": "count", "by": ["sex"]},
+                {"name": "daily", "kind": "count", "by": ["day"]},
+                {"name": "bins", "kind": "histogram", "column": "age", "range": [0, 100], "bins": 3},
+            ],
+        }
+    )
+    data = pa.table(
+        {
+            "day": [DAYS[at % 20] for at in range(400)],
+            "clinic": [CLINICS[at % 2] for at in range(400)],
+            "sex": ["fm"[at % 2] for at in range(400)],
+            "age": [float(at % 90) for at in range(400)],
+        }
+    )
+    return release(plan, data, ledger=None)
+
+
+def drawn(table, name, *, levels):
+    return pictures(name, table.rows(), levels=levels)
+
+
+def svgs(page):
+    return [ET.fromstring(each) for each in re.findall(r"<svg.*?</svg>", page)]
+
+
+def test_a_crosstab_of_two_columns_is_a_table_with_margins(table):
+    page = drawn(table, "cross", levels=True)
+    own = [row for row in table.rows() if row["query"] == "cross"]
+    assert "<svg" not in page
+    assert [float(each) for each in re.findall(r"<td[^>]*>(-?[0-9.]+)<br>", page)] == [
+        own[at]["value"]
+        for at in (0, 1, 4, 2, 3, 5, 6, 7, 8)  # each row of cells with its margin, then the sums
+    ]
+    assert "&lt;b&gt;south&lt;/b&gt;" in page
+    assert "<b>south" not in page
+
+
+def test_each_level_of_a_hierarchy_has_a_picture_of_its_own(table):
+    page = drawn(table, "tree", levels=True)
+    assert re.findall(r"<p class=panel>(.*?)</p>", page) == ["by clinic", "region", "total"]
+    assert [len(each.findall(".//circle")) for each in svgs(page)] == [2, 1, 1]
+
+
+def test_a_series_is_drawn_over_time_for_every_group(table):
+    page = drawn(table, "days", levels=True)
+    south = "&lt;b&gt;south&lt;/b&gt;"
+    assert re.findall(r"<p class=panel>(.*?)</p>", page) == [
+        f"by day, {south}",
+        "by day, north",
+        "week",
+        "month",
+        f"running, {south}",
+        "running, north",
+    ]
+    first = svgs(page)[0]
+    points = first.find(".//polygon").get("points").split()
+    assert len(points) == 2 * len(DAYS)  # the band: there along the upper ends, and back along the lower ones
+    rows = sorted(
+        (row for row in table.rows() if row["query"] == "days" and row["clinic"] == CLINICS[1] and row["part"] == ""),
+        key=lambda row: row["day"],
+    )
+    heights = [float(line.get("y1")) for line in first.findall(".//line") if line.get("stroke-width")]
+    values = [row["value"] for row in rows[:-1]]
+    assert sorted(range(19), key=lambda at: (-heights[at], at)) == sorted(range(19), key=lambda at: (values[at], at))
+
+
+def test_days_of_any_question_are_a_series_and_other_keys_are_points(table):
+    assert len(svgs(drawn(table, "daily", levels=False))) == 1
+    assert "<polygon" in drawn(table, "daily", levels=False)
+    assert "<polygon" not in drawn(table, "plain", levels=False)
+    assert drawn(table, "plain", levels=False).count("<circle") == 2
+    assert drawn(table, "bins", levels=False).count("<circle") == 3  # parts are no levels
+    assert drawn(table, "nothing", levels=False) == ""
+
+
+def test_what_is_left_out_of_pictures_is_said():
+    row = {
+        "query": "q",
+        "kind": "count",
+        "g": "",
+        "part": "",
+        "value": 1.0,
+        "lower": 0.0,
+        "upper": 2.0,
+        "unreliable": False,
+        "date": False,
+    }
+    page = pictures("q", [{**row, "g": str(at)} for at in range(250)], levels=False)
+    assert page.count("<circle") == 200
+    assert "50 more numbers are in the table alone" in page
+    many = [{**row, "part": str(part), "g": str(at)} for part in range(30) for at in range(2)]
+    assert "6 more pictures are left out; the table has all numbers" in pictures("q", many, levels=True)
+
+
+def test_the_page_has_all_of_them(table):
+    page = report(table)
+    for question in table.plan.query:
+        assert f"<h3>{question.name}: {question.kind}</h3>" in page
+    assert "<b>south" not in page
