@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from scipy import stats
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.ledger.book import Ledger
@@ -23,7 +22,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.output.report import report
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.prepare import prepare, rehearse
-from rangebound.sampling.entropy import secure_bits
 
 DAYS = [datetime.date(2025, 1, 25) + datetime.timedelta(days=at) for at in range(12)]
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3], "city": ["a", "b", "c", "d"], "day": DAYS}
@@ -151,45 +149,6 @@ def test_counts_are_right_where_the_noise_is_small(name, account):
         crossed = pd.crosstab(kept["sex"], kept["city"], margins=True)
         total = found[found["sex"].isna() & found["city"].isna()]["value"].item()
         assert abs(total - crossed.loc["All", "All"]) <= 8
-
-
-def seeded(seed):
-    chance = np.random.default_rng(seed)
-    return lambda count: int.from_bytes(chance.bytes(-(-count // 8)), "big") >> -count % 8
-
-
-def coverage(name, account, runs, narrow=1.0):
-    """How often the interval of each number held the truth."""
-    plan = plan_of(name, ACCOUNTS[account])
-    ready = prepare(plan)
-    assert bool(ready.allocation.mu) == (account == "gaussian")
-    (publisher,), (block,) = ready.publishers, blocks(plan)
-    chance = np.random.default_rng(1)
-    exact = [int(each) for each in chance.choice([0, 0, 0, 1, 2, 30, 5000], len(block.keys))]
-    own = dict(zip(block.keys, exact, strict=True))
-    labels = plan.query[0].labels(block.keys)[0]
-    exact_of = [sum(own[each] for each in finest(WORKLOADS[name], *label, block.keys)) for label in labels]
-    truths, bits = np.array(exact_of), seeded(7) if account == "pure" else secure_bits
-    hits = np.zeros(len(truths))
-    for _ in range(runs):
-        (readings,) = publisher.read(publisher.draw([(Fraction(each),) for each in exact], bits))
-        ends = np.array([each.intervals[0] for each in readings])
-        middle, half = ends.mean(axis=1), narrow * (ends[:, 1] - ends[:, 0]) / 2
-        hits += (middle - half <= truths) & (truths <= middle + half)
-    return hits
-
-
-@pytest.mark.parametrize("account", ACCOUNTS)
-@pytest.mark.parametrize("name", ["two columns", "tree", "days"])
-def test_intervals_hold_as_often_as_they_say(name, account):
-    runs = 200
-    least = stats.binom.ppf(1e-8, runs, 0.95)  # for some of 29 numbers by chance: below 1e-6
-    assert (coverage(name, account, runs) >= least).all()
-
-
-def test_control_narrow_intervals_do_not():
-    runs = 200
-    assert (coverage("two columns", "gaussian", runs, narrow=0.5) < stats.binom.ppf(1e-8, runs, 0.95)).any()
 
 
 def leaves(data, path=()):

@@ -1,0 +1,240 @@
+"""Intervals of 95 % hold in at least 95 % of simulated tables: every kind, both accounts, empty and tiny cells too.
+
+Each case is a true answer, from 0 on, and the draws, readings and estimates of the publisher that a plan would have.
+Workloads are projected when they are published, which can only widen an interval; here their numbers are rounded only.
+
+A case fails if fewer intervals hold than a coin of 95 % allows with probability 1e-9 (there are some hundred cases).
+The controls, intervals that are cut, fail.
+"""
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rangebound.release.noise import workload_publisher
+from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.plan.groupings import blocks
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.prepare import answers, prepare
+from rangebound.release.sql.aggregate import Aggregate
+from rangebound.sampling.entropy import secure_bits
+from tests.release.noise.test_workload_publisher import ACCOUNTS, KEYS, WORKLOADS, finest, plan_of
+from tests.release.output.test_reliability import CELL, UNIT
+
+LEVEL, RARE = 0.95, 1e-9
+X = {"column": "x", "range": [0, 1]}
+SHARES = {
+    "pure": BudgetShare(epsilon=0.2, delta=0.0, groups=1, parts=1),
+    "with delta": BudgetShare(epsilon=0.2, delta=1e-3, groups=1, parts=1),
+    "gaussian": BudgetShare(epsilon=0.0, delta=0.0, groups=1, parts=1, mu=0.2),
+}
+COUNTS = {
+    "count": {"kind": "count"},
+    "unbiased count": {"kind": "count", "unbiased": True},
+    "signed count": {"kind": "count", "signed": True},
+    "count in fives": {"kind": "count", "step": 5},
+    "count up to 40": {"kind": "count", "support": [0, 40]},
+    "count with gaps": {"kind": "count", "support": [[0, 4], [9, 11], [20, 400]]},
+    "sum": {"kind": "sum", **X},
+    "signed sum": {"kind": "sum", "column": "x", "range": [-1, 1], "signed": True},
+    "sum in quarters": {"kind": "sum", **X, "step": 0.25},
+    "truncated sum": {"kind": "sum", **X, "support": [0, 40], "mechanism": "truncate Laplace"},
+    "histogram": {"kind": "histogram", **X, "bins": 1 + 1},
+}
+RATIOS = {
+    "mean": {"kind": "mean", **X},
+    "share": {"kind": "share", "of": [{"column": "x", "is": ">", "value": 0.5}]},
+    "variance": {"kind": "variance", **X},
+    "standard deviation": {"kind": "standard deviation", **X},
+}
+TRUTHS = (0, 1, 3, 40, 4000)
+
+
+def question_of(data):
+    return make_plan({"budget": {"epsilon": 1.0, "delta": 1e-3}, "query": [{"name": "n", **data}]}).query[0]
+
+
+def publisher_of(question, account):
+    return question.publisher(UNIT, CELL, SHARES[account], level=LEVEL, columns=())
+
+
+def held(question, publisher, coordinates, truth, runs, narrow=1.0):
+    """How many of so many published intervals hold the true answer."""
+    readings = publisher.read(publisher.draw([coordinates] * runs, secure_bits))
+    found = [question.estimate(each[0], UNIT) for each in readings]
+    lower, upper = (np.array([getattr(each, name) for each in found]) for name in ("lower", "upper"))
+    middle, half = (lower + upper) / 2, narrow * (upper - lower) / 2
+    return int((np.abs(truth - middle) <= half + 1e-9 * max(1.0, abs(truth))).sum())
+
+
+def least(runs, level=LEVEL):
+    return stats.binom.ppf(RARE, runs, level)
+
+
+def scalar_cases(name, account):
+    """The question, its publisher, coordinates, and the true answer that they make, in the hull of the support."""
+    question = question_of({**COUNTS, **RATIOS}[name])
+    publisher = publisher_of(question, account)
+    hull = question.allowed.hull
+    if name in COUNTS:
+        for truth in TRUTHS:
+            inside = min(max(float(truth), hull.lower), hull.upper)
+            yield question, publisher, (Fraction(truth),) * len(question.parts), inside
+        return
+    for rows in (1, 2, 30, 4000):
+        for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
+            ones = math.floor(rows * part)
+            share = Fraction(ones, rows)
+            if name in ("mean", "share"):
+                yield question, publisher, (Fraction(rows - ones), Fraction(ones)), float(share)
+            else:  # values of 0 and 1 alone: 1 - 2 t + t^2, 2 t - 2 t^2 and t^2
+                spread = float(share * (1 - share)) ** (1.0 if name == "variance" else 0.5)
+                spread = min(max(spread, hull.lower), hull.upper)
+                yield question, publisher, (Fraction(rows - ones), Fraction(0), Fraction(ones)), spread
+
+
+SCALARS = [
+    (name, account)
+    for name in (*COUNTS, *RATIOS)
+    for account in SHARES
+    if not (name == "truncated sum" and account != "pure") and not (name in RATIOS and account == "with delta")
+]
+
+
+def scalar_coverage(name, account, runs, narrow=1.0):
+    """The smallest number of intervals that held, over the true answers."""
+    return min(held(*case, runs, narrow) for case in scalar_cases(name, account))
+
+
+SLOW = [case for case in SCALARS if case[1] == "with delta" and case[0] not in ("count", "sum")]
+
+
+@pytest.mark.parametrize("runs", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_intervals_of_numbers_hold(runs):
+    found = {case: scalar_coverage(*case, runs) for case in SCALARS if runs > 300 or case not in SLOW}
+    print({case: count / runs for case, count in found.items()})
+    assert [case for case, count in found.items() if count < least(runs)] == []
+
+
+def test_control_intervals_of_numbers_that_are_cut_by_a_quarter_do_not():
+    runs = 2000
+    for case in (("count", "pure"), ("signed count", "gaussian"), ("sum", "pure"), ("histogram", "gaussian")):
+        assert scalar_coverage(*case, runs, narrow=0.75) < least(runs), case
+
+
+def rounded(numbers, variances, sums):
+    """In place of the projection: the nearest whole numbers that are not negative."""
+    return SimpleNamespace(numbers=np.maximum(np.rint(numbers), 0.0))
+
+
+def without_projection():
+    return mock.patch.object(workload_publisher, "project", rounded)
+
+
+def cells_of(keys, seed):
+    """Exact counts of the finest cells: empty and tiny ones, a few large ones; all of them empty for seed 0."""
+    chance = np.random.default_rng(seed)
+    return {key: int(chance.choice([0, 0, 0, 1, 2, 30, 5000]) if seed else 0) for key in keys}
+
+
+def workload_coverage(name, account, runs, narrow=1.0):
+    """For each number of a workload, how many intervals held, over tables that are empty and tables that are not."""
+    plan = plan_of(name, ACCOUNTS[account])
+    ready = prepare(plan)
+    assert bool(ready.allocation.mu) == (account == "gaussian")
+    (publisher,), (block,), question = ready.publishers, blocks(plan), plan.query[0]
+    labels, found = question.labels(block.keys)[0], []
+    for seed in (0, 1):
+        own = cells_of(block.keys, seed)
+        truths = np.array([sum(own[key] for key in finest(WORKLOADS[name], *label, block.keys)) for label in labels])
+        exact, hits = [(Fraction(own[key]),) for key in block.keys], np.zeros(len(truths))
+        with without_projection():
+            for _ in range(runs):
+                (readings,) = publisher.read(publisher.draw(exact, secure_bits))
+                made = [question.estimate(each, plan.unit) for each in readings]
+                ends = np.array([(each.lower, each.upper) for each in made])
+                middle, half = ends.mean(axis=1), narrow * (ends[:, 1] - ends[:, 0]) / 2
+                hits += np.abs(truths - middle) <= half
+        found.append(hits)
+    return np.concatenate(found)
+
+
+CASES = [(name, account) for name in ("two columns", "tree", "days") for account in ACCOUNTS]
+ALL = [pytest.param(name, account, 10_000, marks=pytest.mark.long) for name in WORKLOADS for account in ACCOUNTS]
+
+
+@pytest.mark.parametrize(("name", "account", "runs"), [*((*each, 200) for each in CASES), *ALL])
+def test_intervals_of_workloads_hold(name, account, runs):
+    hits = workload_coverage(name, account, runs)
+    print(name, account, hits.min() / runs, hits.mean() / runs)
+    assert (hits >= least(runs)).all()
+    assert hits.mean() >= LEVEL * runs * (1 - 0.01)
+
+
+@pytest.mark.parametrize("case", [("two columns", "gaussian"), ("no margins", "pure")], ids=str)
+def test_control_intervals_of_workloads_that_are_cut_by_half_do_not(case):
+    assert (workload_coverage(*case, 150, narrow=0.5) < least(150)).any()
+
+
+@pytest.mark.long
+def test_control_intervals_of_workloads_that_are_cut_by_a_tenth_do_not():
+    assert (workload_coverage("three columns", "gaussian", 5000, narrow=0.9) < least(5000)).any()
+
+
+def joint_plan(account, *, joint):
+    """A table of several kinds whose intervals hold at once."""
+    queries = [
+        {"name": "cross", **WORKLOADS["two columns"]},
+        {"name": "tree", **WORKLOADS["tree"]},
+        {"name": "days", **WORKLOADS["days"]},
+        {"name": "visits", "kind": "count", "by": ["city"]},
+        {"name": "bins", "kind": "histogram", **X, "bins": 3},
+    ]
+    keys = {name: each for name, each in KEYS.items() if name != "age"}
+    return make_plan({"budget": ACCOUNTS[account], "keys": keys, "joint": joint, "query": queries})
+
+
+def joint_coverage(account, runs, *, joint=True):
+    """How many of so many tables had intervals that held all at once: of an empty table, and of another."""
+    plan = joint_plan(account, joint=joint)
+    ready, found = prepare(plan), []
+    for seed in (0, 1):
+        aggregates, truths = [], {}
+        for block in blocks(plan):
+            own, made = cells_of(block.keys, seed), {}
+            for index in block.questions:
+                question = plan.query[index]
+                made[index] = {key: (Fraction(n),) * len(question.parts) for key, n in own.items()}
+                whole = WORKLOADS.get({"cross": "two columns"}.get(question.name, question.name))
+                for key, part in question.labels(block.keys)[0] if whole else []:
+                    truths[index, key, part] = sum(own[each] for each in finest(whole, key, part, block.keys))
+                for key in own if not whole else []:
+                    truths |= {(index, key, part): own[key] for part in question.parts}
+            aggregates.append(Aggregate(block=block, keys=block.keys, answers=made, units={}))
+        held_at_once = 0
+        with without_projection():
+            for _ in range(runs):
+                cells = [cell for each in aggregates for cell in answers(ready, each)]
+                assert len(cells) == len(truths)
+                held_at_once += all(
+                    each.lower <= truths[each.question, each.key, each.part] <= each.upper for each in cells
+                )
+        found.append(held_at_once)
+    return found
+
+
+@pytest.mark.parametrize("runs", [100, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_joint_intervals_hold_all_at_once(account, runs):
+    found = joint_coverage(account, runs)
+    print(account, [each / runs for each in found])
+    assert min(found) >= least(runs)
+
+
+def test_control_intervals_that_hold_one_by_one_do_not_hold_all_at_once():
+    assert joint_coverage("pure", 100, joint=False)[1] < least(100)
