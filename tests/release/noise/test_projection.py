@@ -123,7 +123,7 @@ def test_the_real_numbers_are_those_of_another_method(shape, seed):
     rows = leaves_of(size, identities)
     expected = rows @ nnls(rows / variances[:, None] ** 0.5, values / variances**0.5)[0]
     facts = projection._facts(size, Identities.of(identities), 0.0, np.inf)
-    start, moves = projection._nearest(facts, values, projection._weights(variances))
+    start, moves = projection._nearest(facts, values, projection.projection_weights(variances))
     assert start + moves == pytest.approx(expected, abs=1e-4)
     found = project(values, variances, Identities.of(identities)).numbers
     if shape != "three-way":  # whose corners need not be whole

@@ -20,6 +20,7 @@ from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.crosstab_measurements import crosstab_measurements, margins
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.output.report import report
+from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.prepare import prepare, rehearse
 
@@ -353,3 +354,41 @@ def test_what_cannot_be_drawn_is_refused_before_the_charge(monkeypatch, what):
     monkeypatch.setattr(owner, what, fails if what == "draw" else property(fails))
     with pytest.raises(PlanError, match="no such noise"):
         rehearse(ready)
+
+
+@pytest.mark.parametrize(("name", "account"), [(name, account) for name in WORKLOADS for account in ACCOUNTS])
+def test_unbiased_answers_stand_beside_the_published_ones(name, account):
+    """From the same draw: they add up too, are as they were before the projection, and cost nothing."""
+    plan = plan_of(name, ACCOUNTS[account])
+    query = plan.query[0].model_copy(update={"unbiased": True})
+    made = release(plan.model_copy(update={"query": (query,)}), table(), ledger=None)
+    check_certificate(made.certificate, made.to_bytes())
+    rows = made.rows()
+    publisher = prepare(made.plan).publishers[0]
+    found = np.array([row["unbiased"] for row in rows])
+    assert found.tolist() == publisher.unclamped([each.draws for each in made.cells])
+    assert (np.abs(found - [row["value"] for row in rows]) <= 20 * np.sqrt(publisher.measured.variances) + 20).all()
+    sums = publisher.measured.sums
+    if account == "gaussian" or name in ("tree", "ages", "days", "days of both"):
+        for at, total in enumerate(sums.totals):
+            parts = found[sums.parts[sums.starts[at] : sums.starts[at + 1]]]
+            assert parts.sum() == pytest.approx(found[total], abs=1e-6)
+    bounds = [row["bias"] for row in rows]
+    assert all(each is None for each in bounds) if name == "three columns" else min(bounds) >= 0.5
+    again = Release.from_bytes(made.to_bytes())
+    assert [row["unbiased"] for row in again.rows()] == found.tolist()
+    plain = release(plan, table(), ledger=None)
+    assert {row["unbiased"] for row in plain.rows()} == {None}
+    assert all(row["unreliable"] in (True, False) for row in plain.rows())
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_the_total_of_unbiased_cells_is_unbiased_where_that_of_clamped_ones_is_not(account):
+    plan = plan_of("no margins", ACCOUNTS[account])
+    publisher = prepare(plan).publishers[0]
+    drawn = [publisher.draw([(0,)] * 12, secure_bits) for _ in range(400)]
+    unbiased = [sum(publisher.unclamped(each[0])) for each in drawn]
+    clamped = [sum(each.values[0] for each in publisher.read(each)[0]) for each in drawn]
+    error = np.sqrt(publisher.measured.variances.sum() / len(drawn))
+    assert abs(np.mean(unbiased)) < 6.0 * error
+    assert np.mean(clamped) > 6.0 * error  # control

@@ -16,7 +16,8 @@ from rangebound.errors import Unsatisfiable
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.laplace_tail import laplace_radius, measured_radius
-from rangebound.release.noise.projection import Identities
+from rangebound.release.noise.projection import DIVIDED, Identities
+from rangebound.release.noise.projection_bias import Drift, energy_drift, free_drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, Wholes, admits, published, wholes
 from rangebound.release.noise.strategies.marginal_design import design_marginals
@@ -71,6 +72,17 @@ class Margins:
             parts=np.concatenate(parts),
             starts=np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
         )
+
+    def drift(self, variances: Floats) -> Drift | None:
+        """By clamping alone without margins, by the energy of the noise with those of two columns.
+
+        With three columns or more, whole numbers that add up may not be near: no bound is known. Nor is one where so
+        many numbers are rounded part by part.
+        """
+        if len(self.wanted) == 1:
+            return free_drift(variances)
+        known = len(self.sizes) == 2 and len(variances) <= DIVIDED
+        return energy_drift(variances, self.sums) if known else None
 
     def levels(self, variances: Sequence[float]) -> list[tuple[str, float]]:
         """The variance of the cells of every marginal, by the names of its columns."""
@@ -151,6 +163,11 @@ class ResidualMeasurements:
     def laplace_radii(self, level: float) -> Floats:
         """There is no Laplace noise."""
         raise AssertionError("the noise of residuals is Gaussian")
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """That of the margins."""
+        return self.margins.drift(self.variances)
 
     @property
     def sums(self) -> Identities:
@@ -250,6 +267,11 @@ class LaplaceMeasurements:
         terms = (counts[0] // counts).astype(np.float64)
         found = laplace_radius(terms * scale**2, np.full(len(terms), scale), level)
         return self.margins.repeated(np.where(terms > 1.0, found, measured_radius(scale, level)).tolist())
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """That of the margins."""
+        return self.margins.drift(self.variances)
 
     @property
     def sums(self) -> Identities:

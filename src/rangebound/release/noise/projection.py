@@ -25,13 +25,14 @@ Flags = NDArray[np.bool_]
 
 LARGEST = 2**53
 """No number is larger than this in size: beyond it, not every whole number is a double."""
+DIVIDED = 20_000
+"""A problem of more numbers is rounded part by part, totals first."""
 _BITS = 26  # sums are added up in two halves, so that 2^36 numbers do not overflow
 _REFINED = 4  # times that the quadratic program is solved again from where it ended, for numbers of very unlike size
 _NEAR = 2.0**10  # corrections below this are exact to far more than a whole number
 _SNAP = 1e-6  # nearer than this to a whole number is that number
 _GRID = 2.0**16  # fractions are compared on this grid, so that the last bits of a float do not decide
 _SPREAD = 1e6  # known variances count as different by this factor at most
-_LARGE = 20_000  # numbers of a problem that is first divided
 _SEARCHED = 2_000  # numbers of a problem that is given to branch and bound at most
 _NODES = 64
 _MODERATE = 2.0**30  # a problem of larger numbers, if it has no solution as it is, is solved in a larger unit
@@ -149,7 +150,7 @@ def project(
     """
     wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
     facts = _facts(len(wanted), sums, lower, upper)
-    weights = _weights(np.broadcast_to(np.asarray(variances, dtype=np.float64), wanted.shape))
+    weights = projection_weights(np.broadcast_to(np.asarray(variances, dtype=np.float64), wanted.shape))
     if np.isnan(wanted).any():
         raise ValueError("values: must not contain NaN")
     numbers = _projected(facts, wanted, weights)
@@ -181,10 +182,10 @@ def _facts(size: int, sums: Identities, lower: ArrayLike, upper: ArrayLike) -> _
     return _Facts(matrix=sums.matrix(size), lower=whole[0], upper=whole[1])
 
 
-def _weights(variances: Floats) -> Floats:
+def projection_weights(variances: Floats) -> Floats:
     """Weights from 1 down, for variances from the smallest up; they differ by a factor that doubles can bear.
 
-    >>> _weights(np.array([0.0, 0.5, 2.0, np.inf])).tolist()
+    >>> projection_weights(np.array([0.0, 0.5, 2.0, np.inf])).tolist()
     [1.0, 0.01, 0.0025, 1e-08]
     """
     if not (variances >= 0.0).all():
@@ -201,7 +202,8 @@ def _projected(facts: _Facts, values: Floats, weights: Floats) -> Wholes | None:
     if (facts.lower > facts.upper).any():
         return None
     whole = _in_bounds(facts, np.rint(np.clip(values, -LARGEST, LARGEST)))
-    if facts.true_of(whole):
+    nearest = not facts.matrix.shape[0] or bool(((facts.lower <= values) & (values <= facts.upper)).all())
+    if nearest and facts.true_of(whole):
         return whole
     start, moves = _nearest(facts, values, weights)
     found = _rounded(facts, start, moves, np.maximum(weights, 1e-3))
@@ -294,8 +296,8 @@ def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Itera
     anywhere = (facts.lower, facts.upper)
     totals = facts.totals
 
-    def given(fixed: Flags, numbers: Wholes) -> Wholes | None:
-        low, high = facts.lower.copy(), facts.upper.copy()
+    def given(fixed: Flags, numbers: Wholes, box: tuple[Wholes, Wholes] = anywhere) -> Wholes | None:
+        low, high = box[0].copy(), box[1].copy()
         low[fixed] = high[fixed] = numbers
         return _linear(facts, start, whole, weights, (low, high))
 
@@ -303,7 +305,10 @@ def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Itera
         if totals.all() or not totals.any():
             return None
         found = _rounded(facts.among(totals), start[totals], moves[totals], weights[totals])
-        return None if found is None else given(totals, found)
+        if found is None:
+            return None
+        nearby = given(totals, found, near)
+        return nearby if nearby is not None and facts.true_of(nearby) else given(totals, found)
 
     def finest_first() -> Wholes | None:
         return given(~totals, np.clip(start + np.rint(moves).astype(np.int64), *anywhere)[~totals])
@@ -315,10 +320,10 @@ def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Itera
                 found = _linear(facts, np.clip(found, *anywhere), np.zeros(len(start)), weights, anywhere)
         return found
 
-    if len(start) > _LARGE:
+    if len(start) > DIVIDED:
         yield totals_first
     yield lambda: _linear(facts, start, whole, weights, near)
-    if len(start) <= _LARGE:
+    if len(start) <= DIVIDED:
         yield totals_first
     yield repaired
     if len(start) <= _SEARCHED and np.abs(facts.excess(start)).max(initial=0.0) < _MODERATE:

@@ -12,7 +12,8 @@ import numpy as np
 
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
-from rangebound.release.noise.projection import Identities
+from rangebound.release.noise.projection import DIVIDED, Identities
+from rangebound.release.noise.projection_bias import Drift, energy_drift
 from rangebound.release.noise.strategies.block_strategy import BlockStrategy
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.factor_strategy import FactorStrategy
@@ -144,6 +145,11 @@ class SeriesMeasurements:
             single = np.array([stop - first == 1 for first, stop in strategy.ranges])
             radii = np.where(single, measured_radius(cell.scale, level), radii)
         return np.tile(radii, self.periods.series)
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """By the energy of the noise in one series; none where so many numbers are rounded part by part."""
+        return energy_drift(self.variances, self.sums) if len(self.variances) <= DIVIDED else None
 
     @property
     def sums(self) -> Identities:

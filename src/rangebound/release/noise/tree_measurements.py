@@ -12,6 +12,7 @@ import numpy as np
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius
 from rangebound.release.noise.projection import Identities
+from rangebound.release.noise.projection_bias import Drift, gaussian_moments, laplace_moments, tree_drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.release.noise.strategies.tree_design import design_tree
@@ -117,9 +118,20 @@ class TreeMeasurements:
         for nodes in tree.levels[1:]:
             parents = tree.places[nodes]
             final[nodes] = np.maximum(below[nodes], shares[nodes] * np.maximum(highest[parents], final[parents]))
-        excess = max(excess_of_continuous(scale, each.variance) for scale, each in noises.items())
         order = self.hierarchy.order
-        return laplace_radius(self.variances / 2.0 * excess, final[order] * (1.0 + 1e-9), level)
+        return laplace_radius(self.variances / 2.0 * self._excess, final[order] * (1.0 + 1e-9), level)
+
+    @property
+    def _excess(self) -> float:
+        """By how much the variance of continuous Laplace noise is above that of the measurements."""
+        return max(excess_of_continuous(scale, each.variance) for scale, each in self.strategy.noises.items())
+
+    @cached_property
+    def drift(self) -> Drift:
+        """By the tree: no number depends on how many leaves there are but through their logarithm."""
+        moments = laplace_moments(self._excess) if self.account is NoiseAccount.PURE else gaussian_moments()
+        order = self.hierarchy.order
+        return tree_drift(self.hierarchy.tree, self.strategy.variances(), moments).reordered(order)
 
     @property
     def sums(self) -> Identities:

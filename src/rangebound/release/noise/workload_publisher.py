@@ -18,6 +18,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.projection import Identities, project
+from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.support import Interval, Union
 
@@ -66,6 +67,10 @@ class Measurements(Protocol):
     @property
     def sums(self) -> Identities:
         """Which numbers are sums of others."""
+
+    @property
+    def drift(self) -> Drift | None:
+        """How far the projection moves the mean of each number, at most; None where no bound is known."""
 
     @property
     def levels(self) -> Sequence[tuple[str, float]]:
@@ -142,9 +147,20 @@ class WorkloadPublisher:
         z = statistics.NormalDist().inv_cdf(0.5 + self.level / 2)
         return np.asarray(z * _ROUNDED * np.sqrt(self.measured.variances))
 
-    def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
-        """Not known: the projection moves each number by what all others are."""
-        return
+    def unclamped(self, draws: Sequence[Draw]) -> list[float]:
+        """The unbiased answers of all numbers, before the projection."""
+        found: list[float] = self.measured.answers([each for draw in draws for each in draw]).tolist()
+        return found
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats | None:
+        """A bound of what the projection moves the mean of each number by, whatever all others are; see `Drift`.
+
+        Assumes: the intervals are those of all numbers, in order.
+        """
+        drift = self.measured.drift
+        return None if drift is None else drift.bound(lower, upper)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of every level of the workload, before the projection."""

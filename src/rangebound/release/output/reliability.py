@@ -8,7 +8,9 @@ import numpy as np
 
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Agreement
+from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import allocations, prepared, stated_epsilon
 
@@ -21,14 +23,9 @@ def biases(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
     table whose budget this version of the library would split otherwise.
     """
     found: list[float | None] = [None] * len(cells)
-    own: dict[int, list[int]] = {}
-    for at, cell in enumerate(cells):
-        own.setdefault(cell.question, []).append(at)
-    way = next((each for each in allocations(plan) if _is_of(plan, each, cells, own)), None) if cells else None
-    if way is None:
-        return found
-    publishers = prepared(plan, way).publishers
-    for index, places in own.items():
+    own = _by_question(cells)
+    publishers = _publishers(plan, cells, own)
+    for index, places in own.items() if publishers else ():
         question = plan.query[index]
         if plan.consistent and question.agreement != Agreement():
             continue
@@ -37,6 +34,38 @@ def biases(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
         for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
             found[at] = bound
     return found
+
+
+def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
+    """The unbiased number of every cell, where its question asks for it; see `Kind.unclamped_number`.
+
+    Guarantee: made of the plan and the published numbers alone, so it costs nothing.
+    Edge cases: None for numbers that one strategy makes together, in a table whose budget this version of the library
+    would split otherwise.
+    """
+    found = [plan.query[each.question].unclamped_number(each.draws) for each in cells]
+    own = _by_question(cells)
+    asked = {at: each for at, each in enumerate(plan.query) if isinstance(each, WorkloadKind) and each.unbiased}
+    publishers = _publishers(plan, cells, own) if asked else ()
+    for index, question in asked.items() if publishers else ():
+        numbers = question.unclamped_numbers(publishers[index], [cells[at].draws for at in own[index]])
+        for at, number in zip(own[index], numbers or [], strict=True):
+            found[at] = number
+    return found
+
+
+def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
+    """The places of the numbers of each question."""
+    found: dict[int, list[int]] = {}
+    for at, cell in enumerate(cells):
+        found.setdefault(cell.question, []).append(at)
+    return found
+
+
+def _publishers(plan: Plan, cells: Sequence[Cell], own: dict[int, list[int]]) -> tuple[Publisher, ...]:
+    """The publishers of a table's questions; none where this version would split the budget otherwise."""
+    way = next((each for each in allocations(plan) if _is_of(plan, each, cells, own)), None) if cells else None
+    return () if way is None else prepared(plan, way).publishers
 
 
 def _is_of(plan: Plan, way: Allocation, cells: Sequence[Cell], own: dict[int, list[int]]) -> bool:

@@ -17,7 +17,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.extras import need
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
-from rangebound.release.output.reliability import biases, is_unreliable
+from rangebound.release.output.reliability import biases, is_unreliable, unbiased_numbers
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
 from rangebound.release.output.report import report
 from rangebound.release.output.scope import scopes
@@ -84,10 +84,14 @@ class Release:
     def _biases(self) -> list[float | None]:
         return biases(self.plan, self.cells)
 
+    @cached_property
+    def _unbiased(self) -> list[float | None]:
+        return unbiased_numbers(self.plan, self.cells)
+
     def rows(self) -> list[Row]:
         """The table, one mapping a row; a grouping column that a query does not use is None."""
         found, named, said = [], self._named, scopes(self.plan)
-        for cell, bias in zip(self.cells, self._biases, strict=True):
+        for cell, bias, unbiased in zip(self.cells, self._biases, self._unbiased, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             dated = question.answers_dated
@@ -100,7 +104,7 @@ class Release:
                     "value": cell.value,
                     "lower": cell.lower,
                     "upper": cell.upper,
-                    "unbiased": question.unclamped_number(cell.draws),
+                    "unbiased": unbiased,
                     "bias": bias,
                     "unreliable": None if dated else is_unreliable(cell),
                     "date": date(cell.value).isoformat() if dated else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -33,10 +33,13 @@ _EFFORT = 100  # steps of 10 milliseconds for a strategy that is found again
 class WorkloadKind(Kind):
     """Counts of rows by public keys, with sums of them: measured by one strategy, published as numbers that add up.
 
-    Contribution bounds hold on the finest grouping, `by`, as they do for a count by these columns.
+    Contribution bounds hold on the finest grouping, `by`, as they do for a count by these columns. With `unbiased` the
+    answers before they were made to add up, which may be negative, are published beside, from the same draw.
     """
 
     together: ClassVar[bool] = True
+
+    unbiased: bool | None = None
 
     @model_validator(mode="after")
     def _plain(self) -> WorkloadKind:
@@ -149,12 +152,20 @@ class WorkloadKind(Kind):
         return held(value, lower, upper, self.allowed)
 
     def unclamped_number(self, draws: Draw) -> float | None:
-        """None: its draws are measurements, from which a number is made together with all others."""
+        """None: its draws are measurements, from which all numbers are made together; see `unclamped_numbers`."""
         return None
 
+    def unclamped_numbers(self, publisher: Publisher, draws: Sequence[Draw]) -> list[float] | None:
+        """The unbiased answers, where the plan asks for them.
+
+        Guarantee: the mean of each is the exact number, to 2^-60 of its noise.
+        """
+        assert isinstance(publisher, WorkloadPublisher)
+        return publisher.unclamped(draws) if self.unbiased else None
+
     def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
-        """None: the projection on numbers that add up moves each of them by what all others are."""
-        return None
+        """The bound of the projection, over all tables; None where there is none, as for three columns with margins."""
+        return publisher.bias(lower, upper, self.allowed, None, whole=True)
 
     @property
     def effort(self) -> tuple[Hashable, float]:

@@ -1,0 +1,223 @@
+"""How far the projection moves numbers on average: the bounds hold in simulations, and simpler ones do not."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from rangebound.release import make_plan
+from rangebound.release.noise.projection import Identities, project, projection_weights
+from rangebound.release.noise.projection_bias import energy_drift, free_drift, gaussian_moments, tree_drift
+from rangebound.release.noise.strategies.tree import Tree
+from rangebound.release.prepare import prepare
+from rangebound.sampling.entropy import secure_bits
+from tests.release.noise.test_workload_publisher import ACCOUNTS, PEOPLE, plan_of
+
+CHANCE = 6.0  # standard errors that a mean may be off by: 2e-9 a number
+
+
+def random_tree(random, leaves, middle):
+    """A tree of three levels whose leaves have one depth; every inner node has one."""
+    parents = np.concatenate([np.arange(middle), random.integers(0, middle, leaves - middle)]) + 1
+    return Tree(parents=(-1, *[0] * middle, *np.sort(parents).tolist()))
+
+
+def matrix_of(tree):
+    """Which leaves are below each node."""
+    found = np.zeros((len(tree), len(tree.leaves)))
+    for at, leaf in enumerate(tree.leaves.tolist()):
+        while True:
+            found[leaf, at] = 1.0
+            if leaf == 0:
+                break
+            leaf = tree.parents[leaf]
+    return found
+
+
+def nearest(matrix, weights, answers):
+    """The nearest numbers that add up and are not negative, by another solver."""
+    roots = np.sqrt(weights)
+    leaves, _ = optimize.nnls(roots[:, None] * matrix, roots * answers)
+    return leaves
+
+
+def test_the_inverse_of_a_tree_has_the_signs_that_the_proof_needs():
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        tree = random_tree(random, 12, 4)
+        matrix = matrix_of(tree)
+        weights = 10.0 ** random.uniform(-3, 0, len(tree))
+        inverse = np.linalg.inv(matrix.T @ (weights[:, None] * matrix))
+        off = inverse - np.diag(np.diag(inverse))
+        small = 1e-9 * np.abs(inverse).max()
+        assert off.max() <= small
+        assert inverse.sum(axis=1).min() > -small
+        for row, weight in zip(matrix, weights, strict=True):
+            assert row @ inverse @ row <= (1.0 + 1e-9) / weight
+
+
+def dual(matrix, weights, answers):
+    """g of the module's docstring."""
+    return matrix.T @ (weights * (matrix @ nearest(matrix, weights, answers) - answers))
+
+
+def test_leaves_are_never_raised_and_multipliers_fall_as_counts_rise():
+    random = np.random.default_rng(2)
+    for _ in range(100):
+        tree = random_tree(random, 12, 4)
+        matrix, weights = matrix_of(tree), 10.0 ** random.uniform(-2, 0, len(tree))
+        noise, counts = random.normal(0, 5, 12), random.choice([0.0, 0.0, 3.0, 50.0], 12)
+        leaves = nearest(matrix, weights, matrix @ (counts + noise))
+        assert (leaves <= np.maximum(counts + noise, 0.0) + 1e-8).all()
+        with_counts, without = dual(matrix, weights, matrix @ (counts + noise)), dual(matrix, weights, matrix @ noise)
+        assert (with_counts >= -1e-8).all()
+        assert (with_counts <= without + 1e-8).all()
+
+
+def test_control_cells_of_a_two_way_table_are_raised():
+    """Crossing margins do not have the property of trees: a bound for trees would be wrong for them."""
+    random, raised = np.random.default_rng(3), 0
+    rows = [[float(at // 3 == row) for at in range(9)] for row in range(3)]
+    columns = [[float(at % 3 == column) for at in range(9)] for column in range(3)]
+    matrix = np.array([*np.eye(9).tolist(), *rows, *columns])
+    for _ in range(100):
+        cells = random.normal(0, 5, 9)
+        found = nearest(matrix, np.ones(15), matrix @ cells)
+        raised += bool((found > np.maximum(cells, 0.0) + 1e-6).any())
+    assert raised > 10
+
+
+def truths(leaves):
+    """Empty, tiny, large, one large among empty ones, and all sizes."""
+    yield np.zeros(leaves)
+    yield np.arange(leaves) % 2.0
+    yield np.full(leaves, 1000.0)
+    yield np.where(np.arange(leaves) == 0, 1000.0, 0.0)
+    yield np.where(np.arange(leaves) % 10 == 0, 20.0, 0.0)
+
+
+class Noise:
+    """Noise of leaves that is independent but for its total, which is as small as if the root had been measured."""
+
+    def __init__(self, tree, spreads, root):
+        self.matrix, self.spreads, self.root = matrix_of(tree), spreads, root
+        count = len(spreads)
+        mixed = self.matrix @ (np.eye(count) - 1.0 / count)
+        self.variances = mixed**2 @ spreads**2 + (self.matrix.sum(axis=1) / count * root) ** 2
+
+    def published(self, counts, runs, random):
+        """What is published before rounding, in so many runs."""
+        found, weights = [], projection_weights(self.variances)
+        for _ in range(runs):
+            noise = random.normal(0.0, self.spreads)
+            noise += (random.normal(0.0, self.root) - noise.sum()) / len(noise)
+            found.append(self.matrix @ nearest(self.matrix, weights, self.matrix @ (counts + noise)))
+        return np.array(found)
+
+
+@pytest.mark.parametrize(("leaves", "root"), [(8, 2.0), (8, 20.0), (120, 3.0), (120, 60.0)])
+def test_the_bounds_of_a_tree_hold_in_simulations(leaves, root):
+    random = np.random.default_rng(4)
+    tree = random_tree(random, leaves, 4)
+    noise = Noise(tree, random.choice([2.0, 5.0], leaves), root)
+    drift = tree_drift(tree, noise.variances, gaussian_moments())
+    for counts in truths(leaves):
+        exact, found = noise.matrix @ counts, noise.published(counts, 150, random)
+        mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
+        bound = drift.bound(exact, exact) - drift.rounding
+        assert (np.abs(mean - exact) <= bound + CHANCE * error + 1e-6).all()
+        assert mean[0] - exact[0] >= -CHANCE * error[0] - 1e-6  # the root is never moved down
+
+
+def test_control_the_bias_of_clamping_is_no_bound_for_what_adds_up():
+    """One large leaf among a hundred empty ones is moved down by more than clamping moves any number up."""
+    tree = Tree(parents=(-1, *[0] * 100))
+    noise, large = Noise(tree, np.full(100, 5.0), 2.0), np.where(np.arange(100) == 0, 1000.0, 0.0)
+    found = noise.published(large, 300, np.random.default_rng(5))[:, 1]
+    moved, error = 1000.0 - found.mean(), found.std() / np.sqrt(300)
+    assert moved > free_drift(noise.variances).up[1] + CHANCE * error
+    drift = tree_drift(tree, noise.variances, gaussian_moments())
+    assert moved < drift.down[1] < energy_drift(noise.variances, tree_sums(tree)).down[1]
+
+
+def tree_sums(tree):
+    children = {}
+    for at, parent in enumerate(tree.parents[1:], 1):
+        children.setdefault(parent, []).append(at)
+    return Identities.of(sorted(children.items()))
+
+
+def test_the_bound_of_a_tree_grows_with_the_logarithm_of_its_leaves():
+    small, large = (Tree(parents=(-1, *[0] * leaves)) for leaves in (100, 100_000))
+    bounds = [tree_drift(each, np.full(len(each), 25.0), gaussian_moments()) for each in (small, large)]
+    assert bounds[1].up[1] < 2.0 * bounds[0].up[1]
+    energy = energy_drift(np.full(len(large), 25.0), tree_sums(large)).up[1]
+    assert bounds[1].up[1] < energy / 20.0
+
+
+@pytest.mark.parametrize(
+    ("name", "account"),
+    list(itertools.product(["two columns", "no margins", "tree", "days of both"], ACCOUNTS)),
+)
+def test_the_mean_of_what_is_published_is_within_the_bound(name, account):
+    """The whole path from counts to published numbers, in whole numbers: empty, tiny and large cells."""
+    plan = plan_of(name, ACCOUNTS[account], PEOPLE)
+    publisher = prepare(plan).publishers[0]
+    cells = int(np.prod([len(keys) for keys in plan.columns(plan.query[0].by)]))
+    exact = publisher.measured
+    for counts in truths(cells):
+        drawn = [publisher.draw([(int(each),) for each in counts], secure_bits) for _ in range(40)]
+        numbers = np.array([[each.values[0] for each in publisher.read(each)[0]] for each in drawn])
+        answers = np.array([publisher.unclamped(each[0]) for each in drawn])
+        error = answers.std(axis=0) / np.sqrt(len(drawn))
+        bound = publisher.bias(*[sums_of(exact, counts)] * 2, plan.query[0].allowed, None, whole=True)
+        assert (np.abs(numbers.mean(axis=0) - sums_of(exact, counts)) <= bound + CHANCE * error).all()
+        assert (np.abs(answers.mean(axis=0) - sums_of(exact, counts)) <= CHANCE * error).all()  # and is unbiased
+
+
+def sums_of(measured, counts):
+    """All numbers of a workload whose finest ones are known, by its identities alone."""
+    found = np.full(len(measured.variances), np.nan)
+    order = np.argsort(np.isin(np.arange(len(found)), measured.sums.totals), kind="stable")
+    finest = np.sort(order[: len(found) - len(set(measured.sums.totals.tolist()))])
+    found[finest] = counts
+    starts = measured.sums.starts
+    while np.isnan(found).any():
+        for at, total in enumerate(measured.sums.totals.tolist()):
+            found[total] = found[measured.sums.parts[starts[at] : starts[at + 1]]].sum()
+    return found
+
+
+def test_no_bound_is_claimed_where_whole_numbers_may_be_far():
+    publisher = prepare(plan_of("three columns", ACCOUNTS["pure"])).publishers[0]
+    ends = np.zeros(publisher.numbers)
+    assert publisher.bias(ends, ends, None, None, whole=True) is None
+
+
+def test_numbers_that_were_clamped_are_projected_though_they_add_up_when_rounded():
+    """Rounded and clamped answers that happen to add up need not be near the projection: the bound is about that."""
+    sums = Identities.of([(12, list(range(12)))])
+    answers = np.array([-4.6, *[10.42] * 11, -4.6 + 11 * 10.42])
+    clamped = np.maximum(np.rint(answers), 0.0)
+    assert clamped[:12].sum() == clamped[12]
+    matrix = np.array([*np.eye(12).tolist(), [1.0] * 12])
+    found = project(answers, np.array([*[1.0] * 12, 100.0]), sums).numbers
+    exact = matrix @ nearest(matrix, np.array([*[1.0] * 12, 0.01]), answers)
+    assert (np.abs(found - exact) < 1.0).all()
+    assert abs(clamped[12] - exact[12]) > 3.0
+
+
+def test_bounds_grow_with_the_interval():
+    level = {"name": "l", "members": {"x": ["a", "b"]}}
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 0.5},
+            "keys": {"k": ["a", "b"]},
+            "query": [{"name": "t", "kind": "hierarchy", "by": ["k"], "levels": [level]}],
+        }
+    )
+    publisher = prepare(plan).publishers[0]
+    bound = publisher.bias(np.zeros(4), np.full(4, 1e9), None, None, whole=True)
+    assert (bound > 0.5).all()
+    assert (publisher.bias(np.zeros(4), np.zeros(4), None, None, whole=True) <= bound).all()
