@@ -23,6 +23,7 @@ from rangebound.release.output.report import report
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.prepare import prepare, rehearse
+from rangebound.sampling.entropy import secure_bits
 
 DAYS = [datetime.date(2025, 1, 25) + datetime.timedelta(days=at) for at in range(12)]
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3], "city": ["a", "b", "c", "d"], "day": DAYS}
