@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,12 +19,12 @@ from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 
 _MOST = 2**61  # no sum of counts is larger: clamping counts moves no neighbours apart
-_ROUNDED = 1.0 + 1e-4  # Gaussian noise on a lattice of 2^-12 of its scale, against Gaussian noise
 _LONG = 64  # numbers of a strategy that a certificate lists; more of them by their SHA-256
 
 
@@ -144,8 +143,7 @@ class WorkloadPublisher:
         """How far each unbiased answer is from the truth with probability `level`."""
         if self.measured.account is NoiseAccount.PURE:
             return self.measured.laplace_radii(self.level)
-        z = statistics.NormalDist().inv_cdf(0.5 + self.level / 2)
-        return np.asarray(z * _ROUNDED * np.sqrt(self.measured.variances))
+        return np.asarray(gaussian_reach(self.level) * np.sqrt(self.measured.variances))
 
     def unclamped(self, draws: Sequence[Draw]) -> list[float]:
         """The unbiased answers of all numbers, before the projection."""

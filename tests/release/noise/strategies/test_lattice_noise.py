@@ -1,14 +1,24 @@
 """Noise on a lattice: its step, its variance by two routes, and what can be published."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from mpmath import mp
+from scipy.signal import fftconvolve
+from scipy.special import ndtr
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.release.noise.strategies.contributions import NoiseAccount
-from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, admits, in_steps, published, wholes
+from rangebound.release.noise.strategies.lattice_noise import (
+    LatticeNoise,
+    admits,
+    gaussian_reach,
+    in_steps,
+    published,
+    wholes,
+)
 from rangebound.sampling.entropy import secure_bits
 
 
@@ -67,3 +77,30 @@ def test_what_is_not_a_whole_number_is_refused_and_not_shown():
     with pytest.raises(ArgumentTypeError, match="counts"):
         wholes(["1"])
     assert wholes(np.array([2**70], dtype=object)).tolist() == [2**70]
+
+
+def outside(reach, weights, fineness=12):
+    """P(|S| > reach standard deviations) for a weighted sum of rounded normal numbers, from all their probabilities."""
+    step, span = 2.0**-fineness, 12
+    points = np.arange(-span * 2**fineness, span * 2**fineness + 1)
+    mass = np.diff(ndtr(np.concatenate([points - 0.5, [points[-1] + 0.5]]) * step))
+    total = np.ones(1)
+    for weight in weights:
+        spread = np.zeros((len(mass) - 1) * weight + 1)
+        spread[::weight] = mass
+        total = fftconvolve(total, spread)
+    places = (np.arange(len(total)) - len(total) // 2) * step
+    deviation = math.sqrt(sum(weight**2 for weight in weights) * (1.0 + step**2 / 12))
+    return math.fsum(total[np.abs(places) > reach * deviation].tolist())
+
+
+@pytest.mark.parametrize("weights", [(1,), (1, 1), (1, 2), (3, 1, 1)])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_a_sum_of_rounded_noise_stays_within_its_reach(weights, level):
+    assert outside(gaussian_reach(level), weights) <= 1.0 - level
+    assert gaussian_reach(level) < NormalDist().inv_cdf(0.5 + level / 2) + 0.004
+
+
+def test_control_the_reach_of_a_normal_number_is_too_short():
+    levels = [0.9 + at / 10_000 for at in range(1, 100)]
+    assert any(outside(NormalDist().inv_cdf(0.5 + level / 2), (1,)) > 1.0 - level for level in levels)

@@ -8,6 +8,7 @@ says nothing about one.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -99,6 +100,26 @@ class LatticeNoise:
             support=_LINE,
             bounding=Bounding.UNBOUNDED,
         )
+
+
+def gaussian_reach(level: float) -> float:
+    """How many standard deviations a sum of rounded Gaussian noise stays within, with probability `level` or more.
+
+    Let S = sum a_i Z_i, where Z_i is Gaussian noise of scale s_i rounded to the step h_i <= 2^-12 s_i, and let d be the
+    standard deviation of S. Add independent W = sum a_i W_i to it, where W_i is normal of scale 1.5 h_i: by Poisson
+    summation the density of Z_i + W_i is that of G_i + U_i + W_i (G_i normal of scale s_i, U_i uniform on a step) times
+    a factor between 1 - e^-43 and 1 + e^-43. So, with w = 9 2^-12 d, which is six standard deviations of W or more, and
+    v = 6 2^-12 d, where Hoeffding's inequality bounds the sum of the a_i U_i,
+
+        P(|S| > t) <= P(|S + W| > t - w) / P(|W| <= w)  and  P(|S + W| > r) <= (P(|N| > r - v) + e^-71) (1 + n e^-43)
+
+    for n terms and a normal N of variance at most d^2 (1 + 2^-22). `docs/theory.md` has the steps.
+
+    >>> round(gaussian_reach(0.95), 4)
+    1.9636
+    """
+    outside = (1.0 - level) * (1.0 - 2.0**-26)
+    return -statistics.NormalDist().inv_cdf(outside / 2.0) * (1.0 + 2.0**-21) + 15.0 * 2.0**-_FINENESS
 
 
 def wholes(values: npt.ArrayLike) -> Wholes:
