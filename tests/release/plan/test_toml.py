@@ -285,6 +285,7 @@ def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
         plan = {"budget": {"epsilon": 1.0}, "unit": {"column": "who"}, "keys": keys}
         made = make_plan({**plan, "query": [{**asked, "kind": kind}]})
         assert made.query[0].kind == kind
+        assert hash(made.query[0]) == hash(made.query[0].model_copy())  # the share that a margin needs is kept by it
 
 
 @pytest.mark.parametrize("more", [{}, {"about": ["n"]}, {"abuot": ["n"]}, {"valued": 1}], ids=str)

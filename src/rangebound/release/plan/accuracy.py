@@ -7,7 +7,7 @@ part of the account. None of it depends on the plan's epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -32,6 +32,7 @@ from rangebound.roots import boundary
 LARGEST = 100.0
 """The largest epsilon that a plan may have."""
 _CLOSE = 2.0**-30  # relative: a share is that near to the smallest one
+_STEPS = 3
 
 
 class Unmet(Exception):
@@ -101,6 +102,9 @@ def _needed(
         assert width is not None  # a kind that has none refuses a margin
         return width
 
+    near = _near(half_width, margin) if question.together else None
+    if near is not None:
+        return share(boundary(lambda size: half_width(size) <= margin, *near, _CLOSE)[1])
     high = 1.0
     while half_width(high) > margin:
         if high >= LARGEST:
@@ -115,6 +119,21 @@ def _needed(
     while low > SMALLEST and half_width(low) <= margin:
         low, high = low / 2.0, low
     return share(boundary(lambda size: half_width(size) <= margin, low, high, _CLOSE)[1])
+
+
+def _near(half_width: Callable[[float], float], margin: float) -> tuple[float, float] | None:
+    """Two shares near each other, of which the larger meets a margin and the smaller does not; None if none is found.
+
+    The noise of a strategy is nearly proportional to 1 / share, so a few steps find it; each makes a whole strategy.
+    """
+    size = 1.0
+    for _ in range(_STEPS):
+        size = min(max(size * half_width(size) / margin, SMALLEST), LARGEST)
+    for slack in (_CLOSE / 2.0, 2.0**-20, 2.0**-10):
+        low, high = size * (1.0 - slack), size * (1.0 + slack)
+        if high <= LARGEST and half_width(high) <= margin < half_width(low):
+            return low, high
+    return None
 
 
 def smallest_epsilon(requests: Sequence[Request], delta: float, rest: Fraction, *, gaussian: bool) -> float:

@@ -30,6 +30,9 @@ class Level(Part):
         """The names of its members in the order of their letters: a plan that is written and read keeps no other."""
         return tuple(sorted(self.members))
 
+    def __hash__(self) -> int:
+        return hash((self.name, frozenset(self.members.items())))
+
     def parents(self) -> dict[str, str]:
         """The member that each key of the level below is part of."""
         return {canonical(key): member for member, keys in self.members.items() for key in keys}

@@ -178,12 +178,15 @@ class WorkloadKind(Kind):
         return "", ""
 
     def no_margin(self, unit: Unit) -> str:
-        """None can be asked: a number that is moved so that all add up may be moved out of its interval."""
-        why = "whose intervals are widened where numbers are moved so that they add up"
-        return f"must not be asked of {self.kind!r}, {why}; give a weight"
+        """One can be asked: the interval of an unbiased answer follows from the noise alone."""
+        return ""
 
     def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
-        """That of the widest interval, before numbers are moved so that they add up."""
+        """That of the widest interval of an unbiased answer.
+
+        An interval is wider where its number, made to add up with all others, has left it; it holds the true one then
+        no less.
+        """
         return publisher.half_width
 
     def expected_error(self, publisher: Publisher) -> str:
