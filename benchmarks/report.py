@@ -29,7 +29,7 @@ class Row:
 
     A value in `others` that is a text says why there is no number. The bar is on our number, or, with `of`, on our
     number over that of the other; it is an upper limit unless `more` is better. With a `floor` less is better, and a
-    number below the floor is wrong.
+    number below the floor is wrong. A `note` stands beside the verdict.
     """
 
     what: str
@@ -40,6 +40,7 @@ class Row:
     of: str = ""
     more: bool = False
     floor: float | None = None
+    note: str = ""
 
     def ratio(self, other: str) -> float:
         """Our number over that of the other; NaN where there is none."""

