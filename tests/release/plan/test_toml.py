@@ -388,3 +388,48 @@ def test_a_plan_made_in_python_of_sound_parts_is_that_of_a_file():
     assert made == parse_plan(
         'budget = {epsilon = 1.0}\nunit = {column = "who", rows = 2}\nquery = [{name = "n", kind = "count"}]'
     )
+
+
+def test_keys_by_rule_are_those_that_the_rule_stands_for():
+    text = """
+    budget = {epsilon = 1.0}
+    keys = {day = {days = [2024-02-27, 2024-03-01]}, age = {numbers = [-1, 2]}}
+    query = [{name = "visits", kind = "count", by = ["day", "age"]}]
+    """
+    plan = parse_plan(text)
+    assert plan.columns(("day", "age")) == (
+        ("2024-02-27", "2024-02-28", "2024-02-29", "2024-03-01"),
+        ("-1", "0", "1", "2"),
+    )
+    listed = parse_plan(
+        text.replace("{days = [2024-02-27, 2024-03-01]}", "[2024-02-27, 2024-02-28, 2024-02-29, 2024-03-01]").replace(
+            "{numbers = [-1, 2]}", "[-1, 0, 1, 2]"
+        )
+    )
+    assert plan == listed
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("{days = [2025-01-01]}", "days must be the first and the last of them, two dates"),
+        ("{days = [1, 2]}", "days must be the first and the last of them, two dates"),
+        ("{days = [2025-01-01T00:00:00, 2025-01-02]}", "days must be the first and the last of them, two dates"),
+        ("{numbers = [1.0, 2.0]}", "numbers must be the first and the last of them, two whole numbers"),
+        ("{numbers = [true, false]}", "numbers must be the first and the last of them, two whole numbers"),
+        ("{numbers = [5, 4]}", "numbers must be in order, and at most 100000 of them"),
+        ("{numbers = [0, 100000]}", "numbers must be in order, and at most 100000 of them"),
+        ("{days = [2025-01-02, 2025-01-01]}", "days must be in order, and at most 100000 of them"),
+        ("{weekdays = [1, 2]}", "must be a list of keys, or one rule: {days = [first, last]} or {numbers"),
+        ("{days = [2025-01-01, 2025-01-02], numbers = [1, 2]}", "must be a list of keys, or one rule"),
+        ("{}", "must be a list of keys, or one rule"),
+    ],
+)
+def test_a_rule_that_stands_for_no_keys_is_refused(rule, words):
+    with pytest.raises(PlanError) as caught:
+        parse_plan(
+            f'budget = {{epsilon = 1.0}}\nkeys = {{day = {rule}}}\nquery = [{{name="v", kind="count", by=["day"]}}]'
+        )
+    assert words in str(caught.value)
+    assert caught.value.field == "keys.day"
+    assert caught.value.line == 2

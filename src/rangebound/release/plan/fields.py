@@ -171,6 +171,38 @@ Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
 """A public key, as a plan writes it."""
 
 
+MOST_KEYS = 100_000
+"""Public keys that a column may have."""
+
+
+def listed_keys(value: object) -> object:
+    """The public keys of a column: a list as it is, or those that a rule stands for, in order.
+
+    `{days = [first, last]}` stands for all days from the first to the last, `{numbers = [first, last]}` for all whole
+    numbers; a plan that was made lists them.
+
+    >>> listed_keys({"days": [datetime.date(2025, 1, 31), datetime.date(2025, 2, 1)]})
+    (datetime.date(2025, 1, 31), datetime.date(2025, 2, 1))
+    >>> listed_keys({"numbers": [1, 4]})
+    (1, 2, 3, 4)
+    """
+    if not isinstance(value, dict):
+        return as_tuple(value)
+    rule, ends = next(iter(value.items())) if len(value) == 1 else (None, None)
+    if rule not in ("days", "numbers"):
+        raise ValueError("must be a list of keys, or one rule: {days = [first, last]} or {numbers = [first, last]}")
+    kind, words = (datetime.date, "dates") if rule == "days" else (int, "whole numbers")
+    given = tuple(ends) if isinstance(ends, (list, tuple)) else ()
+    fits = [isinstance(each, kind) and not isinstance(each, (bool, datetime.datetime)) for each in given]
+    if fits != [True, True]:
+        raise ValueError(f"{rule} must be the first and the last of them, two {words}")
+    first, last = (each.toordinal() if isinstance(each, datetime.date) else each for each in given)
+    if not first <= last < first + MOST_KEYS:
+        raise ValueError(f"{rule} must be in order, and at most {MOST_KEYS} of them")
+    made = range(first, last + 1)
+    return tuple(map(datetime.date.fromordinal, made)) if rule == "days" else tuple(made)
+
+
 def canonical(key: bool | int | datetime.date | str) -> str:
     """A key as the text that both engines make of it."""
     if isinstance(key, bool):

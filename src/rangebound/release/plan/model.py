@@ -6,13 +6,23 @@ import math
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, WithJsonSchema, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.numeric import rounded_up
 from rangebound.release.plan.clipping_report import cut_questions
-from rangebound.release.plan.fields import Key, Name, Part, Positive, Text, as_tuple, canonical
+from rangebound.release.plan.fields import (
+    MOST_KEYS,
+    Key,
+    Name,
+    Part,
+    Positive,
+    Text,
+    as_tuple,
+    canonical,
+    listed_keys,
+)
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.unit import Unit
@@ -54,7 +64,22 @@ class Budget(Part):
         return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
-Keys = Annotated[tuple[Key, ...], Field(min_length=1, max_length=_MOST_GROUPS), BeforeValidator(as_tuple)]
+_LISTED = TypeAdapter(tuple[Key, ...]).json_schema() | {"minItems": 1, "maxItems": MOST_KEYS}
+_RULES = [
+    {
+        "type": "object",
+        "properties": {rule: {"type": "array", "items": kind, "minItems": 2, "maxItems": 2}},
+        "required": [rule],
+        "additionalProperties": False,
+    }
+    for rule, kind in (("days", {"type": "string", "format": "date"}), ("numbers", {"type": "integer"}))
+]
+Keys = Annotated[
+    tuple[Key, ...],
+    Field(min_length=1, max_length=MOST_KEYS),
+    BeforeValidator(listed_keys),
+    WithJsonSchema({"anyOf": [_LISTED, *_RULES]}),
+]
 
 
 class Plan(Part):
