@@ -7,13 +7,13 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import consistent, notes
-from rangebound.release.output.table_margins import fit_margins, fit_whole
+from rangebound.release.output.table_margins import _moved_to, fit_whole
 
 KEYS = {"a": ["x", "y", "z"], "b": ["p", "q"], "c": ["1", "2", "3", "4"]}
 HISTOGRAM = {"kind": "histogram", "column": "v", "range": [0, 10], "bins": 3, "missing": 0}
@@ -182,15 +182,45 @@ def test_control_tables_as_drawn_do_not_agree():
 SUMS = st.lists(st.integers(0, 60), min_size=1, max_size=5)
 
 
+@settings(max_examples=40, deadline=None)
 @given(SUMS, SUMS, st.integers(0, 2**32))
-def test_a_matrix_has_the_sums_that_it_is_given(rows, sides, seed):
+def test_a_matrix_has_the_sums_that_it_is_given_and_is_the_nearest(rows, sides, seed):
+    """Beside the sums themselves: no move of 1 around a rectangle, which keeps all sums, comes nearer."""
     gap = sum(rows) - sum(sides)
     sides, rows = [*sides, max(gap, 0)], [*rows, max(-gap, 0)]
-    matrix = np.random.default_rng(seed).integers(0, 30, (len(rows), len(sides))).astype(float).tolist()
-    found = np.array(fit_margins(matrix, rows, sides))
+    matrix = np.random.default_rng(seed).integers(-5, 30, (len(rows), len(sides)))
+    keys = [(str(i), str(j)) for i in range(len(rows)) for j in range(len(sides))]
+    margins = {
+        frozenset("a"): {(str(i),): total for i, total in enumerate(rows)},
+        frozenset("b"): {(str(j),): total for j, total in enumerate(sides)},
+        frozenset(): {(): sum(rows)},
+    }
+    table = _moved_to(dict(zip(keys, matrix.ravel().tolist(), strict=True)), frozenset("ab"), margins)
+    found = np.array([table[key] for key in keys]).reshape(matrix.shape)
     assert (found >= 0).all()
     assert found.sum(1).tolist() == rows
     assert found.sum(0).tolist() == sides
+    for i, j in itertools.permutations(range(len(rows)), 2):
+        for k, m in itertools.permutations(range(len(sides)), 2):
+            if found[i, k] and found[j, m]:
+                off = (found - matrix)[[i, i, j, j], [k, m, k, m]]
+                assert (off**2).sum() <= ((off + np.array([-1, 1, 1, -1])) ** 2).sum()
+
+
+def test_the_first_margins_of_a_circle_that_cannot_be_are_kept():
+    """By a and b, b and c, a and c: such sums without a table, of which the first two are met."""
+    pairs = list(itertools.product("01", repeat=2))
+    ones = {pair: int(pair[0] == pair[1]) for pair in pairs}
+    margins = {frozenset("ab"): ones, frozenset("bc"): ones, frozenset("ac"): {pair: 1 - ones[pair] for pair in pairs}}
+    start = dict.fromkeys(itertools.product("01", repeat=3), 0)
+    found = _moved_to(start, frozenset("abc"), margins)
+    assert min(found.values()) >= 0
+    sums = [Counter(), Counter(), Counter()]
+    for (a, b, c), count in found.items():
+        for at, pair in enumerate(((a, b), (a, c), (b, c))):
+            sums[at][pair] += count
+    met = [dict(each) == margins[frozenset(names)] for each, names in zip(sums, ("ab", "ac", "bc"), strict=True)]
+    assert met == [True, True, False]
 
 
 def test_tables_that_share_very_many_sums_stay_as_drawn_and_it_is_said(within):

@@ -2,14 +2,18 @@
 
 A grouping is a set of columns. The sums of a table over some of its columns are a margin, and two tables of the same
 rows agree if their margins over the columns that they share are the same. Margins are fixed from the smallest set of
-columns to the largest; each table then moves to the margins inside it.
+columns to the largest; each table then moves to the margins inside it, by least squares.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from rangebound.release.noise.projection import LARGEST, Identities, project
 
 Columns = frozenset[str]
 Key = tuple[str, ...]
@@ -18,8 +22,8 @@ Table = dict[Key, int]
 
 MOST = 64
 """Groupings that are fixed at most, those that only two tables share included: as many as six columns have."""
-_ROUNDS = 20
 _HALVINGS = 64
+_CIRCLED = 4000  # cells of a table with three margins or more: whole numbers take 3 s for so many, 15 s for 9,000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +62,9 @@ def fitted(tables: Sequence[Asked]) -> list[Table | None]:
     Assumes: the tables share few groupings, as `closure` counts them; otherwise all stay.
     Guarantee: whole numbers that are not negative. Tables agree in every margin that they share, and always in their
     total, but for those that stay as they were drawn, and for circles.
-    Edge cases: there may be no whole numbers with three margins that form a circle (by a and b, b and c, a and c). A
-    table is then moved to the first ones; who asks for a circle compares the sums.
+    Edge cases: there may be no whole numbers with three margins that form a circle (by a and b, b and c, a and c), and
+    for large tables they are not sought. A table is then moved to the first ones; who asks for a circle compares the
+    sums.
     """
     fixed: dict[Columns, Table] = {}
     found: dict[int, Table | None] = {}
@@ -95,19 +100,50 @@ def closure(sets: Iterable[Columns]) -> list[Columns] | None:
 def _moved_to(table: Table, columns: Columns, fixed: Mapping[Columns, Table]) -> Table:
     """The table, moved to the margins inside it that are fixed; the last one of a circle may find no room."""
     inside = sorted((each for each in fixed if each < columns), key=lambda each: (-len(each), sorted(each)))
-    whole: Columns = frozenset()
-    sums: Table | None = None
+    largest = [each for each in inside if not any(each < other for other in inside)]
+    found = _with_margins(table, columns, {each: fixed[each] for each in largest})
+    if found is not None:
+        return found
+    kept: dict[Columns, Table] = {}
     for each in inside:
-        if sums is None:
-            whole, sums = each, fixed[each]
-        elif not each <= whole:
-            shared, joint = whole & each, whole | each
-            if margin(sums, whole, shared) == margin(fixed[each], each, shared):
-                sums = _joined(margin(table, columns, joint), joint, (whole, sums), (each, fixed[each]))
-                whole = joint
-    if sums is None:
+        if not any(each < other for other in kept):
+            nearer = _with_margins(table, columns, {**kept, each: fixed[each]})
+            found, kept = (found, kept) if nearer is None else (nearer, {**kept, each: fixed[each]})
+    return table if found is None else found
+
+
+def _with_margins(table: Table, columns: Columns, fixed: Mapping[Columns, Table]) -> Table | None:
+    """The nearest table of whole numbers that are not negative and have these sums; None where none is found.
+
+    One margin has a formula, several need a solver; more than two of a large table would take it too long.
+    """
+    if not fixed:
         return table
-    return sums if whole == columns else _spread(table, columns, whole, sums)
+    if len(fixed) > 2 and len(table) > _CIRCLED:
+        return None
+    if len(fixed) == 1:
+        ((only, sums),) = fixed.items()
+        return _spread(table, columns, only, sums)
+    places = {key: at for at, key in enumerate(table)}
+    known: list[int] = []
+    identities: list[tuple[int, list[int]]] = []
+    for each, sums in fixed.items():
+        for short, keys in _groups(table, columns, each).items():
+            identities.append((len(places) + len(known), [places[key] for key in keys]))
+            known.append(sums[short])
+    if max(map(abs, (*known, *table.values())), default=0) > LARGEST:
+        return None
+    cells, sides = np.array([*table.values()], dtype=np.float64), np.array(known, dtype=np.float64)
+    found = project(
+        np.concatenate([cells, sides]),
+        1.0,
+        Identities.of(identities),
+        np.concatenate([np.zeros(len(cells)), sides]),
+        np.concatenate([np.full(len(cells), np.inf), sides]),
+    )
+    if found is None or not found.near:
+        return None
+    return dict(zip(table, found.numbers[: len(cells)].tolist(), strict=True))
 
 
 def _groups(table: Table, columns: Columns, wanted: Columns) -> dict[Key, list[Key]]:
@@ -127,38 +163,18 @@ def _spread(table: Table, columns: Columns, whole: Columns, sums: Table) -> Tabl
     return {key: found[key] for key in table}
 
 
-def _joined(table: Table, columns: Columns, one: tuple[Columns, Table], other: tuple[Columns, Table]) -> Table:
-    """A table over the columns of two margins that agree, moved to both: a matrix for each value of what they share."""
-    found: Table = {}
-    lines, posts = _places(columns, one[0]), _places(columns, other[0])
-    for keys in _groups(table, columns, one[0] & other[0]).values():
-        rows = list(dict.fromkeys(lines(key) for key in keys))
-        sides = list(dict.fromkeys(posts(key) for key in keys))
-        at = {(lines(key), posts(key)): key for key in keys}
-        matrix = [[float(table[at[row, side]]) for side in sides] for row in rows]
-        fit = fit_margins(matrix, [one[1][row] for row in rows], [other[1][side] for side in sides])
-        found |= {at[row, side]: fit[i][j] for i, row in enumerate(rows) for j, side in enumerate(sides)}
-    return {key: found[key] for key in table}
+def fit_whole(parts: Sequence[float], total: int) -> list[int]:
+    """Whole numbers near `parts`, not below 0, that add up to `total`.
 
+    All parts move by the same amount, but for those at 0; the largest remainders are rounded up.
 
-def _places(columns: Columns, wanted: Columns) -> Callable[[Key], Key]:
-    places = [at for at, name in enumerate(sorted(columns)) if name in wanted]
-    return lambda key: tuple(key[at] for at in places)
-
-
-def fit_whole(parts: Sequence[float], total: int, most: Sequence[int] | None = None) -> list[int]:
-    """Whole numbers near `parts`, not below 0 nor above `most`, that add up to `total`, which they can.
-
-    All parts move by the same amount, but for those at an end; the largest remainders are rounded up.
-
-    >>> fit_whole([2.0, 2.0, 2.0], 8), fit_whole([5, 1, 0], 9, [5, 5, 5]), fit_whole([0.4, 3.6], 4)
-    ([3, 3, 2], [5, 3, 1], [0, 4])
+    >>> fit_whole([2.0, 2.0, 2.0], 8), fit_whole([5, 1, 0], 9), fit_whole([0.4, 3.6], 4)
+    ([3, 3, 2], [6, 2, 1], [0, 4])
     """
-    caps = [math.inf] * len(parts) if most is None else most
     low, high = -float(total) - abs(max(parts)) - 1.0, max(parts) + 1.0
 
     def moved(shift: float) -> list[float]:
-        return [min(max(part - shift, 0.0), cap) for part, cap in zip(parts, caps, strict=True)]
+        return [max(part - shift, 0.0) for part in parts]
 
     for _ in range(_HALVINGS):  # the sum falls as the shift rises
         middle = (low + high) / 2.0
@@ -171,42 +187,7 @@ def fit_whole(parts: Sequence[float], total: int, most: Sequence[int] | None = N
         share = max(abs(missing) // len(parts), 1)
         for at in order:
             most_here = min(share, abs(missing))
-            step = min(most_here, caps[at] - whole[at]) if missing > 0 else -min(most_here, whole[at])
+            step = most_here if missing > 0 else -min(most_here, whole[at])
             whole[at] += int(step)
             missing -= int(step)
     return whole
-
-
-def fit_margins(matrix: Sequence[Sequence[float]], rows: Sequence[int], sides: Sequence[int]) -> list[list[int]]:
-    """Whole numbers near a matrix, not below 0, with the given sums of rows and of columns, which have one total.
-
-    >>> fit_margins([[3, 1], [1, 3]], [5, 4], [4, 5])
-    [[3, 2], [1, 3]]
-    """
-    near = _nearby(matrix, rows, sides)
-    left, carried, found = list(sides), [0.0] * len(sides), []
-    for row, total in zip(near, rows, strict=True):
-        wanted = [a + b for a, b in zip(row, carried, strict=True)]  # what rounding took from a column comes back below
-        fit = fit_whole(wanted, total, left)
-        carried = [a - b for a, b in zip(wanted, fit, strict=True)]
-        left = [a - b for a, b in zip(left, fit, strict=True)]
-        found.append(fit)
-    return found
-
-
-def _nearby(matrix: Sequence[Sequence[float]], rows: Sequence[int], sides: Sequence[int]) -> list[list[float]]:
-    """Numbers near a matrix, not below 0, with nearly the given sums: each sum in turn is shared out evenly."""
-    found = [list(row) for row in matrix]
-    for _ in range(_ROUNDS):
-        for row, total in zip(found, rows, strict=True):
-            shift = (total - math.fsum(row)) / len(row)
-            row[:] = [each + shift for each in row]
-        shifts = [
-            (total - math.fsum(column)) / len(found) for column, total in zip(_columns(found), sides, strict=True)
-        ]
-        found = [[max(each + shift, 0.0) for each, shift in zip(row, shifts, strict=True)] for row in found]
-    return found
-
-
-def _columns(matrix: Sequence[Sequence[float]]) -> Iterator[tuple[float, ...]]:
-    return zip(*matrix, strict=True)
