@@ -71,6 +71,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/engine/spark.py": ("release/engine/test_engines.py", "release/engine/test_connect.py"),
     "release/noise/crosstab_measurements.py": ("release/noise/test_workload_publisher.py",),
     "release/noise/draw.py": ("release/test_range.py", "release/test_run.py"),
+    "release/noise/marginal_projection.py": ("release/noise/test_marginal_publisher.py",),
     "release/noise/noisy_coordinates.py": (
         "release/noise/test_publishers.py",
         "release/output/test_table_certificate.py",
@@ -100,6 +101,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/plan/table_schema.py": ("release/plan/test_toml.py",),
     "release/plan/sensitivity.py": ("release/plan/kinds/test_sensitivity.py", "release/test_neighbours.py"),
     "release/plan/unit.py": ("release/plan/test_toml.py",),
+    "release/plan/workloads.py": ("release/noise/test_marginal_publisher.py",),
     "release/plan/words.py": ("release/output/test_scope.py", "release/output/test_explain.py"),
     "release/prepare/": ("release/test_prepare.py", "release/noise/test_allocation.py", "release/test_run.py"),
     "release/sql/aggregate.py": ("release/test_neighbours.py", "release/test_oracle.py"),

@@ -68,10 +68,10 @@ def written_once() -> Iterator[None]:
     """
     known: dict[tuple[object, ...], tuple[Any, tuple[Statement, ...]]] = {}
 
-    def once(plan: Any, schema: Any, salt: Salt, *, source: Any, dialect: str) -> tuple[Statement, ...]:
-        key = (id(plan), *schema.items(), salt, source.name, dialect)
+    def once(plan: Any, schema: Any, salt: Salt, *, source: Any, dialect: str, also: Any) -> tuple[Statement, ...]:
+        key = (id(plan), *schema.items(), salt, source.name, dialect, tuple(also))
         if key not in known:
-            found = statements(plan, schema, salt, source=source, dialect=dialect)
+            found = statements(plan, schema, salt, source=source, dialect=dialect, also=also)
             known[key] = plan, tuple(replace(each, tree=Written(each.tree)) for each in found)
         return known[key][1]
 

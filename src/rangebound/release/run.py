@@ -76,9 +76,9 @@ def release(
 
     def compute() -> bytes:
         tell("aggregating")
-        found = aggregate(plan, engine, Salt.draw(secure_bits))
+        found = aggregate(plan, engine, Salt.draw(secure_bits), ready.hidden)
         tell("drawing")
-        cells = [cell for block in found for cell in answers(ready, block)]
+        cells = answers(ready, *found)
         cells = cells if room is None else fitting(ready, cells, room)
         cells = consistent(plan, cells) if plan.consistent else cells
         return Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms).to_bytes()

@@ -115,7 +115,7 @@ def test_control_another_draw_that_the_mechanism_can_give_verifies(found):
     plan = found.plan
     keys = [(key,) for key in CLINICS["clinic"]]
     drawn = [[(5.0,)], [(0.0,)], [(7.0,)]]
-    first = cells_of(prepare(plan), 0, keys, drawn)
+    first = cells_of(prepare(plan), {0: keys}, {0: drawn})
     data = Release(plan=plan, cells=(*first, *found.cells[3:]), mechanisms=found.mechanisms).to_bytes()
     assert data != found.to_bytes()
     check_certificate(forged(found, data), data)

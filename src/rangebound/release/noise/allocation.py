@@ -115,7 +115,8 @@ class Allocation:
     """The shares of all questions, and of the partition selection of the blocks that need one.
 
     `mu` is that of the Gaussian account, or 0 for plain sums. `thresholds` are the groupings whose keys are selected by
-    the noisy numbers of a question: these cost a delta and no epsilon.
+    the noisy numbers of a question: these cost a delta and no epsilon. `workloads` are the questions that one strategy
+    measures together: each of them has the share that all of them have.
     """
 
     questions: Mapping[int, BudgetShare]
@@ -123,11 +124,18 @@ class Allocation:
     sensitivities: Mapping[int, Sensitivity]
     mu: float = 0.0
     thresholds: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    workloads: tuple[tuple[int, ...], ...] = ()
 
     @property
     def shares(self) -> list[BudgetShare]:
-        """All of them."""
-        return [*self.questions.values(), *self.selections.values()]
+        """All of them, that of a workload once."""
+        repeated = {index for each in self.workloads for index in each[1:]}
+        own = [share for index, share in self.questions.items() if index not in repeated]
+        return [*own, *self.selections.values()]
+
+    def workload(self, index: int) -> tuple[int, ...] | None:
+        """The questions that are measured together with one, and it; None where it is measured by itself."""
+        return next((each for each in self.workloads if index in each), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -325,13 +325,13 @@ _RADII: dict[Curve, Callable[[Noise, float], float]] = {
 # How far noise exceeds a distance on average, E[max(noise - d, 0)], for distances d >= 0.
 _OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
     Curve.LINEAR: lambda noise, far: 0.5 * noise.scale * np.exp(-far / noise.scale),
-    Curve.QUADRATIC: lambda noise, far: _gaussian_overshoot(noise.scale, far),
+    Curve.QUADRATIC: lambda noise, far: gaussian_overshoot(noise.scale, far),
     Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
 }
 _STEEP = 700.0  # e to a larger power is not a double
 
 
-def _gaussian_overshoot(scale: float, far: Floats) -> Floats:
+def gaussian_overshoot(scale: float, far: Floats) -> Floats:
     from scipy import special  # an import of rangebound stays light
 
     z = far / scale

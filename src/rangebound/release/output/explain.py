@@ -47,6 +47,7 @@ def explain(plan: Plan) -> str:
     if ready.allocation.mu:
         lines.append(str(conversions(plan, ready.allocation)))
     lines += _unused(ready)
+    lines += [_together(ready, number) for number in range(len(ready.workloads))]
     for by, share in ready.allocation.selections.items():
         lines.append(f"The keys of {', '.join(by)} are {_selected(ready, by)}delta {_up(share.delta)} for each.")
     for index in range(len(plan.query)):
@@ -60,11 +61,12 @@ def describe(ready: Prepared, index: int) -> list[str]:
     """One question in words: what is asked, where the answer lies, how it is made, and how far off it may be."""
     question, share, publisher = ready.plan.query[index], ready.allocation.questions[index], ready.publishers[index]
     spans = _spans(question.published_in(ready.plan.unit).spans, dated=question.answers_dated)
-    said = scope(ready.plan, index)
+    said, number = scope(ready.plan, index), ready.workload_number(index)
+    cost = _cost(share, together=question.together) if number is None else f"in workload {number}"
     return [
         f"{question.described()}.",
         *([f"  of: {said}"] if said else []),
-        f"  published in {spans}, {_cost(share, together=question.together)}, by {publisher.words()}",
+        f"  published in {spans}, {cost}, by {publisher.words()}",
         f"  expected error: {question.expected_error(publisher)}",
         *(
             []
@@ -72,6 +74,18 @@ def describe(ready: Prepared, index: int) -> list[str]:
             else [f"  margin: {question.margin:g}, half the width of its interval at most"]
         ),
     ]
+
+
+def _together(ready: Prepared, number: int) -> str:
+    """Which counts a strategy measures together, and what for."""
+    workload = ready.workloads[number]
+    names, share = [repr(ready.plan.query[index].name) for index in workload.questions], workload.questions[0]
+    whose = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    rest = "; rows with other keys count as one more value of a column" if workload.others else ""
+    return (
+        f"Workload {number + 1}: {whose} are marginals of one table, measured together by their residuals with "
+        f"mu {_up(ready.allocation.questions[share].mu)}{rest}."
+    )
 
 
 def _unused(ready: Prepared) -> list[str]:

@@ -25,7 +25,8 @@ class Outlook:
     says in words how far a number may be off. `half_width` is half the width of its intervals, before they are cut to
     the support; None where the data decide. `margin` is what the plan asks for. `at_half_epsilon` and
     `at_twice_epsilon` are half-widths, or, where these depend on the data, what the error is multiplied by, as
-    `error_at_half_epsilon` and `error_at_twice_epsilon`; None where such a plan would be refused.
+    `error_at_half_epsilon` and `error_at_twice_epsilon`; None where such a plan would be refused. `workload` is the
+    number of the workload with which it is measured, whose share is that of all its questions together.
     """
 
     query: str
@@ -38,6 +39,7 @@ class Outlook:
     at_twice_epsilon: float | None
     error_at_half_epsilon: float | None
     error_at_twice_epsilon: float | None
+    workload: int | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The outlook as plain data."""
@@ -52,7 +54,7 @@ class Outlook:
         return (
             self.query,
             self.kind,
-            f"{arguments.upwards(100 * self.share, 3)} %",
+            f"{arguments.upwards(100 * self.share, 3)} %" + (f" for workload {self.workload}" if self.workload else ""),
             "by the data" if self.half_width is None else f"{self.half_width:.4g}",
             "" if self.margin is None else f"{self.margin:g}",
             *(self._changed(width, factor) for width, factor in changed),
@@ -104,6 +106,7 @@ def _outlook(ready: Prepared, index: int, halved: Prepared | None, doubled: Prep
         at_twice_epsilon=_half_width(doubled, index),
         error_at_half_epsilon=_factor(ready, halved, index),
         error_at_twice_epsilon=_factor(ready, doubled, index),
+        workload=ready.workload_number(index),
     )
 
 

@@ -30,6 +30,8 @@ def scope(plan: Plan, index: int) -> str:
     """
     question = plan.query[index]
     said = question.scope(plan.unit, plan.groups(question.counted_by))
+    if plan.only_listed:
+        said.append(f"rows with other keys than the listed ones in {', '.join(map(repr, plan.keys))} left out")
     ends, natural = question.allowed.hull, question.natural
     if (ends.lower, ends.upper) != (natural.lower, natural.upper):
         said.append(f"answer moved into {span(ends.lower, ends.upper, dated=question.answers_dated)}")

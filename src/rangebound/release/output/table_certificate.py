@@ -13,7 +13,8 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.rule import AnyCost, charged
 from rangebound.release.noise.allocation import Allocation, is_within
-from rangebound.release.noise.draw import Cell, Key
+from rangebound.release.noise.draw import Cell, Draw, Key
+from rangebound.release.noise.marginal_publisher import MarginalPublisher
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
@@ -22,7 +23,8 @@ from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import Prepared, allocations, cells_of, noisy_count, prepare, prepared
+from rangebound.release.plan.workloads import Workload
+from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
 
 FORMAT = "rangebound release certificate 1"
 WORK = 1000.0
@@ -70,6 +72,19 @@ def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str,
         "selections": selections,
         "ledger": vars(entry) if entry else None,
         **({"mu": allocation.mu} if allocation.mu else {}),
+        **({"workloads": [_workload(ready, each) for each in ready.workloads]} if ready.workloads else {}),
+    }
+
+
+def _workload(ready: Prepared, workload: Workload) -> dict[str, object]:
+    """What a certificate says about counts that are measured together: which they are, and by which strategy."""
+    first = ready.publishers[workload.questions[0]]
+    assert isinstance(first, MarginalPublisher)
+    return {
+        "queries": [ready.plan.query[index].name for index in workload.questions],
+        "columns": list(workload.columns),
+        "mu": ready.allocation.questions[workload.questions[0]].mu,
+        **first.workload_to_dict(),
     }
 
 
@@ -268,21 +283,22 @@ def _check_table(release: Release, ready: Prepared) -> None:
     """Refuse a table that its plan cannot give: all but draws and selected keys is made again from these."""
     plan, cells = release.plan, release.cells
     draws = {(each.question, each.key, each.part): each.draws for each in cells}
-    made: list[Cell] = []
+    keys: dict[int, Sequence[Key]] = {}
+    drawn: dict[int, list[list[Draw]]] = {}
     for block in blocks(plan):
-        keys = _keys(block, cells)
+        own = _keys(block, cells)
         for index in block.questions:
-            labels = plan.query[index].labels(keys)
+            labels, keys[index] = plan.query[index].labels(own), own
             missing = any((index, *label) not in draws for group in labels for label in group)
             _demand(not missing, "cells", "are not those of the plan")
-            drawn = [[draws[index, *label] for label in group] for group in labels]
-            fits = ready.publishers[index].can_draw(*(each for group in drawn for each in group))
-            _demand(fits, f"queries[{index}]", "has a draw that its mechanism cannot give")
-            made += cells_of(ready, index, keys, drawn)
-            selection = ready.selections.get(block.by)
-            if isinstance(selection, ThresholdSelection) and selection.question == index:
-                large = len(selection.named(drawn)) == len(drawn)
-                _demand(large, f"queries[{index}]", "names a key whose number is below the threshold")
+            drawn[index] = [[draws[index, *label] for label in group] for group in labels]
+    wrong = impossible(ready, drawn)
+    _demand(wrong is None, f"queries[{wrong}]", "has a draw that its mechanism cannot give")
+    for selection in ready.selections.values():
+        if isinstance(selection, ThresholdSelection):
+            large = len(selection.named(drawn[selection.question])) == len(drawn[selection.question])
+            _demand(large, f"queries[{selection.question}]", "names a key whose number is below the threshold")
+    made = cells_of(ready, keys, drawn)
     if plan.consistent:
         made = consistent(plan, made)
     _demand(len(made) == len(cells), "cells", "are not those of the plan")

@@ -86,7 +86,8 @@ class Plan(Part):
     """A release, written down before any data are read.
 
     `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
-    which needs a delta. `selection` is the weight of that selection beside the weights of the questions. Where no
+    which needs a delta. With `only_listed`, a row counts for no question at all if one of the columns in `keys` has no
+    listed key in it. `selection` is the weight of that selection beside the weights of the questions. Where no
     question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or that
     of the "relative" ones, which suits tables whose numbers are of very different size. A question with a `margin` gets
     the share that half the width of its interval asks for, and the others split the rest. With `joint` all intervals of
@@ -106,6 +107,7 @@ class Plan(Part):
     unit: Unit = Unit()
     budget: Budget
     keys: dict[Name, Keys] = Field(default_factory=dict)
+    only_listed: bool | None = None
     selection: Positive = 1.0
     objective: Literal["total", "relative"] | None = None
     level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
@@ -120,6 +122,10 @@ class Plan(Part):
     @model_validator(mode="after")
     def _fits(self) -> Plan:
         names = [each.name for each in self.query if not each.made]
+        if self.only_listed and not self.keys:
+            raise ValueError("only_listed: no keys are listed; list those of a grouping column in keys")
+        if self.only_listed:  # still being made, so not yet frozen
+            object.__setattr__(self, "unit", self.unit.without_other_keys())
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")

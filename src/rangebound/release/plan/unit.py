@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from rangebound.release.plan.fields import Name, Part
 
@@ -33,6 +33,19 @@ class Unit(Part):
                 'neighbours = "replace" needs `size`, the public number of units, and `size` needs "replace"'
             )
         return self
+
+    _left_out: bool = PrivateAttr(default=False)
+
+    def without_other_keys(self) -> Unit:
+        """The same unit in a plan in which rows without a listed key do not count: how many do is not public."""
+        found = self.model_copy()
+        found._left_out = True
+        return found
+
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows that count, where it is public: rows are replaced, and a plan leaves none out."""
+        return self.size if self.column is None and not self._left_out else None
 
     @property
     def replaced(self) -> bool:

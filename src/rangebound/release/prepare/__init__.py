@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rangebound.release.prepare.budget_split import Least, allocations, least_epsilon, noisy_count
-from rangebound.release.prepare.drawing import answers, cells_of, keys_of, rehearse, stated_epsilon
+from rangebound.release.prepare.drawing import answers, cells_of, impossible, keys_of, rehearse, stated_epsilon
 from rangebound.release.prepare.prepared_plan import Prepared, allocate, prepare, prepared, total_error
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "allocations",
     "answers",
     "cells_of",
+    "impossible",
     "keys_of",
     "least_epsilon",
     "noisy_count",

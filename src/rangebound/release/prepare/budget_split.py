@@ -6,7 +6,7 @@ All of it follows from the plan, before any data are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,6 +24,7 @@ from rangebound.release.noise.allocation import (
     split,
     split_gaussian,
 )
+from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.publishers import Publisher
@@ -32,6 +33,7 @@ from rangebound.release.plan.accuracy import LARGEST, Unmet, even_rest, needed, 
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
 
 
 def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, float]:
@@ -47,9 +49,10 @@ def allocations(plan: Plan) -> list[Allocation]:
 
     In plain sums epsilon goes by weight to all questions and selections; delta by weight to selections, counts and
     sums, the only ones that can use it there; not where a unit takes two steps in one group. In a Gaussian account the
-    square of mu goes by weight. Before that a question with a margin gets the share that it needs, which has no delta.
-    The questions of `report_clipping` have the plan's `clipping_share` of the rest together. A number that is public
-    anyway gets nothing.
+    square of mu goes by weight; there is one more such way, in which workloads of counts have one share each, where one
+    strategy measures them with less error. Before that a question with a margin gets the share that it needs, which has
+    no delta. The questions of `report_clipping` have the plan's `clipping_share` of the rest together. A number that is
+    public anyway gets nothing.
 
     Guarantee: the shares of everything a unit can be part of add up to at most the budget, in exact arithmetic: the
     doubles of the plan, and the decimals that they print as, which are charged.
@@ -58,18 +61,15 @@ def allocations(plan: Plan) -> list[Allocation]:
     out; where no account can, the plan is refused, and the error says which epsilon would do.
     """
     found = _sensitivities(plan)
+    merged = _merged(plan, found) if plan.budget.delta else ()
     even, least = _weights(plan, found, None), _weights(plan, found, _sum_weight)
-    tried: list[dict[int, Fraction] | None] = [even, *([least] if least != even else [])]
-    if plan.budget.delta:
-        tried.append(None)
     ways: list[Allocation] = []
-    for weights in tried:
+    for weights in (even, *([least] if least != even else [])):
         with suppress(Overdrawn, Unmet):
-            ways.append(
-                _gaussian_allocation(plan, found)
-                if weights is None
-                else _allocation(plan, found, weights, gaussian=False)
-            )
+            ways.append(_allocation(plan, found, weights, gaussian=False))
+    for together in ((), *([merged] if merged else [])) if plan.budget.delta else ():
+        with suppress(Overdrawn, Unmet):
+            ways.append(_gaussian_allocation(plan, found, together))
     if not ways:
         raise _overdrawn(plan)
     return ways
@@ -134,14 +134,48 @@ def _overdrawn(plan: Plan) -> PlanError:
     )
 
 
-def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity]) -> Allocation:
-    """A Gaussian account in which keys are selected by the noisy count of their rows or units, where that names more.
+def _merged(plan: Plan, found: Mapping[int, Sensitivity]) -> tuple[Workload, ...]:
+    """The workloads whose counts have less error together than each by itself, for any share of a Gaussian account.
 
-    A partition selection takes a part of the account, and names a group of so many units with probability 1/2; a
-    threshold takes none, and names one whose count is at the threshold with that probability.
+    Shares that are least for the objective make it the square of the sum of the roots of what each part adds to it at
+    mu = 1, divided by mu^2: so it is enough to compare a workload's root with the sum of those of its counts.
     """
-    weights = _weights(plan, found, _gaussian_weight)
-    usual = _allocation(plan, found, weights, gaussian=True)
+
+    def apart(index: int) -> float:
+        return _gaussian_weight(plan.query[index], found[index], importance(plan, index))
+
+    return tuple(
+        each for each in workloads(plan) if _workload_weight(plan, each) < sum(apart(index) for index in each.questions)
+    )
+
+
+def _workload_weight(plan: Plan, workload: Workload) -> float:
+    """The root of what the counts of a workload add to the objective at mu = 1."""
+    marginals, importances = _marginals(plan, workload)
+    variances = unit_strategy(marginals, importances, replaced=plan.unit.replaced).variances()
+    return math.sqrt(sum(each * variance for each, variance in zip(importances, variances, strict=True)))
+
+
+def _marginals(plan: Plan, workload: Workload) -> tuple[Marginals, tuple[float, ...]]:
+    """A workload as marginals of one table, and how much the variance of each count matters."""
+    marginals = Marginals(
+        listed=tuple(len(keys) for keys in plan.columns(workload.columns)),
+        asked=tuple(workload.attributes(plan.query[index].by) for index in workload.questions),
+        hidden=tuple(workload.attributes(each.by) for each in hidden_groupings(plan, workload)),
+        others=workload.others,
+    )
+    return marginals, tuple(importance(plan, index) for index in workload.questions)
+
+
+def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity], merged: Sequence[Workload] = ()) -> Allocation:
+    """A Gaussian account in which the workloads that are `merged` have one share each.
+
+    Keys are selected by the noisy count of their rows or units, where that names more. A partition selection takes a
+    part of the account, and names a group of so many units with probability 1/2; a threshold takes none, and names one
+    whose count is at the threshold with that probability.
+    """
+    weights, together = _weights(plan, found, _gaussian_weight, merged), tuple(each.questions for each in merged)
+    usual = _allocation(plan, found, weights, gaussian=True, together=together)
     counts = {
         block.by: next((at for at in block.questions if plan.query[at].selecting_rows(plan.unit)), None)
         for block in blocks(plan)
@@ -150,7 +184,7 @@ def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity]) -> Alloca
     thresholds = {by: index for by, index in counts.items() if index is not None}
     if not thresholds:
         return usual
-    other = _allocation(plan, found, weights, gaussian=True, thresholds=thresholds)
+    other = _allocation(plan, found, weights, gaussian=True, thresholds=thresholds, together=together)
     better = {}
     for by, index in thresholds.items():
         rows, scale = noisy_count(plan, other, index)
@@ -158,13 +192,21 @@ def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity]) -> Alloca
         chances = partition_selection(usual.selections[by].epsilon, usual.selections[by].delta).probabilities
         if lowest <= rows * next(units for units, each in enumerate(chances) if 2 * each >= chances[-1]):
             better[by] = index
-    return _allocation(plan, found, weights, gaussian=True, thresholds=better) if better else usual
+    if not better:
+        return usual
+    return _allocation(plan, found, weights, gaussian=True, thresholds=better, together=together)
 
 
 def _weights(
-    plan: Plan, found: Mapping[int, Sensitivity], least: Callable[[Kind, Sensitivity, float], float] | None
+    plan: Plan,
+    found: Mapping[int, Sensitivity],
+    least: Callable[[Kind, Sensitivity, float], float] | None,
+    merged: Sequence[Workload] = (),
 ) -> dict[int, Fraction]:
-    """The weight of every question: the plan's or, where it names none, the `least` one, or else even ones."""
+    """The weight of every question: the plan's or, where it names none, the `least` one, or else even ones.
+
+    That of a workload stands at its first question.
+    """
     named = any(each.weight is not None for each in plan.query)
     weights = {index: Fraction(1.0 if each.weight is None else each.weight) for index, each in enumerate(plan.query)}
     fixed = {index for index, each in enumerate(plan.query) if each.margin is not None}
@@ -173,6 +215,10 @@ def _weights(
     ]
     if least is not None and not named:
         best = {index: Fraction(least(plan.query[index], found[index], importance(plan, index))) for index in asked}
+        for each in merged:
+            best |= dict.fromkeys(each.questions, Fraction(0)) | {
+                each.questions[0]: Fraction(_workload_weight(plan, each))
+            }
         mean = sum(best.values(), Fraction(0)) / len(asked) if asked else Fraction(1)  # beside the weight of selections
         weights |= {index: weight / mean for index, weight in best.items()}
     weights |= {index: Fraction(0) for index, each in found.items() if not each.cell or index in fixed}
@@ -267,12 +313,14 @@ def _allocation(
     *,
     gaussian: bool,
     thresholds: Mapping[tuple[str, ...], int] = MappingProxyType({}),
+    together: tuple[tuple[int, ...], ...] = (),
 ) -> Allocation:
     private = [block for block in blocks(plan) if block.keys is None]
     requests = _requests(plan, found, weights, gaussian=gaussian, thresholds=thresholds)
     budget = plan.budget.epsilon, plan.budget.delta
     mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
     questions = dict(enumerate(shares[: len(plan.query)]))
+    questions |= {index: questions[each[0]] for each in together for index in each}
     selections = dict(zip((block.by for block in private), shares[len(plan.query) :], strict=True))
     for index, each in enumerate(plan.query):
         share = questions[index]
@@ -288,7 +336,14 @@ def _allocation(
                 partition_selection(each_share.epsilon, each_share.delta)
         except ArgumentError as reason:
             raise PlanError(f"selection={plan.selection!r}: {reason}", field="selection") from None
-    return Allocation(questions=questions, selections=selections, sensitivities=found, mu=mu, thresholds=thresholds)
+    return Allocation(
+        questions=questions,
+        selections=selections,
+        sensitivities=found,
+        mu=mu,
+        thresholds=thresholds,
+        workloads=together,
+    )
 
 
 def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) -> None:
@@ -301,7 +356,7 @@ def _weigh_cuts(plan: Plan, weights: dict[int, Fraction], selected: Fraction) ->
 
 
 def publisher_of(plan: Plan, index: int, allocation: Allocation) -> Publisher:
-    """The publisher of a question, as its kind makes it."""
+    """The publisher of a question that is measured by itself, as its kind makes it."""
     question, share = plan.query[index], allocation.questions[index]
     try:
         return question.publisher(
@@ -313,3 +368,20 @@ def publisher_of(plan: Plan, index: int, allocation: Allocation) -> Publisher:
         )
     except PlanError as reason:
         raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
+
+
+def workload_publishers(plan: Plan, allocation: Allocation) -> dict[int, Publisher]:
+    """The publishers of all questions that are measured together with others."""
+    found: dict[int, Publisher] = {}
+    for questions in allocation.workloads:
+        marginals, importances = _marginals(plan, workload_of(plan, questions))
+        publishers = marginal_publishers(
+            marginals,
+            importances,
+            tuple(plan.query[index].published_in(plan.unit).hull for index in questions),
+            allocation.questions[questions[0]],
+            replaced=plan.unit.replaced,
+            level=plan.interval_level,
+        )
+        found |= zip(questions, publishers, strict=True)
+    return found

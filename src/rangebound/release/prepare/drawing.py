@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from rangebound.errors import PlanError
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import BudgetShare
-from rangebound.release.noise.draw import Bits, Cell, Draw, Key
+from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
 from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.workloads import Workload, hidden_groupings
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
+
+Draws = Mapping[int, Sequence[Sequence[Draw]]]
+"""What was drawn for every question, group and part."""
 
 
 def keys_of(
@@ -32,29 +36,78 @@ def keys_of(
     return tuple(keys[at] for at in named), {index: [draws[at] for at in named]}
 
 
-def answers(ready: Prepared, found: Aggregate, bits: Bits = secure_bits) -> list[Cell]:
-    """Every number of a block, drawn once.
+def answers(ready: Prepared, *found: Aggregate, bits: Bits = secure_bits) -> list[Cell]:
+    """Every number of some blocks, drawn once; a workload needs all blocks that it is counted in, `ready.hidden` too.
 
     Guarantee: what is returned is private at the allocation's shares and lies in its support; it and nothing else may
     be published. How many numbers there are depends on public facts and on selected keys alone.
     """
-    keys, drawn = keys_of(ready, found, bits)
-    cells: list[Cell] = []
-    for index in found.block.questions:
-        if index not in drawn:
-            drawn[index] = ready.publishers[index].draw([found.answers[index][key] for key in keys], bits)
-        cells += cells_of(ready, index, keys, drawn[index])
-    return cells
+    keys: dict[int, Sequence[Key]] = {}
+    drawn: dict[int, list[list[Draw]]] = {}
+    for each in found:
+        if each.block in ready.hidden:
+            continue
+        chosen, selecting = keys_of(ready, each, bits)
+        drawn |= selecting
+        for index in each.block.questions:
+            keys[index] = chosen
+            if index not in drawn and ready.allocation.workload(index) is None:
+                drawn[index] = ready.publishers[index].draw([each.answers[index][key] for key in chosen], bits)
+    for workload in ready.workloads:
+        if workload.questions[0] in keys:
+            drawn |= _drawn_together(ready, workload, found, bits)
+    return cells_of(ready, keys, drawn)
 
 
-def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[Sequence[Draw]]) -> list[Cell]:
-    """The numbers of one question in all groups, made of what was drawn for every group and part.
+def _drawn_together(
+    ready: Prepared, workload: Workload, found: Sequence[Aggregate], bits: Bits
+) -> dict[int, list[list[Draw]]]:
+    """What is drawn for all counts of a workload, from its own exact counts and those of its hidden groupings."""
+    own = {index: each for each in found if each.block not in ready.hidden for index in each.block.questions}
+    hidden = {each.block: each for each in found if each.block in ready.hidden}
+    first = workload.questions[0]
+    counts = [_counts(own[index], index) for index in workload.questions]
+    counts += [_counts(hidden[block], first) for block in hidden_groupings(ready.plan, workload)]
+    draws = ready.publishers[first].draw(counts, bits)
+    return {index: [[each] for each in group] for index, group in zip(workload.questions, draws, strict=True)}
+
+
+def _counts(found: Aggregate, index: int) -> Coordinates:
+    """The exact counts of a question in all groups of a block."""
+    return tuple(count for key in found.keys for count in found.answers[index][key])
+
+
+def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws) -> list[Cell]:
+    """The numbers of some questions in all groups, made of what was drawn for every group and part; a workload's whole.
 
     Guarantee: a function of public facts and of the draws alone, so it costs nothing, and anyone can compute it again.
     """
+    together = {index: group for each in ready.workloads for index, group in _read_together(ready, each, drawn).items()}
+    return [
+        cell for index, own in keys.items() for cell in _cells(ready, index, own, drawn[index], together.get(index))
+    ]
+
+
+def _read_together(ready: Prepared, workload: Workload, drawn: Draws) -> dict[int, list[list[Reading]]]:
+    """What the draws of a workload say, where they are there."""
+    if workload.questions[0] not in drawn:
+        return {}
+    groups = [[draw for group in drawn[index] for draw in group] for index in workload.questions]
+    found = ready.publishers[workload.questions[0]].read(groups)
+    return {index: [[each] for each in group] for index, group in zip(workload.questions, found, strict=True)}
+
+
+def _cells(
+    ready: Prepared,
+    index: int,
+    keys: Sequence[Key],
+    draws: Sequence[Sequence[Draw]],
+    together: Sequence[Sequence[Reading]] | None,
+) -> list[Cell]:
     plan, question = ready.plan, ready.plan.query[index]
     share = ready.allocation.questions[index]
     epsilon = stated_epsilon(question, share)
+    read = ready.publishers[index].read(draws) if together is None else together
     return [
         Cell(
             question=index,
@@ -67,11 +120,19 @@ def cells_of(ready: Prepared, index: int, keys: Sequence[Key], draws: Sequence[S
             rank_error=reading.rank_error,
             mu=share.mu,
         )
-        for labels, group, readings in zip(
-            question.labels(keys), draws, ready.publishers[index].read(draws), strict=True
-        )
+        for labels, group, readings in zip(question.labels(keys), draws, read, strict=True)
         for (key, part), draw, reading in zip(labels, group, readings, strict=True)
     ]
+
+
+def impossible(ready: Prepared, drawn: Draws) -> int | None:
+    """The first question with a draw that its mechanism cannot give; None if there is none."""
+    for index in drawn:
+        together = ready.allocation.workload(index) or (index,)
+        flat = [each for at in together for group in drawn[at] for each in group]
+        if index == together[0] and not ready.publishers[index].can_draw(*flat):
+            return index
+    return None
 
 
 def stated_epsilon(question: Kind, share: BudgetShare) -> float:
@@ -91,6 +152,8 @@ def rehearse(ready: Prepared) -> None:
     for block in blocks(plan):
         first = (block.keys[0] if block.keys else ("",) * len(block.by),)
         for index in block.questions:
+            if ready.allocation.workload(index) is not None:
+                continue
             keys = block.keys if plan.query[index].together and block.keys else first
             one = Block(by=block.by, keys=keys, questions=(index,))
             nothing = {index: dict.fromkeys(keys, plan.query[index].coordinates({}, plan.unit))}
@@ -106,3 +169,8 @@ def rehearse(ready: Prepared) -> None:
                     f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level",
                     field=field,
                 ) from None
+    for workload in ready.workloads:
+        groupings = [plan.query[index].by for index in workload.questions]
+        groupings += [each.by for each in hidden_groupings(plan, workload)]
+        nobody = [(Fraction(0),) * int(plan.groups(by)) for by in groupings]
+        ready.publishers[workload.questions[0]].draw(nobody, secure_bits)

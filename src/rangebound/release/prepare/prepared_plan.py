@@ -9,14 +9,23 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from rangebound.errors import PlanError
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
+from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.model import Plan
-from rangebound.release.prepare.budget_split import allocations, importance, noisy_count, publisher_of
+from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of
+from rangebound.release.prepare.budget_split import (
+    allocations,
+    importance,
+    noisy_count,
+    publisher_of,
+    workload_publishers,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +36,20 @@ class Prepared:
     allocation: Allocation
     publishers: tuple[Publisher, ...]
     selections: Mapping[tuple[str, ...], PartitionSelection | ThresholdSelection]
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        """The workloads whose counts are measured together."""
+        return tuple(workload_of(self.plan, each) for each in self.allocation.workloads)
+
+    def workload_number(self, index: int) -> int | None:
+        """The number of the workload that a question belongs to, from 1; None where it is measured by itself."""
+        return next((at for at, each in enumerate(self.allocation.workloads, 1) if index in each), None)
+
+    @cached_property
+    def hidden(self) -> tuple[Block, ...]:
+        """The groupings in which a workload is counted that nobody asked for."""
+        return tuple(block for each in self.workloads for block in hidden_groupings(self.plan, each))
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -76,10 +99,13 @@ def _square(allocation: Allocation) -> Fraction:
 
 def prepared(plan: Plan, allocation: Allocation) -> Prepared:
     """The same with a given allocation, which must be no more than the plan's budget."""
+    together = workload_publishers(plan, allocation)
     return Prepared(
         plan=plan,
         allocation=allocation,
-        publishers=tuple(publisher_of(plan, index, allocation) for index in range(len(plan.query))),
+        publishers=tuple(
+            together.get(index) or publisher_of(plan, index, allocation) for index in range(len(plan.query))
+        ),
         selections={by: _selection(plan, allocation, by) for by in allocation.selections},
     )
 
@@ -103,11 +129,11 @@ def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) 
     Numbers with a margin are as exact as was asked for, and do not count. Once a sum is above `limit` it is given as it
     stands: mechanisms that take long to find come last.
     """
-    total = 0.0
+    total, together = 0.0, workload_publishers(plan, allocation)
     for index in sorted(range(len(plan.query)), key=lambda index: plan.query[index].effort[1]):
         found = allocation.sensitivities[index]
         if found.cell and not plan.query[index].made and plan.query[index].margin is None:
-            error = publisher_of(plan, index, allocation).mse
+            error = (together.get(index) or publisher_of(plan, index, allocation)).mse
             total += importance(plan, index) * error / float(found.row) ** 2
         if total > limit:
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rangebound.release.engine import Engine
@@ -50,14 +50,14 @@ class _Answers(Mapping[Key, Coordinates]):
         return len(self._keys)
 
 
-def aggregate(plan: Plan, engine: Engine, salt: Salt) -> tuple[Aggregate, ...]:
-    """Run the plan's statements and bring their sums into coordinates, for every block of the plan.
+def aggregate(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ()) -> tuple[Aggregate, ...]:
+    """Run the plan's statements and bring their sums into coordinates, for every block of the plan and those of `also`.
 
     Guarantee: for the same table and salt the result is the same in every engine, with any number of threads and any
     order of rows. Public keys without rows are there too, with zeros.
     Edge cases: the result is exact and therefore private; only noisy numbers made of it may leave the driver.
     """
-    found = statements(plan, engine.schema(), salt, source=engine.source, dialect=engine.dialect)
+    found = statements(plan, engine.schema(), salt, source=engine.source, dialect=engine.dialect, also=also)
     results = [(each, engine.run(each.tree)) for each in found]
     return tuple(_gather(plan, block, results) for block in dict.fromkeys(each.block for each in found))
 

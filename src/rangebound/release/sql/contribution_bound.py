@@ -75,12 +75,21 @@ class Scan:
         rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
         needed = [self._key(name) for name in self.block.by]
         needed += [self._owner()] if self.unit is not None else []
-        rows = where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed))
+        rows = where(
+            rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed), *self._listed()
+        )
         if not measures:
             return rows
         return select_from(
             rows, "read", *kept, *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items())
         )
+
+    def _listed(self) -> list[Tree]:
+        """Whether a row has listed keys in all columns that have any, where other rows do not count in the plan."""
+        if not self.plan.only_listed:
+            return []
+        columns = zip(self.plan.keys, self.plan.columns(tuple(self.plan.keys)), strict=True)
+        return [exp.In(this=self._key(name), expressions=[literal(each) for each in keys]) for name, keys in columns]
 
     def _key(self, name: str) -> Tree:
         kinds = {type(each) for each in self.plan.keys.get(name, ())}

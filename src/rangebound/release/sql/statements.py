@@ -7,7 +7,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
@@ -56,15 +56,17 @@ class Statement:
     placed: bool = False
 
 
-def statements(plan: Plan, schema: Schema, salt: Salt, *, source: exp.Table, dialect: str) -> tuple[Statement, ...]:
-    """The statements of a plan.
+def statements(
+    plan: Plan, schema: Schema, salt: Salt, *, source: exp.Table, dialect: str, also: Sequence[Block] = ()
+) -> tuple[Statement, ...]:
+    """The statements of a plan; `also` has further groupings in which some questions are counted.
 
     Guarantee: they depend on the plan, the schema and the salt alone. What one unit changes in their results is bounded
     by its rows and groups in the plan, as `Kind.sensitivity` states it for every kind.
     """
     found = []
     asked = [each.measures(plan.unit, plan.groups(each.counted_by)) for each in plan.query]
-    for block in blocks(plan):
+    for block in (*blocks(plan), *also):
         compiler = _Compiler(Scan(plan, schema, salt, source, dialect, block))
         own = [(index, asked[index]) for index in block.questions]
         sums = {index: each for index, each in own if isinstance(each, GroupSums)}

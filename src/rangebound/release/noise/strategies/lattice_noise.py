@@ -71,7 +71,7 @@ class LatticeNoise:
             return 1.0
         return min(1.0, 2.0 ** (math.frexp(self.scale)[1] - 1 - _FINENESS))
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """The variance of one draw, rounded up; the same double on every machine."""
         if self.account is NoiseAccount.GAUSSIAN:  # rounding adds step^2 / 12, but for less than e^(-2 pi^2 4^12)

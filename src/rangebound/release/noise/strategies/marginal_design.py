@@ -79,6 +79,20 @@ def _best_scales(
     return tuple((cells / np.sqrt(precisions)).tolist())
 
 
+def rescaled(strategy: MarginalStrategy, budget: Fraction | float) -> MarginalStrategy:
+    """The strategy with its scales in the same proportions, as small as another budget allows.
+
+    Guarantee: `cost` is at most the budget, in exact arithmetic. A strategy with the least total variance stays one.
+
+    >>> one = design_marginals((2, 3), [(0,), (0, 1)], budget=1.0)
+    >>> round(rescaled(one, 0.25).variances()[0] / one.variances()[0], 6)
+    4.0
+    """
+    limit = budget_of(budget)
+    scales = np.array(strategy.scales) * math.sqrt(strategy.cost / limit)
+    return _within(limit, strategy.sizes, strategy.wanted, strategy.contributions, scales)
+
+
 def _spread(
     sizes: Sequence[int], wanted: Sequence[Attributes], weights: Sequence[float], residual: Attributes
 ) -> float:

@@ -164,6 +164,10 @@ class MarginalStrategy:
 
         sum over B in A of sigma_B^2 product over B of (1 - 1 / n_i) / product over A without B of n_i^2.
         """
+        return self._variances
+
+    @cached_property
+    def _variances(self) -> tuple[float, ...]:
         return tuple(rounded_up(self._variance(each)) for each in self.wanted)
 
     def _variance(self, wanted: Attributes) -> Fraction:

@@ -126,6 +126,16 @@ class Count(CountKind):
             return self.allowed
         return Interval(0.0, float(unit.size * unit.rows))
 
+    def is_marginal(self, unit: Unit) -> bool:
+        """Where rows are the units, their number is not public, and the plan fixes nothing about the numbers.
+
+        >>> Count(name="visits", by=("day",)).is_marginal(Unit()), Count(name="visits", margin=25).is_marginal(Unit())
+        (True, False)
+        """
+        fixed = (self.mechanism, self.weight, self.margin, self.support)
+        free = fixed == (None,) * len(fixed) and self.step in (None, 1.0)
+        return free and unit.column is None and self.known_rows(unit) is None
+
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """Groups and rows beyond the contribution bounds, and rows without an owner."""
         return [*truncation_scope(self, unit, groups, rows=True), *owner_scope(unit)]

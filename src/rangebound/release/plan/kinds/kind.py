@@ -273,6 +273,13 @@ class Kind(Part):
         """The most that a unit adds to its noisy number in a group, if that number can say which groups to name."""
         return None
 
+    def is_marginal(self, unit: Unit) -> bool:
+        """Whether its numbers are counts of rows that may be measured together with those by other columns.
+
+        Each row adds 1 to one of them at most; they have no mechanism, share, margin, support or step of their own.
+        """
+        return False
+
     def published_in(self, unit: Unit) -> Interval | Union:
         """Where the numbers are published, which a public number of rows may bound."""
         return self.allowed
@@ -298,7 +305,7 @@ class Kind(Part):
 
     def _whole_table(self, unit: Unit) -> int | None:
         """The number of all rows, where it is public and all of them count."""
-        return unit.size if unit.column is None and not self.where and not self.by else None
+        return unit.public_rows if not self.where and not self.by else None
 
 
 def rounded_half_width(half_width: float, step: float | None) -> float:

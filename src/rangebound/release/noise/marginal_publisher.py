@@ -1,0 +1,295 @@
+"""Counts by public keys that are marginals of one table: measured together by residuals, and published one by one."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import chain, combinations
+
+import numpy as np
+
+from rangebound.errors import CertificateInvalid
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.marginal_projection import agreeing
+from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
+from rangebound.release.noise.strategies.contributions import Contributions
+from rangebound.release.noise.strategies.lattice_noise import Floats, Wholes, wholes
+from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
+from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
+from rangebound.release.noise.workload_publisher import listed
+from rangebound.support import Interval, Union
+
+_ROUNDED = 1.0 + 1e-4  # Gaussian noise on a lattice of 2^-12 of its scale, against Gaussian noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marginals:
+    """Counts of one table: attributes by the number of their `listed` keys, counts by the attributes they are by.
+
+    `asked` are published, each in the order of its attributes. With `others`, an attribute has one value more, for rows
+    with another key or none. No number is published for it, but a count by other attributes counts these rows: a
+    marginal of the listed keys alone would not be the sum of a finer one. Their exact number follows from the counts by
+    fewer attributes; those that nobody asked for are `hidden`.
+
+    >>> both = Marginals(listed=(2, 1), asked=((0, 1), (0,)), hidden=((1,), ()), others=True)
+    >>> [table.tolist() for table in both.tables([[3, 1], [5, 2], [6], [9]])]  # of 9 rows, 2 have another first key
+    [[[3, 2], [1, 1], [2, 0]], [5, 2, 2]]
+    """
+
+    listed: tuple[int, ...]
+    asked: tuple[Attributes, ...]
+    hidden: tuple[Attributes, ...]
+    others: bool
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each attribute."""
+        return tuple(size + self.others for size in self.listed)
+
+    @property
+    def wanted(self) -> tuple[Attributes, ...]:
+        """The counts that are asked for, by attributes in their order."""
+        return tuple(tuple(sorted(each)) for each in self.asked)
+
+    def numbers(self, attributes: Attributes) -> int:
+        """How many listed keys a count has."""
+        return math.prod(self.listed[i] for i in attributes)
+
+    def tables(self, counts: Sequence[Sequence[int]]) -> list[Wholes]:
+        """The marginals of all values, from the exact counts by listed keys: those asked for, then the hidden ones.
+
+        The last value of each attribute first stands for any key, listed or not; what the listed ones have is then
+        taken from it.
+        """
+        known = {}
+        for attributes, own in zip((*self.asked, *self.hidden), counts, strict=True):
+            table = wholes(own).reshape([self.listed[i] for i in attributes])
+            known[tuple(sorted(attributes))] = table.transpose(np.argsort(attributes))
+        return [self._table(each, known) for each in self.wanted]
+
+    def _table(self, wanted: Attributes, known: dict[Attributes, Wholes]) -> Wholes:
+        if not self.others:
+            return known[wanted]
+        table = np.zeros([self.sizes[i] for i in wanted], dtype=object)
+        for part in chain.from_iterable(combinations(wanted, size) for size in range(len(wanted) + 1)):
+            table[tuple(slice(-1) if i in part else -1 for i in wanted)] = known[part][()]
+        for axis in range(table.ndim):
+            own = np.moveaxis(table, axis, 0)
+            own[-1] -= own[:-1].sum(axis=0)
+        return table
+
+    def published(self, member: int, table: Floats) -> Floats:
+        """The numbers of the listed keys of a count that is asked for, in its own order, from a table of all values."""
+        wanted, asked = self.wanted[member], self.asked[member]
+        inner = table[tuple(slice(self.listed[i]) for i in wanted)]
+        return inner.transpose([wanted.index(i) for i in asked]).ravel()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarginalPublisher:
+    """The count `member` of several that one strategy measures: it is drawn and read together with all others.
+
+    A draw of a number is its least-squares answer, which has no bias, and then some of the measurements: those of all
+    numbers together, in order. Groups are the counts, each with the numbers of all its keys.
+
+    Intervals at `level` are those of the answers, moved into `supports`. Published are the answers, rounded and moved
+    into the support; where all rows have listed keys, the whole numbers nearest to them that agree: see `agreeing`.
+
+    Guarantee: what is drawn is private at the strategy's cost, and all else follows from it.
+    Assumes: the exact counts are of one table, in which each unit is one row.
+    """
+
+    marginals: Marginals
+    strategy: MarginalStrategy
+    supports: tuple[Interval, ...]
+    level: float
+    member: int
+
+    @cached_property
+    def _shapes(self) -> list[tuple[int, ...]]:
+        return [tuple(self.strategy.sizes[i] - 1 for i in each) for each in self.strategy.residuals]
+
+    @cached_property
+    def size(self) -> int:
+        """How many measurements there are."""
+        return sum(math.prod(each) for each in self._shapes)
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """How many numbers each count has."""
+        return [self.marginals.numbers(each) for each in self.marginals.asked]
+
+    @property
+    def width(self) -> int:
+        """The answer, and as many measurements as stand in a draw."""
+        return 1 + -(-self.size // sum(self.numbers))
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """The measurements of all counts, given the exact ones of the listed keys: those asked for, then the hidden."""
+        counts = [[int(each) for each in truth] for truth in truths]
+        drawn = self.strategy.draw(self.marginals.tables(counts), bits)
+        return self._draws([number for each in drawn for number in each.ravel().tolist()])
+
+    def _draws(self, measured: Sequence[float]) -> list[list[Draw]]:
+        """Measurements as draws of the numbers, in order, each behind the answer that all of them make."""
+        step, places = self.width - 1, iter(range(sum(self.numbers)))
+        parts = (tuple(measured[at * step : (at + 1) * step]) for at in places)
+        return [[(answer, *next(parts)) for answer in each.tolist()] for each in self._answers(measured)]
+
+    def _answers(self, measured: Sequence[float]) -> Iterator[Floats]:
+        """The least-squares answers of the listed keys of every count, from the measurements."""
+        found = self.strategy.answers(self._arrays(measured))
+        return (self.marginals.published(at, each.values) for at, each in enumerate(found))
+
+    def _arrays(self, measured: Sequence[float]) -> list[Floats]:
+        cuts = np.cumsum([math.prod(each) for each in self._shapes])[:-1]
+        parts = np.split(np.array(measured, dtype=np.float64), cuts)
+        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether all of these together are measurements of the strategy, each where it stands, and their answers."""
+        measured = [each for draw in draws for each in draw[1:]]
+        if len(measured) != self.size or not self.strategy.admits(self._arrays(measured)):
+            return False
+        return [draw for each in self._draws(measured) for draw in each] == list(draws)
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """The published numbers, with the intervals of the unbiased answers; the truth is whole and in the support."""
+        answers = [np.array([draw[0] for draw in each]) for each in draws]
+        agreed = None if self.marginals.others else agreeing(self._in_order(answers), self._most)
+        found = []
+        for at, own in enumerate(answers):
+            support, reach = self.supports[at], self._radius(at)
+            values = (
+                np.rint(own)
+                if agreed is None or math.isinf(support.lower)
+                else self.marginals.published(at, agreed[at])
+            )
+            ends = (np.clip(end, support.lower, support.upper) for end in (np.ceil(own - reach), np.floor(own + reach)))
+            triples = zip(
+                np.clip(values, support.lower, support.upper).tolist(), *map(np.ndarray.tolist, ends), strict=True
+            )
+            found.append([Reading(values=(value + 0.0,), intervals=((low, high),)) for value, low, high in triples])
+        return found
+
+    @property
+    def _most(self) -> float:
+        """The largest number of rows that there can be."""
+        return min(each.upper for each in self.supports)
+
+    def _in_order(self, answers: Sequence[Floats]) -> dict[Attributes, Floats]:
+        """The answers as tables, by attributes in their order."""
+        pairs = zip(self.marginals.asked, answers, strict=True)
+        return {
+            tuple(sorted(asked)): own.reshape([self.marginals.listed[i] for i in asked]).transpose(np.argsort(asked))
+            for asked, own in pairs
+        }
+
+    def _radius(self, at: int) -> float:
+        """How far the answers of a count are from the truth with probability `level`."""
+        z = statistics.NormalDist().inv_cdf(0.5 + self.level / 2)
+        return z * _ROUNDED * math.sqrt(self.strategy.variances()[at])
+
+    @property
+    def mse(self) -> float:
+        """The variance of an answer of this count."""
+        return self.strategy.variances()[self.member]
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats | None:
+        """A bound on the bias at all true answers from `lower` to `upper`: that of clamping rounded noise.
+
+        Noise W that is rounded to whole numbers exceeds a whole d by no more than unrounded noise exceeds d - 1/2, and
+        is as symmetric. Edge cases: None where numbers are moved so that they agree, each by what all others are.
+        """
+        if not self.marginals.others and not math.isinf(support.hull.lower):
+            return None
+        scale = math.sqrt(self.mse) * _ROUNDED
+        return clamping_bias(lambda far: gaussian_overshoot(scale, far - 0.5), lower, upper, support.hull)
+
+    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
+        """The error of an answer of this count."""
+        return form.format(f"{math.sqrt(self.mse) * scale:.4g}")
+
+    @property
+    def half_width(self) -> float | None:
+        """How far the ends of an interval are from the answer."""
+        return self._radius(self.member)
+
+    def words(self) -> str:
+        """The strategy in a few words."""
+        counts = len(self.marginals.asked)
+        return f"Gaussian noise on {len(self.strategy.residuals)} residuals of a workload of {counts} counts"
+
+    def to_dict(self) -> dict[str, object]:
+        """Which marginal of its workload it is."""
+        return {"strategy": "marginal of a workload", "attributes": list(self.marginals.asked[self.member])}
+
+    def workload_to_dict(self) -> dict[str, object]:
+        """The strategy of all counts together as plain data, with its cost."""
+        return {
+            "strategy": "residuals",
+            "sizes": list(self.strategy.sizes),
+            "other_keys": self.marginals.others,
+            "wanted": [list(each) for each in self.strategy.wanted],
+            "scales": listed(self.strategy.scales),
+            "replaced": self.strategy.contributions.replaced,
+            "cost": str(self.strategy.cost),
+        }
+
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""
+        bounds = self.strategy.contributions
+        enough = bounds.rows**2 * bounds.cells * (2 if bounds.replaced else 1) >= found.square
+        _demand(enough, "has a sensitivity that is too small")
+        _demand(self.strategy.sizes == self.marginals.sizes, "has a strategy for other keys")
+        _demand(self.strategy.wanted == self.marginals.wanted, "has a strategy for other counts")
+        private = bool(share.mu) and self.strategy.cost <= Fraction(share.mu) ** 2
+        _demand(private, "has a mechanism that is less private than it says")
+
+
+@lru_cache(maxsize=64)
+def unit_strategy(marginals: Marginals, importances: tuple[float, ...], *, replaced: bool) -> MarginalStrategy:
+    """The strategy of cost 1 with the least sum of variances, each count's times its importance.
+
+    Assumes: each unit is one row, which is added or removed, or `replaced`.
+    """
+    sizes = marginals.sizes
+    cells = (math.prod(sizes[i] for i in each) for each in marginals.wanted)
+    return design_marginals(
+        sizes,
+        marginals.wanted,
+        budget=1.0,
+        contributions=Contributions(replaced=replaced),
+        weights=[each / count for each, count in zip(importances, cells, strict=True)],
+    )
+
+
+@lru_cache(maxsize=64)
+def marginal_publishers(
+    marginals: Marginals,
+    importances: tuple[float, ...],
+    supports: tuple[Interval, ...],
+    share: BudgetShare,
+    *,
+    replaced: bool,
+    level: float,
+) -> tuple[MarginalPublisher, ...]:
+    """The publishers of the counts of a workload, of which any draws and reads all.
+
+    Guarantee: all together are mu-GDP at the share's mu.
+    """
+    strategy = rescaled(unit_strategy(marginals, importances, replaced=replaced), Fraction(share.mu) ** 2)
+    first = MarginalPublisher(marginals=marginals, strategy=strategy, supports=supports, level=level, member=0)
+    return tuple(replace(first, member=at) for at in range(len(marginals.asked)))
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise CertificateInvalid(otherwise)

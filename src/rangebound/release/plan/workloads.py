@@ -1,0 +1,90 @@
+"""Which counts of a plan are marginals of one table, so that one strategy may measure all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.groupings import Block, public_keys
+from rangebound.release.plan.model import Plan
+
+MOST_CELLS = 50_000
+"""Numbers that are measured for one workload at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """Counts of the same rows by public keys: `questions` by their places in the plan, and the `columns` they are by.
+
+    With `others` a column has one value more, which stands for all keys that are not listed, and for none: a count by
+    other columns counts these rows too.
+    """
+
+    questions: tuple[int, ...]
+    columns: tuple[str, ...]
+    others: bool
+
+    def attributes(self, by: tuple[str, ...]) -> tuple[int, ...]:
+        """A grouping as places of its columns."""
+        return tuple(self.columns.index(each) for each in by)
+
+
+def workloads(plan: Plan) -> tuple[Workload, ...]:
+    """The workloads of a plan: two or more counts with the same filter, by different columns with public keys.
+
+    Edge cases: none where a question of the plan has a weight, which is a share of the account that it alone has; nor
+    where units own several rows, whose contribution bounds hold in each grouping by itself, so that counts by different
+    columns are not about the same rows. A count that another one asks for too stays by itself.
+
+    >>> from rangebound.release.plan.toml import parse_plan
+    >>> plan = parse_plan('''budget = {epsilon = 1.0, delta = 1e-6}
+    ... keys = {sex = ["f", "m"], age = ["1", "2"]}
+    ... [[query]]
+    ... name = "by sex"
+    ... kind = "count"
+    ... by = ["sex"]
+    ... [[query]]
+    ... name = "by both"
+    ... kind = "count"
+    ... by = ["age", "sex"]''')
+    >>> workloads(plan)
+    (Workload(questions=(0, 1), columns=('sex', 'age'), others=True),)
+    """
+    if any(each.weight is not None for each in plan.query):
+        return ()
+    found: dict[tuple[Condition, ...], dict[frozenset[str], int]] = {}
+    for index, each in enumerate(plan.query):
+        if each.is_marginal(plan.unit) and not plan.private(each.by) and _cells(plan, each.by) <= MOST_CELLS:
+            found.setdefault(each.where, {}).setdefault(frozenset(each.by), index)
+    return tuple(workload_of(plan, tuple(each.values())) for each in found.values() if _is_fit(plan, each))
+
+
+def _is_fit(plan: Plan, counts: dict[frozenset[str], int]) -> bool:
+    """Whether there are several counts, and not too many numbers."""
+    return len(counts) > 1 and sum(_cells(plan, plan.query[at].by) for at in counts.values()) <= MOST_CELLS
+
+
+def _cells(plan: Plan, by: tuple[str, ...]) -> int:
+    """The cells of a marginal, with those of other keys."""
+    return math.prod(len(keys) + (not plan.only_listed) for keys in plan.columns(by))
+
+
+def workload_of(plan: Plan, questions: tuple[int, ...]) -> Workload:
+    """The workload of some counts, which `workloads` has found."""
+    columns = dict.fromkeys(column for index in questions for column in plan.query[index].by)
+    return Workload(questions=questions, columns=tuple(columns), others=not plan.only_listed)
+
+
+def hidden_groupings(plan: Plan, workload: Workload) -> tuple[Block, ...]:
+    """The groupings inside those of a workload that nobody asked for: their counts say how many rows have other keys.
+
+    Where rows with other keys do not count there are none: all other sums follow from the counts.
+    """
+    if not workload.others:
+        return ()
+    asked = [sorted(plan.query[index].by, key=workload.columns.index) for index in workload.questions]
+    inner = dict.fromkeys(part for each in asked for size in range(len(each)) for part in combinations(each, size))
+    hidden = [by for by in inner if list(by) not in asked]
+    return tuple(Block(by=by, keys=public_keys(plan, by), questions=workload.questions[:1]) for by in hidden)

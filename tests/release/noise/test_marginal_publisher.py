@@ -1,0 +1,412 @@
+"""Counts that are marginals of one table: right with keys that are not listed, private, and as exact as theory says."""
+
+import copy
+import itertools
+import json
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from rangebound.errors import CertificateInvalid, PlanError
+from rangebound.ledger.book import Ledger
+from rangebound.release import check_certificate, check_entry, explain, forecast, make_plan, release
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.spark import Spark
+from rangebound.release.noise.allocation import Allocation, BudgetShare, LossForm, is_within
+from rangebound.release.noise.marginal_publisher import unit_strategy
+from rangebound.release.noise.strategies.marginal_design import rescaled
+from rangebound.release.output.ledger_entry import charges
+from rangebound.release.output.report import report
+from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.plan.workloads import workloads
+from rangebound.release.prepare import allocations, answers, prepare, prepared, total_error
+from rangebound.release.sql.aggregate import aggregate
+from rangebound.sampling.entropy import secure_bits
+from rangebound.support import Interval
+from tests.release.noise.test_workload_publisher import changed, expect_refused, leaves
+from tests.release.plans import SALT
+
+KEYS = {"sex": ["f", "m"], "age": [1, 2, 30], "city": ["a", "b", "c", "nobody"], "day": ["x"]}
+GROUPINGS = [["sex"], ["city", "sex"], ["age", "city"], ["sex", "age", "day"], ["day"], []]
+UNITS = {"added": {}, "replaced": {"neighbours": "replace", "size": 1000}}
+
+
+def frame(seed, rows=300):
+    """Rows with listed keys, others and none, in all columns."""
+    chance = np.random.default_rng(seed)
+
+    def column(*values):
+        return pd.Series(chance.choice(len(values), rows)).map(dict(enumerate(values))).astype(object)
+
+    return pd.DataFrame(
+        {
+            "sex": column("f", "m", "m", "x", None),
+            "age": column("1", "2", "30", "30.0", "4", "old", None),
+            "city": column("a", "b", "c", "C", None),
+            "day": column("x", "x", "y", None),
+            "height": pd.Series(chance.integers(0, 3, rows)).map({0: 1.5, 1: 1.9, 2: None}),
+        }
+    )
+
+
+def plan_of(groupings=GROUPINGS, *, budget=None, unit=None, **more):
+    used = {column for by in groupings for column in by}
+    query = [{"name": f"by {' '.join(by)}", "kind": "count", "by": by} for by in groupings]
+    keys = {name: each for name, each in KEYS.items() if name in used}
+    return make_plan(
+        {"unit": unit or {}, "budget": budget or {"epsilon": 1.0, "delta": 1e-6}, "keys": keys, "query": query, **more}
+    )
+
+
+def together(plan, mu):
+    """The plan with its workloads measured at some mu, whatever its budget."""
+    share = BudgetShare(epsilon=0.0, delta=0.0, groups=1, parts=1, mu=mu, loss=LossForm.GAUSSIAN)
+    found = {index: each.sensitivity(plan.unit, plan.groups(each.by)) for index, each in enumerate(plan.query)}
+    groups = tuple(each.questions for each in workloads(plan))
+    shares = dict.fromkeys(range(len(plan.query)), share)
+    return prepared(plan, Allocation(questions=shares, selections={}, sensitivities=found, mu=mu, workloads=groups))
+
+
+def counted(rows, plan):
+    """Every count of a plan by pandas: a key that is not listed, or missing, is in no group of its own column."""
+    rows = rows.assign(age=pd.to_numeric(rows["age"], errors="coerce").map(lambda x: str(int(x)) if x == x else None))
+    found = {}
+    for index, question in enumerate(plan.query):
+        own = rows
+        for each in question.where:
+            own = own[own["height"] > each.value]
+        for column in plan.keys if plan.only_listed else question.by:
+            own = own[own[column].isin(list(map(str, plan.keys[column])))]
+        sizes = Counter(zip(*(own[column] for column in question.by), strict=True)) if question.by else {(): len(own)}
+        for key in itertools.product(*(map(str, plan.keys[column]) for column in question.by)):
+            found[index, key] = sizes.get(key, 0)
+    return found
+
+
+def published(plan, engine):
+    """Every count as it is published, with the noise gone, and the unbiased answers behind it."""
+    ready = together(plan, 1e7)
+    cells = answers(ready, *aggregate(plan, engine, SALT, ready.hidden))
+    assert all(abs(cell.draws[0] - cell.value) < 0.01 for cell in cells)
+    return {(cell.question, cell.key): cell.value for cell in cells}
+
+
+CASES = [(unit, listed, seed) for unit in UNITS for listed in (False, True) for seed in range(2)]
+FILTER = [{"column": "height", "is": ">", "value": 1.7}]
+
+
+def filtered(plan, where):
+    data = plan.model_dump(exclude_none=True)
+    return make_plan({**data, "query": [{**each, "where": where} for each in data["query"]]})
+
+
+@pytest.mark.parametrize(("unit", "listed", "seed"), CASES)
+def test_every_count_is_right_with_keys_that_are_not_listed(unit, listed, seed):
+    rows, where = frame(seed), FILTER if seed else []
+    public = unit == "replaced" and not listed and not where  # the number of all rows
+    plan = filtered(plan_of(GROUPINGS[: -1 if public else None], unit=UNITS[unit], only_listed=listed), where)
+    assert workloads(plan)[0].questions == tuple(range(len(plan.query)))
+    with DuckDB(pa.Table.from_pandas(rows)) as engine:
+        found = published(plan, engine)
+    assert found == counted(rows, plan)
+    assert len(found) >= 2 + 8 + 12 + 6 + 1
+    if not listed:  # control: rows of other keys are there, and count
+        assert found[0, ("m",)] > sum(found[1, (city, "m")] for city in KEYS["city"])
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_spark_counts_the_same(spark, listed):
+    rows, plan = frame(5), filtered(plan_of(only_listed=listed), FILTER)
+    names = ", ".join(f"{name} {'double' if name == 'height' else 'string'}" for name in rows.columns)
+    data = [tuple(None if each != each else each for each in row) for row in rows.itertuples(index=False)]
+    with Spark(spark.createDataFrame(data, names)) as engine:
+        assert published(plan, engine) == counted(rows, plan)
+
+
+def test_control_without_a_value_for_other_keys_counts_are_wrong():
+    """Marginals of the listed keys alone are not those of one table: least squares would share the difference."""
+    rows, plan = frame(0), plan_of([["sex"], ["city", "sex"], []])
+    ready = together(plan, 1e7)
+    with DuckDB(pa.Table.from_pandas(rows)) as engine:
+        exact = aggregate(plan, engine, SALT, ready.hidden)
+    first = ready.publishers[0]
+    alone = replace(first.marginals, others=False, hidden=())
+    strategy = rescaled(unit_strategy(alone, (1.0, 1.0, 1.0), replaced=False), 1e14)
+    counts = [[int(each[key][0]) for key in block.keys] for block in exact[:3] for each in block.answers.values()]
+    drawn = replace(first, marginals=alone, strategy=strategy).draw(counts, secure_bits)
+    answers = [draw[0] for each in drawn for draw in each]
+    assert max(abs(one - two) for one, two in zip(answers, itertools.chain(*counts), strict=True)) > 1
+
+
+def residual_cost(strategy, tables):
+    """mu^2 of a difference of the marginals, by its definition: squared lengths of centred marginals."""
+    known, total = dict(zip(strategy.wanted, tables, strict=True)), Fraction(0)
+    for residual, scale in zip(strategy.residuals, strategy.scales, strict=True):
+        (wanted, table) = next(item for item in known.items() if set(residual) <= set(item[0]))
+        table = table.sum(axis=tuple(at for at, i in enumerate(wanted) if i not in residual))
+        table, size = np.asarray(table, dtype=object), strategy.cells(residual)
+        for axis, i in enumerate(residual):
+            table = table - np.asarray(table.sum(axis=axis, keepdims=True) * Fraction(1, strategy.sizes[i]))
+        total += sum((Fraction(each) ** 2 for each in table.ravel()), Fraction(0)) * (size / Fraction(scale)) ** 2
+    return total
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_row_costs_more_than_the_strategy_says_whatever_its_keys(unit, listed):
+    """Neighbouring tables by brute force: one row more, or another row, with listed keys, others and none."""
+    plan = plan_of(GROUPINGS[:-1], unit=UNITS[unit], only_listed=listed)
+    ready = together(plan, 0.3)
+    first = ready.publishers[0]
+    rows = frame(3, 60)
+    counts = []
+    for base, extra in itertools.pairwise([0, *range(1, 30)]):
+        near = rows.iloc[:20] if unit == "added" else pd.concat([rows.iloc[:20], rows.iloc[[20 + base]]])
+        far = pd.concat([rows.iloc[:20], rows.iloc[[20 + extra]]])
+        sides = []
+        for side in (near, far):
+            hidden = [each.by for each in ready.hidden]
+            asked = plan_of([*GROUPINGS[:-1], *map(list, hidden)], unit=UNITS[unit], only_listed=listed)
+            found = counted(side, asked)
+            own = [[value for (at, _), value in found.items() if at == index] for index in range(len(asked.query))]
+            sides.append(first.marginals.tables(own))
+        moved = [one - two for one, two in zip(*sides, strict=True)]
+        counts.append(residual_cost(first.strategy, moved))
+    assert max(counts) <= first.strategy.cost <= Fraction(0.3) ** 2
+    if unit == "added":
+        assert max(counts) >= first.strategy.cost * Fraction(1 - 1e-6)  # it is attained
+    assert residual_cost(first.strategy, [2 * each for each in moved]) > max(counts) or not any(map(np.any, moved))
+
+
+def simulated(ready, exact, runs):
+    """The draws and readings of a workload, many times."""
+    first = ready.publishers[0]
+    for _ in range(runs):
+        drawn = first.draw([tuple(map(Fraction, each)) for each in exact], secure_bits)
+        yield drawn, first.read(drawn)
+
+
+def exact_counts(ready, rows):
+    """The exact counts of a workload and its hidden groupings, on a table."""
+    with DuckDB(pa.Table.from_pandas(rows)) as engine:
+        found = aggregate(ready.plan, engine, SALT, ready.hidden)
+    return [[each.answers[at][key][0] for key in each.keys] for each in found for at in each.answers]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_error_is_that_of_theory_and_intervals_hold_at_empty_cells_too(listed):
+    plan, runs = plan_of([["sex"], ["city", "sex"], ["age", "city"], []], only_listed=listed), 150 if listed else 400
+    ready = together(plan, 0.5)
+    exact = exact_counts(ready, frame(2))
+    sums, hits = [0.0] * 4, [np.zeros(len(each)) for each in exact[:4]]
+    for drawn, read in simulated(ready, exact, runs):
+        for at, (draws, readings) in enumerate(zip(drawn, read, strict=True)):
+            truth = np.array(exact[at], dtype=float)
+            sums[at] += ((np.array([draw[0] for draw in draws]) - truth) ** 2).mean()
+            ends = np.array([each.intervals[0] for each in readings])
+            hits[at] += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    for at, total in enumerate(sums):
+        degrees = runs  # the cells of a count are not independent: as if it were one
+        low, high = stats.chi2.ppf([1e-8, 1 - 1e-8], degrees) / degrees
+        assert low < total / runs / ready.publishers[at].mse < high
+    least = stats.binom.ppf(1e-8, runs, 0.95)
+    assert all((each >= least).all() for each in hits)
+    assert exact[1].count(0) >= 2  # empty cells
+    assert (np.concatenate(hits) < runs).any()  # control: they are not all of the line
+
+
+def test_published_numbers_of_listed_rows_agree_in_whole_numbers_and_have_less_error():
+    plan = plan_of([["sex"], ["city", "sex"], ["age", "city"], ["sex", "age", "city"], []], only_listed=True)
+    ready = together(plan, 0.1)
+    exact, worse = exact_counts(ready, frame(2)), 0
+    for drawn, read in simulated(ready, exact, 20):
+        sexes, both, ages, three, (total,) = (
+            np.array([each.values[0] for each in group]).reshape(shape)
+            for group, shape in zip(read, [(2,), (4, 2), (3, 4), (2, 3, 4), (1,)], strict=True)
+        )
+        assert (three >= 0).all()
+        assert (three % 1 == 0).all()
+        assert sexes.tolist() == both.sum(axis=0).tolist() == three.sum(axis=(1, 2)).tolist()
+        assert both.sum(axis=1).tolist() == ages.sum(axis=0).tolist() == three.sum(axis=(0, 1)).tolist()
+        assert ages.sum(axis=1).tolist() == three.sum(axis=(0, 2)).tolist()
+        assert total == sexes.sum()
+        truth = np.array(exact[3], dtype=float)
+        own = np.array([draw[0] for draw in drawn[3]])
+        worse += ((three.ravel() - truth) ** 2).sum() > ((own - truth) ** 2).sum()
+    assert worse <= 2
+
+
+def any_counts(chance):
+    """A plan of some counts, with other questions beside them."""
+    columns = chance.sample(list(KEYS), chance.choice([2, 3, 4]))
+    groupings = [list(each) for size in (0, 1, 2) for each in itertools.combinations(columns, size)]
+    used = chance.sample(groupings, chance.randint(2, len(groupings)))
+    keys = {name: list(range(chance.choice([1, 2, 5, 20]))) for name in {column for by in used for column in by}}
+    query = [{"name": str(at), "kind": "count", "by": by} for at, by in enumerate(used)]
+    if chance.random() < 0.3:
+        query.append({"name": "mean", "kind": "mean", "column": "height", "range": [0, 2]})
+    unit = UNITS[chance.choice(list(UNITS))]
+    budget = {"epsilon": chance.choice([0.1, 1.0, 4.0]), "delta": chance.choice([1e-9, 1e-6, 0.01])}
+    more = {"objective": chance.choice(["total", "relative"]), "only_listed": bool(keys) and chance.random() < 0.5}
+    return make_plan({"unit": unit, "budget": budget, "keys": keys, "query": query, **more})
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 20))])
+def test_no_plan_has_more_error_than_with_every_count_by_itself(seed):
+    chance, better = random.Random(seed), 0
+    for _ in range(5):
+        plan = any_counts(chance)
+        ways, ready = allocations(plan), prepare(plan)
+        assert len(ready.allocation.workloads) <= 1
+        least = min(total_error(plan, way) for way in ways if not way.workloads)
+        own = total_error(plan, ready.allocation)
+        assert own <= least
+        better += own < 0.99 * least
+        assert is_within(ready.allocation, plan.budget.epsilon, plan.budget.delta)
+    assert better  # control: it makes a difference
+
+
+MANY = [["sex"], ["age"], ["city"], ["sex", "age"], ["city", "sex"], ["age", "city"], []]
+RICH = {"epsilon": 1.0, "delta": 0.01}
+
+
+def test_a_whole_release_has_a_certificate_a_charge_and_words(tmp_path):
+    plan = plan_of(MANY, budget={**RICH, "account": "people"})
+    ready = prepare(plan)
+    assert ready.allocation.workloads == (tuple(range(7)),)
+    with Ledger.create(tmp_path / "ledger") as ledger:
+        ledger.open_account("people", epsilon=2.0, delta=0.1)
+        made = release(plan, pa.Table.from_pandas(frame(1)), ledger=ledger, request="one")
+        checked = check_certificate(made.certificate, made.to_bytes())
+        check_entry(checked, made.to_bytes(), ledger)
+    assert checked.numbers == len(made.cells) == 2 + 3 + 4 + 6 + 8 + 12 + 1
+    (gaussian, _) = charges(plan, ready.allocation)
+    share = ready.allocation.questions[0].mu
+    assert share <= gaussian.mu <= share * (1 + 1e-12)  # once, and not for every question
+    assert ready.publishers[0].strategy.cost <= Fraction(share) ** 2
+    found = made.to_pandas()
+    assert ((found["lower"] <= found["value"]) & (found["value"] <= found["upper"])).all()
+    assert (found["value"] % 1 == 0).all()
+    assert found["bias"].notna().all()
+    assert found["unreliable"].notna().all()
+    said = explain(plan)
+    assert "Workload 1: 'by sex', 'by age', 'by city' and 4 more are marginals of one table" in said
+    assert said.count("in workload 1, by Gaussian noise on 7 residuals of a workload of 7 counts") == 7
+    assert "Workload 1" in report(made)
+    assert [each.workload for each in forecast(plan)] == [1] * 7
+    assert all("for workload 1" in each.cells()[2] for each in forecast(plan))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_every_change_of_certificate_or_table_is_refused(listed):
+    groupings = [["sex"], ["age"], ["sex", "age"], []]
+    plan = plan_of(groupings, budget={"epsilon": 1.0, "delta": 0.2}, only_listed=listed)
+    made = release(plan, pa.Table.from_pandas(frame(1)), ledger=None)
+    certificate, data = json.loads(made.certificate), json.loads(made.to_bytes())
+    assert certificate["workloads"][0]["queries"] == [each.name for each in plan.query]
+    assert check_certificate(json.dumps(certificate, indent=1, sort_keys=True), made.to_bytes())
+    for path in leaves(certificate):
+        if path != ("ledger",):
+            with pytest.raises(CertificateInvalid):
+                check_certificate(json.dumps(changed(certificate, path), indent=1, sort_keys=True), made.to_bytes())
+    for path in leaves(data):
+        if path[0] != "cells" or path[1] in (0, 5, len(data["cells"]) - 1):
+            expect_refused(made.certificate, data, changed(data, path))
+    for at in (0, 1):  # an answer that its measurements do not give
+        damaged = copy.deepcopy(data)
+        damaged["cells"][4]["draws"][at] += 1e-9
+        expect_refused(made.certificate, data, damaged)
+
+
+def test_a_strategy_for_less_than_a_row_can_do_is_refused():
+    ready = prepare(plan_of(MANY, budget=RICH))
+    publisher, share, found = ready.publishers[0], ready.allocation.questions[0], ready.allocation.sensitivities[0]
+    publisher.check(found, share)
+    with pytest.raises(CertificateInvalid, match="sensitivity"):
+        publisher.check(replace(found, square=found.square * 2), share)
+    with pytest.raises(CertificateInvalid, match="less private"):
+        publisher.check(found, replace(share, mu=share.mu * 0.999))
+    with pytest.raises(CertificateInvalid, match="other keys"):
+        replace(publisher, marginals=replace(publisher.marginals, others=False)).check(found, share)
+    asked = publisher.marginals.asked[::-1]
+    with pytest.raises(CertificateInvalid, match="other counts"):
+        replace(publisher, marginals=replace(publisher.marginals, asked=asked)).check(found, share)
+
+
+APART = {
+    "units of several rows": {"unit": {"column": "height", "rows": 2}},
+    "a weight": {"first": {"weight": 2.0}},
+    "a margin": {"first": {"margin": 50}},
+    "a mechanism": {"first": {"mechanism": "rectify Gaussian"}},
+    "a support": {"first": {"support": [0, 50]}},
+    "a step": {"first": {"step": 5}},
+    "another filter": {"first": {"where": FILTER}},
+    "no delta": {"budget": {"epsilon": 1.0}},
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_is_fixed_by_itself_is_not_measured_together(name):
+    first = APART[name].get("first", {})
+    query = [{"name": "by sex", "kind": "count", "by": ["sex"], **first}, {"name": "all", "kind": "count"}]
+    more = {key: each for key, each in APART[name].items() if key != "first"}
+    plan = make_plan({"budget": RICH, "keys": {"sex": KEYS["sex"]}, "query": query, **more})
+    assert not any(way.workloads for way in allocations(plan))
+
+
+def test_unbiased_and_signed_counts_come_from_the_least_squares_answers():
+    data = plan_of(MANY, budget=RICH).model_dump(exclude_none=True)
+    signed = ("by age city", "by ")
+    query = [{**each, "signed" if each["name"] in signed else "unbiased": True} for each in data["query"]]
+    plan = make_plan({**data, "query": query})
+    assert prepare(plan).allocation.workloads
+    made = [row for _ in range(3) for row in release(plan, pa.Table.from_pandas(frame(1, 2)), ledger=None).rows()]
+    for row in made:
+        whole = round(row["unbiased"])
+        assert row["value"] == (whole if row["query"] in signed else max(whole, 0))
+        assert (row["bias"] == 0.0) == (row["query"] in signed)
+    assert any(row["value"] < 0 for row in made)
+
+
+def test_the_bias_of_a_count_is_within_its_bound():
+    plan, runs = plan_of([["sex"], ["city", "sex"], []], budget=RICH), 2000
+    ready = together(plan, 0.5)
+    exact = [[0] * len(each) for each in exact_counts(ready, frame(2))]
+    total = np.zeros(8)
+    for _, read in simulated(ready, exact, runs):
+        total += [each.values[0] for each in read[1]]
+    bound = ready.publishers[1].bias(np.zeros(1), np.zeros(1), Interval(0, math.inf), None, whole=True)[0]
+    deviation = math.sqrt(ready.publishers[1].mse / runs)
+    assert (total / runs <= bound + 6 * deviation).all()
+    assert (total / runs >= bound / 2).all()  # control: the bound is of the right size
+
+
+def test_counts_of_a_consistent_plan_are_fitted_to_each_other():
+    plan = plan_of(MANY, budget=RICH, consistent=True)
+    assert prepare(plan).allocation.workloads
+    made = release(plan, pa.Table.from_pandas(frame(1)), ledger=None)
+    assert check_certificate(made.certificate, made.to_bytes())
+    found = made.to_pandas()
+    total = found[found["query"] == "by "]["value"].sum()
+    assert all(found[found["query"] == each.name]["value"].sum() == total for each in plan.query)
+
+
+def test_with_only_listed_rows_the_number_of_rows_is_not_public():
+    unit = UNITS["replaced"]
+    query = [{"name": "all", "kind": "count"}, {"name": "by sex", "kind": "count", "by": ["sex"]}]
+    base = {"unit": unit, "budget": {"epsilon": 1.0}, "keys": {"sex": KEYS["sex"]}, "query": query}
+    all_rows, listed = make_plan(base), make_plan({**base, "only_listed": True})
+    assert prepare(all_rows).mechanisms[0] == "no mechanism, since it is public"
+    assert "noise" in prepare(listed).mechanisms[0]
+    assert plan_from_json(json.loads(plan_json(listed))) == listed != all_rows
+    assert "rows with other keys than the listed ones in 'sex' left out" in explain(listed)
+    with pytest.raises(PlanError, match="only_listed: no keys are listed"):
+        make_plan({"budget": {"epsilon": 1.0}, "query": query[:1], "only_listed": True})
