@@ -410,3 +410,10 @@ def test_with_only_listed_rows_the_number_of_rows_is_not_public():
     assert "rows with other keys than the listed ones in 'sex' left out" in explain(listed)
     with pytest.raises(PlanError, match="only_listed: no keys are listed"):
         make_plan({"budget": {"epsilon": 1.0}, "query": query[:1], "only_listed": True})
+
+
+def test_a_workload_that_cannot_be_drawn_is_refused_before_the_charge():
+    plan = plan_of(MANY, budget=RICH, level=0.9999999999999999)
+    assert prepare(plan).allocation.workloads
+    with pytest.raises(PlanError, match=r"query\[0\]: no number can be drawn"):
+        explain(plan)

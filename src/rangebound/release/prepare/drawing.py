@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 
 from rangebound.errors import PlanError
@@ -152,25 +153,42 @@ def rehearse(ready: Prepared) -> None:
     for block in blocks(plan):
         first = (block.keys[0] if block.keys else ("",) * len(block.by),)
         for index in block.questions:
-            if ready.allocation.workload(index) is not None:
-                continue
-            keys = block.keys if plan.query[index].together and block.keys else first
-            one = Block(by=block.by, keys=keys, questions=(index,))
-            nothing = {index: dict.fromkeys(keys, plan.query[index].coordinates({}, plan.unit))}
-            try:
-                if plan.query[index].together:
-                    ready.publishers[index].draw(list(nothing[index].values()), secure_bits)
-                    assert ready.publishers[index].half_width is not None
-                else:
-                    answers(ready, Aggregate(block=one, keys=keys, answers=nothing, units={}))
-            except (ValueError, ArithmeticError) as reason:
-                field = f"query[{index}]"
-                raise PlanError(
-                    f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level",
-                    field=field,
-                ) from None
+            if ready.allocation.workload(index) is None:
+                keys = block.keys if plan.query[index].together and block.keys else first
+                _rehearse_alone(ready, index, Block(by=block.by, keys=keys, questions=(index,)))
     for workload in ready.workloads:
         groupings = [plan.query[index].by for index in workload.questions]
         groupings += [each.by for each in hidden_groupings(plan, workload)]
         nobody = [(Fraction(0),) * int(plan.groups(by)) for by in groupings]
-        ready.publishers[workload.questions[0]].draw(nobody, secure_bits)
+        _try_draw(ready, workload.questions[0], nobody)
+
+
+def _rehearse_alone(ready: Prepared, index: int, block: Block) -> None:
+    """Draw the numbers of a question that is measured by itself."""
+    question, keys = ready.plan.query[index], block.keys or ()
+    nothing = dict.fromkeys(keys, question.coordinates({}, ready.plan.unit))
+    if question.together:
+        _try_draw(ready, index, list(nothing.values()))
+        return
+    with _refused(index):
+        answers(ready, Aggregate(block=block, keys=keys, answers={index: nothing}, units={}))
+
+
+def _try_draw(ready: Prepared, index: int, truths: Sequence[Coordinates]) -> None:
+    """Draw numbers that are made together, and find the width of their intervals."""
+    with _refused(index):
+        ready.publishers[index].draw(truths, secure_bits)
+        assert ready.publishers[index].half_width is not None
+
+
+@contextmanager
+def _refused(index: int) -> Iterator[None]:
+    """A plan whose numbers cannot be drawn, as an error about a question."""
+    try:
+        yield
+    except (ValueError, ArithmeticError) as reason:
+        field = f"query[{index}]"
+        raise PlanError(
+            f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level",
+            field=field,
+        ) from None
