@@ -28,6 +28,7 @@ CROSSTAB = {"kind": "crosstab", "by": ["sex", "city"]}
 HIERARCHY = {"kind": "hierarchy", "by": ["city"], "levels": LEVELS}
 SERIES = {"kind": "series", "by": ["day"]}
 COUNT = {"kind": "count", "by": ["sex"]}
+MARGINALS = [{"kind": "count", "by": by} for by in ([], ["sex"], ["city"], ["city", "sex"])]
 SHAPES = {
     "a count": (PURE, {}, [{"kind": "count"}], {}),
     "counts": (GAUSSIAN, PEOPLE, [{"kind": "count", "by": ["city"]}] * 3, {"objective": "relative"}),
@@ -37,6 +38,8 @@ SHAPES = {
     "pure hierarchy": (PURE, PEOPLE, [HIERARCHY], {}),
     "series": (GAUSSIAN, PEOPLE, [SERIES], {}),
     "pure series": (PURE, PEOPLE, [SERIES], {}),
+    "workload": ({"epsilon": 1.0, "delta": 0.2}, {}, MARGINALS, {}),
+    "workload of listed rows": ({"epsilon": 1.0, "delta": 0.2}, {}, MARGINALS, {"only_listed": True}),
     "keys by a threshold": (GAUSSIAN, {}, [{"kind": "count", "by": ["town"]}], {}),
     "keys by units": (GAUSSIAN, {}, [{"kind": "mean", **X, "by": ["town"]}], {"selection": 2.0}),
     "margins": (GAUSSIAN, PEOPLE, [{**COUNT, "margin": 500.0}, {"kind": "sum", **X}], {}),
