@@ -194,6 +194,29 @@ def test_the_shares_without_weights_are_those_with_the_least_error():
             assert (max(found) < 1.1 * least) == (spread < 0.1)  # control: it is the same measure, and it can be worse
 
 
+LONG_TREE = {"kind": "hierarchy", "by": ["k"], "levels": [{"name": "l", "members": {"x": [*"abcde"], "y": [*"fghij"]}}]}
+
+
+@pytest.mark.parametrize("kind", [LONG_TREE, {"kind": "crosstab", "by": ["k", "m"]}, {"kind": "series", "by": ["day"]}])
+def test_workloads_get_the_share_that_the_variance_of_their_strategy_asks_for(kind):
+    """Second route: no other share of the two questions has less error, by the errors of what is made."""
+    keys = {"k": [*"abcdefghij"], "m": ["1", "2", "3"], "day": [DAYS[0] + datetime.timedelta(at) for at in range(30)]}
+    base = {"unit": {"column": "u", "rows": 2, "groups": 2}, "keys": {each: keys[each] for each in kind["by"]}}
+    for delta in (0.0, 1e-6):
+        base["budget"] = {"epsilon": 0.1, "delta": delta}
+        query = [{"name": "all", "kind": "count"}, {"name": "table", **kind}]
+        plan = make_plan({**base, "query": query})
+        way = allocations(plan)[-1]
+        least, found = total_error(plan, way), []
+        own = [each.mu**2 or each.epsilon * each.groups * each.parts for each in way.questions.values()]
+        for factor in (0.5, 0.7, 0.9, 1.1, 1.4, 2.0):
+            asked = [{**each, "weight": part} for each, part in zip(query, (own[0] * factor, own[1]), strict=True)]
+            other = make_plan({**base, "query": asked})
+            found.append(total_error(other, allocations(other)[-1]))
+        assert least <= min(found) * (1 + 2e-4)
+        assert max(found) > least * 1.001  # control: shares matter
+
+
 def test_noise_that_is_truncated_to_a_support_with_gaps_is_never_taken_for_gaussian_noise():
     """With a gap it leaks more than Gaussian noise of its scale: twice the delta at epsilon 0.05 here."""
     gap = {"name": "a", "kind": "count", "mechanism": "truncate Gaussian", "support": [[0, 5], [40, 100]]}

@@ -214,7 +214,10 @@ def _weights(
         index for index, each in enumerate(plan.query) if found[index].cell and not each.made and index not in fixed
     ]
     if least is not None and not named:
-        best = {index: Fraction(least(plan.query[index], found[index], importance(plan, index))) for index in asked}
+        matter = dict.fromkeys(asked, 1.0)  # one alone has all
+        if len(asked) > 1:
+            matter = {at: _weighed(plan, at, found[at], gaussian=least is _gaussian_weight) for at in asked}
+        best = {index: Fraction(least(plan.query[index], found[index], matter[index])) for index in asked}
         for each in merged:
             best |= dict.fromkeys(each.questions, Fraction(0)) | {
                 each.questions[0]: Fraction(_workload_weight(plan, each))
@@ -247,6 +250,12 @@ def _gaussian_weight(question: Kind, found: Sensitivity, importance: float) -> f
     if question.loss is not LossForm.GAUSSIAN:
         square = found.cell**2 * found.groups * question.draws * (2 if found.twice else 1)
     return math.sqrt(importance * square / found.row**2)
+
+
+def _weighed(plan: Plan, index: int, found: Sensitivity, *, gaussian: bool) -> float:
+    """The importance of a question, times by how much its numbers vary more than its sensitivity says."""
+    question, columns = plan.query[index], plan.columns(plan.query[index].by)
+    return importance(plan, index) * question.excess_variance(plan.unit, found, columns, gaussian=gaussian)
 
 
 def importance(plan: Plan, index: int) -> float:

@@ -280,6 +280,10 @@ class Kind(Part):
         """
         return False
 
+    def excess_variance(self, unit: Unit, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
+        """The mean variance of its numbers, divided by that of numbers with noise by the sensitivity alone."""
+        return 1.0
+
     def published_in(self, unit: Unit) -> Interval | Union:
         """Where the numbers are published, which a public number of rows may bound."""
         return self.allowed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -27,6 +28,8 @@ from rangebound.support import Interval
 
 MOST_NUMBERS = 200_000
 """Numbers that one workload publishes at most."""
+_SMALL = 2.0**-10
+_WHOLE = BudgetShare(epsilon=0.0, delta=0.0, groups=1, parts=1)
 _EFFORT = 100  # steps of 10 milliseconds for a strategy that is found again
 
 
@@ -145,6 +148,16 @@ class WorkloadKind(Kind):
             return WorkloadPublisher(measured=self.measurements(columns, account, budget, bounds), level=level)
         except (ArgumentError, Unsatisfiable) as reason:
             raise PlanError(f"weight: {reason}", field="weight") from None
+
+    def excess_variance(self, unit: Unit, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
+        """That of the strategy: its variance is proportional to 1 / mu^2, and nearly so to 1 / epsilon^2.
+
+        In plain sums it is compared at a scale where discrete Laplace noise has the variance of continuous noise.
+        """
+        plain = replace(_WHOLE, groups=found.groups)
+        share = replace(plain, mu=1.0) if gaussian else replace(plain, epsilon=_SMALL / found.groups)
+        variance = self.publisher(unit, found, share, level=0.5, columns=columns).mse
+        return variance / float(found.square if gaussian else 2 * found.total**2 / Fraction(_SMALL) ** 2)
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
         """The projected number, and its interval."""
