@@ -656,6 +656,18 @@ def test_a_clock_set_back_a_year_changes_no_order_and_is_noted(ledger, monkeypat
     assert spent(ledger) == Cost(epsilon=0.3)
 
 
+def test_a_clock_is_behind_until_it_passes_the_latest_time(ledger, monkeypatch):
+    import time as clock
+
+    now = clock.time_ns()
+    ledger.reserve(account="people", request="1", cost=TENTH)
+    for request, hours in (("2", -48), ("3", -24), ("4", 24)):
+        monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda at=hours: now + at * 3600 * 10**9)
+        ledger.reserve(account="people", request=request, cost=TENTH)
+    records = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
+    assert ledger.verify().clock_set_back == (records[1].seq, records[2].seq)
+
+
 def test_many_tiny_spends_are_exact():
     ledger = Ledger(ListStore(bytes(32)), bytes(32))
     ledger.open_account("people", epsilon=1)

@@ -400,6 +400,13 @@ def test_an_account_of_another_unit_is_refused(folder):
             release(make_plan(single), rows, ledger=ledger, request="u")
 
 
+def test_groups_are_left_out_where_one_question_has_some_and_cost_a_draw():
+    plan = left_out_plan()
+    grouped = {"name": "places", "kind": "count", "by": ["place"]}
+    found = left_out({**plan, "keys": {"place": ["a", "b"]}, "query": [*plan["query"], grouped]}, {})
+    assert (found.rows, found.groups, found.draws) == (True, True, 4)
+
+
 def test_the_grids_rise_and_are_written_in_two_digits():
     assert list(VALUES) == sorted(set(VALUES))
     assert list(COUNTS) == sorted(set(COUNTS))

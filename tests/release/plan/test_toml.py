@@ -83,6 +83,7 @@ FAULTS = [
     ('"visits"', '"wait"', 20, "query[1]", "another"),
     ("support = [[2024-01-01", "support = [[2023-01-01", 30, "query[2].support", "within"),
     ("2024-02-01]", "2024-06-01]", 30, "query[2].support", "overlap"),
+    ("2024-02-01]", "2024-01-01]", 30, "query[2].support[0]", "the lower end must be below the upper end"),
     ("2024-02-01]", "2024-02-01T10:00:00]", 30, "query[2].support[0][1]", "time of day"),
     ('[[query]]\nname = "wait"', '[[query]]\nname = "w\\u0000"', 21, "query[1].name", "code 0"),
     ("delta = 1e-6", "delta == 1", 9, "text", "TOML"),
