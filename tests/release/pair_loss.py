@@ -44,9 +44,13 @@ class Strategy:
         return (far * np.linalg.solve(covariance, far.T).T).sum(axis=1)
 
 
-def strategy_of(publisher, cells):
-    """The strategy of a workload, by what it publishes for each single count and each single noise."""
-    scales = []
+def strategy_of(publisher, *sizes):
+    """The strategy of a workload, by what it publishes for each single count and each single noise.
+
+    `sizes` are the numbers of counts in each of its groups; but for several counts by public keys there is one group.
+    """
+    scales, cells, together = [], sum(sizes), isinstance(publisher, WorkloadPublisher)
+    starts = np.cumsum([0, *sizes]).tolist()
 
     def published(counts, noise):
         place = 0
@@ -58,9 +62,13 @@ def strategy_of(publisher, cells):
             place += count
             return wholes(np.array(own, dtype=object))
 
+        exact = [Fraction(int(each)) for each in counts]
+        truths = [(each,) for each in exact]
+        if not together:
+            truths = [tuple(exact[start : start + size]) for start, size in zip(starts, sizes, strict=False)]
         with mock.patch.object(LatticeNoise, "draw", drawn):
-            (group,) = publisher.draw([(Fraction(int(each)),) for each in counts], None)
-        return np.array([each for draw in group for each in draw])
+            groups = publisher.draw(truths, None)
+        return np.array([each for group in groups for draw in group for each in (draw if together else draw[1:])])
 
     none = published([0] * cells, [])
     counts = [published(row, []) - none for row in np.eye(cells, dtype=int)]
@@ -69,7 +77,7 @@ def strategy_of(publisher, cells):
         (published([0] * cells, row) - none) * scale / step
         for row, (scale, step) in zip(noises, list(scales), strict=True)
     ]
-    pure = publisher.measured.account is NoiseAccount.PURE
+    pure = together and publisher.measured.account is NoiseAccount.PURE
     found = Strategy(counts=np.stack(counts, axis=1), noise=np.stack(noise, axis=1), pure=pure)
     assert not pure or ((found.noise != 0.0).sum(axis=1) == 1).all()  # each number has noise of its own
     some = np.arange(cells) % 5 * 3 + 1  # it is linear

@@ -7,27 +7,35 @@ from them, computed by `pair_loss`, within the share of every question; and all 
 """
 
 import datetime
+import math
 import random
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.special import ndtr
 
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.exponential_mechanism import rate
+from rangebound.release.noise.marginal_publisher import marginal_publishers
 from rangebound.release.noise.noisy_coordinates import gaussian_length
 from rangebound.release.noise.partition_selection import PartitionSelection
+from rangebound.release.noise.publishers import real_number, whole_number
 from rangebound.release.noise.strategies.contributions import Contributions
+from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.plan.workloads import hidden_groupings
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregate
-from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses
+from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses, strategy_of
 from tests.release.plans import SALT, WAIT, written_once
+from tests.release.reference import meets
+from tests.thinning import some
 
 CLINICS, FLOORS, SEXES, TOWNS = ["a", "b", "c"], [1, 2], ["f", "m"], ["s", "t", "u"]
 DAYS = [datetime.date(2025, 1, 27) + datetime.timedelta(days=at) for at in range(9)]  # across a month and a week
@@ -76,8 +84,29 @@ ROWS = 6
 """Of every world, where the row is the unit and their number is public."""
 
 
+MARGINALS = range(1000, 1008)
+"""Plans whose counts by public keys are marginals of one table, which one strategy measures."""
+GROUPINGS = [["clinic"], ["floor"], ["sex"], ["clinic", "floor"], ["floor", "sex"], []]
+
+
+def marginal_plan(seed):
+    """Counts of the same rows by several columns, with keys that are listed alone or not, beside other questions."""
+    chance = random.Random(seed)
+    replaced, filtered = {"neighbours": "replace", "size": ROWS}, ADULTS if seed % 3 else {}
+    asked = [{"kind": "count", "by": by, **filtered} for by in chance.sample(GROUPINGS, 4)]
+    asked += [{"kind": "mean", **WAIT, "by": []}, {**WORKLOADS[3]}]
+    return {
+        "unit": replaced if seed % 4 >= 2 else {},
+        "budget": {"epsilon": 1.0, "delta": 1e-3},
+        "only_listed": bool(seed % 2),
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
+    }
+
+
 def plan_of(seed):
     """A random plan as plain data: two workloads, and three or four other questions, some by keys that are selected."""
+    if seed in MARGINALS:
+        return marginal_plan(seed)
     chance = random.Random(seed)
     unit = dict(UNITS[seed % len(UNITS)])
     if seed // len(UNITS) % 2:
@@ -264,7 +293,7 @@ def aligned(question, plan, before, after):
     return left, right, both
 
 
-def check_way(plan, way, sides, units, most):
+def check_way(plan, way, sides, units, pairs, most):
     """That the losses of all pairs are within the shares of one way to split the budget, and within its account."""
     ready, budget = prepared(plan, way), plan.budget
     totals = [PairLoss()] * len(sides[0][0])
@@ -273,6 +302,8 @@ def check_way(plan, way, sides, units, most):
         left, right, both = sides[index]
         if not way.sensitivities[index].cell:
             assert left == right, question.name
+            continue
+        if way.workload(index):
             continue
         if plan.private(question.by):  # a key that one table lacks is not named but for what the selection may lose
             left, right = (
@@ -285,10 +316,42 @@ def check_way(plan, way, sides, units, most):
         assert worst <= limit * (1 + CLOSE), (question.name, "share")
         note(most, (question.kind, "mu^2" if way.mu else "epsilon"), worst / limit)
         totals = [one + two for one, two in zip(totals, losses, strict=True)]
+    for workload in ready.workloads:
+        losses = workload_losses(ready, workload, sides, pairs)
+        limit = float(way.questions[workload.questions[0]].square)
+        worst = max(each.square for each in losses)
+        assert worst <= limit * (1 + CLOSE), (workload, "share")
+        note(most, ("marginals", "mu^2"), worst / limit)
+        totals = [one + two for one, two in zip(totals, losses, strict=True)]
     for by, share in way.selections.items():
         losses = selection_losses(plan, way, ready.selections[by], share, units[by])
         totals = [one + two for one, two in zip(totals, losses, strict=True)]
     check_account(budget, way, totals, most)
+
+
+def workload_losses(ready, workload, sides, pairs):
+    """What every pair loses by counts that are measured together; rows with other keys are counted row by row."""
+    plan, moved = ready.plan, [[] for _ in pairs]
+    for index in workload.questions:
+        left, right, _ = sides[index]
+        for own, one, two in zip(moved, left, right, strict=True):
+            own.append([int(x[0] - y[0]) for x, y in zip(one, two, strict=True)])
+    where = plan.query[workload.questions[0]].where
+    for block in hidden_groupings(plan, workload):
+        for own, pair in zip(moved, pairs, strict=True):
+            before, after = ([counted(each, block, where, key) for key in block.keys] for each in pair)
+            own.append([x - y for x, y in zip(before, after, strict=True)])
+    sizes = [len(each) for each in moved[0]]
+    found = strategy_of(ready.publishers[workload.questions[0]], *sizes)
+    losses = found.losses(np.array([[x for each in own for x in each] for own in moved], dtype=float))
+    return [PairLoss(epsilon=math.inf, square=each) for each in losses.tolist()]
+
+
+def counted(rows, block, where, key):
+    """How many rows of a world have a key and meet the conditions."""
+    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    own = [tuple(str(row[column]).rpartition(":")[2] for column in block.by) for row in named]
+    return sum(found == key and meets(row, where) for found, row in zip(own, named, strict=True))
 
 
 def check_account(budget, way, totals, most):
@@ -344,7 +407,7 @@ def check(seed, worlds, most, *, change=lambda way: way, every=True):
     units = {by: [each[1][by] for each in found] for by in found[0][1]}
     ways = allocations(small)
     for way in ways if every else ways[-1:]:
-        check_way(small, change(way), sides, units, most)
+        check_way(small, change(way), sides, units, pairs, most)
 
 
 FEW = [35, 0, 31, 64, 3, 44, 39, 4, 77, 33, 1, 13]
@@ -368,6 +431,19 @@ def test_no_pair_of_neighbours_is_farther_apart_or_loses_more_than_its_plan_says
     expect_attained(most)
 
 
+@pytest.mark.parametrize("seed", some(MARGINALS, of=3))
+def test_neither_does_one_where_counts_are_measured_as_marginals_of_one_table(seed):
+    most = {}
+    check(seed, 60, most, every=False)
+    assert 0.9 < most["marginals", "mu^2"] <= 1 + CLOSE
+
+
+def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypatch, forgetting):
+    path = "rangebound.release.noise.marginal_publisher.rescaled"
+    monkeypatch.setattr(path, lambda strategy, budget: rescaled(strategy, budget * Fraction(6, 5)))
+    expect_caught(MARGINALS[0], "share")
+
+
 @pytest.mark.long
 def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
     most = {}
@@ -375,6 +451,17 @@ def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
         check(seed, 105, most)
     print(most)
     expect_attained(most)
+
+
+@pytest.fixture
+def forgetting():
+    """Publishers are made again in a test, and those that it made are forgotten after it."""
+    known = (whole_number, real_number, marginal_publishers)
+    for each in known:
+        each.cache_clear()
+    yield
+    for each in known:
+        each.cache_clear()
 
 
 def expect_caught(seed, words=""):
@@ -399,7 +486,7 @@ def test_control_a_strategy_for_fewer_cells_of_a_unit_is_caught(monkeypatch):
     expect_caught(64, "share")
 
 
-def test_control_gaussian_noise_on_the_length_of_one_group_is_caught(monkeypatch):
+def test_control_gaussian_noise_on_the_length_of_one_group_is_caught(monkeypatch, forgetting):
     path = "rangebound.release.noise.publishers.gaussian_length"
     monkeypatch.setattr(path, lambda found, publisher: gaussian_length(replace(found, square=found.cell**2), publisher))
     expect_caught(64, "share")
