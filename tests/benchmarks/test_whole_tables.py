@@ -37,8 +37,8 @@ def test_what_is_measured_agrees_with_the_forecast_before_and_after_the_projecti
     draws = 30
     found = whole_tables.ours(asked, data, draws)
     margin = 0.5  # six standard errors, if those of cells, margins and total are added up
-    assert found["before"] == pytest.approx(found["forecast"], rel=margin)
-    assert found["published"] == pytest.approx(found["before"], rel=0.02)
+    assert found["unbiased"] == pytest.approx(found["forecast"], rel=margin)
+    assert found["published"] == pytest.approx(found["unbiased"], rel=0.02)
 
 
 def test_control_a_false_truth_is_seen():
@@ -48,15 +48,15 @@ def test_control_a_false_truth_is_seen():
 
 
 def test_the_bar_is_the_best_of_the_other_library():
-    found = {"published": 2.0, "forecast": 2.1, "before": 2.2}
+    found = {"published": 2.0, "forecast": 2.1, "unbiased": 2.2}
     made = whole_tables.row(
         "t", found, {"opendp a": 4.0, "opendp b": 2.5, "opendp c": "no wheel", "Gaussian limit": 1.0}
     )
     assert (made.of, made.bar, made.verdict) == ("opendp b", 1.0, "met")
-    assert made.others["rangebound, before the projection"] == 2.2
+    assert made.others["rangebound, unbiased"] == 2.2
     worse = whole_tables.row("t", found, {"opendp": 1.5})
     assert worse.verdict == "not met"
-    alone = whole_tables.row("t", {"published": 2.0, "forecast": 2.1}, {"opendp": "no wheel"})
+    alone = whole_tables.row("t", {"published": 2.0, "forecast": 2.1, "unbiased": 2.0}, {"opendp": "no wheel"})
     assert (alone.bar, alone.verdict) == (None, "")
 
 
