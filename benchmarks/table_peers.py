@@ -34,7 +34,7 @@ def zcdp(epsilon: float, delta: float) -> float:
 
 
 def polars_counts(path: str, questions: Any, unit: Any, loss: Any, parts: int, draws: int, signed: bool) -> Any:
-    """What is drawn for each question, and how often: counts by public keys, the loss evenly over so many parts."""
+    """Counts by public keys, the loss evenly over so many parts: what is drawn for each question, and the scale."""
     import os
 
     os.environ["POLARS_MAX_THREADS"] = "1"
@@ -71,7 +71,7 @@ def polars_counts(path: str, questions: Any, unit: Any, loss: Any, parts: int, d
         if by:
             drawn = [keys.collect().join(each, on=by, how="left", maintain_order="left") for each in drawn]
         found.append([each["len"].to_list() for each in drawn])
-    return found
+    return found, scale
 
 
 def polars_keys(path: str, by: Any, unit: Any, rho: float, delta: float, draws: int) -> float:
@@ -148,13 +148,19 @@ def error(measure: Callable[[Errors], None]) -> float | str:
 
 
 def of_one_count(path: str, rows: int, loss: Loss, parts: int, draws: int) -> float | str:
-    """The error of a count of all rows that is one of so many."""
+    """The error of a count of all rows that is one of so many: by the scale that it states, if draws agree with it."""
+    scale = math.nan
 
     def measure(found: Errors) -> None:
-        ((drawn),) = call("opendp", polars_counts, path, [{"by": []}], None, loss, parts, draws, False)
+        nonlocal scale
+        (drawn,), scale = call("opendp", polars_counts, path, [{"by": []}], None, loss, parts, draws, False)
         found.add([value for each in drawn for value in each], [rows] * draws)
 
-    return error(measure)
+    measured = error(measure)
+    if isinstance(measured, str):
+        return measured
+    law = scale if "rho" in loss else math.sqrt(0.5) / math.sinh(0.5 / scale)  # in whole numbers
+    return law if abs(measured / law - 1.0) < 5.0 * math.sqrt(1.25 / draws) else measured
 
 
 def of_counts(table: Table, asked: Workload, loss: Loss, draws: int) -> float | str:
@@ -168,7 +174,7 @@ def of_sums(table: Table, cells: Workload, asked: Workload, loss: Loss, draws: i
     added_up = with_margins if query["kind"] == "crosstab" else with_running_totals
 
     def measure(found: Errors) -> None:
-        ((drawn),) = call("opendp", polars_counts, *_given(table, cells, loss, draws), True)
+        (drawn,), _ = call("opendp", polars_counts, *_given(table, cells, loss, draws), True)
         for values in drawn:
             sums: Truths = added_up(dict(zip(cells.truths, values, strict=True)))
             found.add([sums[place] for place in asked.truths], list(asked.truths.values()))
@@ -186,7 +192,7 @@ def _given(table: Table, asked: Workload, loss: Loss, draws: int) -> tuple[Any, 
 
 
 def _add(found: Errors, table: Table, asked: Workload, loss: Loss, draws: int) -> None:
-    drawn = call("opendp", polars_counts, *_given(table, asked, loss, draws), False)
+    drawn, _ = call("opendp", polars_counts, *_given(table, asked, loss, draws), False)
     for at, some in enumerate(drawn):
         for values in some:
             found.add(values, asked.of_question(at))

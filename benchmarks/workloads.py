@@ -72,6 +72,7 @@ def counts(table: Table, groupings: Sequence[Sequence[str]], unit: Mapping[str, 
     plan: dict[str, Any] = {
         "budget": BUDGET,
         "keys": {name: list(table.keys[name]) for name in columns},
+        "only_listed": True,  # as where others join with the keys
         "query": asked,
     }
     rows = unit["rows"] if unit else 0

@@ -65,7 +65,7 @@ def exact(asked: workloads.Workload, shift: float) -> Any:
 
     def drawn(name: str, function: Any, *given: Any) -> Any:
         questions, draws = given[1], given[5]
-        return [[[true + shift for true in asked.of_question(at)]] * draws for at in range(len(questions))]
+        return [[[true + shift for true in asked.of_question(at)]] * draws for at in range(len(questions))], 1.0
 
     return drawn
 
@@ -128,6 +128,13 @@ def test_a_part_is_measured_again_beside_what_was_measured_last(tmp_path, monkey
     assert kept.ours == 3.0
     (alone, _) = whole_tables.measured(chosen(only=["a"]), tmp_path, {})
     assert alone.others == {"limit": 1.1}
+
+
+@pytest.mark.parametrize(("off", "found"), [(3.0, 3.0), (9.0, 9.0)])
+def test_the_error_of_one_count_is_that_of_the_stated_scale_if_draws_agree(off, found, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_peers, "call", lambda *_: ([[[10 + off], [10 - off]] * 200], 3.01))
+    assert table_peers.of_one_count("x", 10, {"rho": 0.1}, 1, 400) == pytest.approx(found, rel=0.01)
+    assert (table_peers.of_one_count("x", 10, {"rho": 0.1}, 1, 400) == 3.01) == (off == 3.0)
 
 
 def test_the_best_tree_is_taken_and_all_levels_are_beside_their_truth(monkeypatch: pytest.MonkeyPatch):
