@@ -21,12 +21,12 @@ from rangebound.release import check_certificate, check_entry, explain, forecast
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare, LossForm, is_within
-from rangebound.release.noise.marginal_publisher import unit_strategy
+from rangebound.release.noise.marginal_publisher import MarginalPublisher, unit_strategy
 from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.report import report
 from rangebound.release.output.table import plan_from_json, plan_json
-from rangebound.release.plan.workloads import workloads
+from rangebound.release.plan.workloads import hidden_groupings, workloads
 from rangebound.release.prepare import allocations, answers, prepare, prepared, total_error
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
@@ -403,8 +403,21 @@ def test_with_only_listed_rows_the_number_of_rows_is_not_public():
         make_plan({"budget": {"epsilon": 1.0}, "query": query[:1], "only_listed": True})
 
 
-def test_a_workload_that_cannot_be_drawn_is_refused_before_the_charge():
+def test_a_workload_that_cannot_be_drawn_is_refused_before_the_charge(monkeypatch):
     plan = plan_of(MANY, budget=RICH, level=0.9999999999999999)
-    assert prepare(plan).allocation.workloads
-    with pytest.raises(PlanError, match=r"query\[0\]: no number can be drawn"):
+    assert "Workload 1" in explain(plan)  # intervals are wide, and there
+
+    def failing(*_):
+        raise ArithmeticError("no such noise")
+
+    monkeypatch.setattr(MarginalPublisher, "draw", failing)
+    with pytest.raises(PlanError, match=r"query\[0\]: no number can be drawn for it \(no such noise\)"):
         explain(plan)
+
+
+def test_a_workload_takes_at_most_as_many_further_scans_as_it_has_counts():
+    wide = [["sex", "age", "city", "day"], []]
+    assert not workloads(plan_of(wide))  # 14 sums by fewer columns that nobody asked for
+    assert workloads(plan_of(wide, only_listed=True))  # they follow from the counts
+    (found,) = workloads(plan_of([["sex", "age"], ["city", "day"]]))
+    assert len(hidden_groupings(plan_of([["sex", "age"], ["city", "day"]]), found)) == 5

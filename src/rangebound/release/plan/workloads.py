@@ -12,6 +12,7 @@ from rangebound.release.plan.model import Plan
 
 MOST_CELLS = 50_000
 """Numbers that are measured for one workload at most."""
+_MORE_SCANS = 8  # or as many as there are counts: what only the number of rows with other keys needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,8 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
 
     Edge cases: none where a question of the plan has a weight, which is a share of the account that it alone has; nor
     where units own several rows, whose contribution bounds hold in each grouping by itself, so that counts by different
-    columns are not about the same rows. A count that another one asks for too stays by itself.
+    columns are not about the same rows. A count that another one asks for too stays by itself. Counts that would need
+    more than 8 further scans, and more scans than there are counts, stay so too: one by five columns has 32 sums.
 
     >>> from rangebound.release.plan.toml import parse_plan
     >>> plan = parse_plan('''budget = {epsilon = 1.0, delta = 1e-6}
@@ -62,8 +64,11 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
 
 
 def _is_fit(plan: Plan, counts: dict[frozenset[str], int]) -> bool:
-    """Whether there are several counts, and not too many numbers."""
-    return len(counts) > 1 and sum(_cells(plan, plan.query[at].by) for at in counts.values()) <= MOST_CELLS
+    """Whether there are several counts, not too many numbers, and not too many more groupings to count."""
+    if len(counts) < 2 or sum(_cells(plan, plan.query[at].by) for at in counts.values()) > MOST_CELLS:
+        return False
+    hidden = hidden_groupings(plan, workload_of(plan, tuple(counts.values())))
+    return len(hidden) <= max(_MORE_SCANS, len(counts))
 
 
 def _cells(plan: Plan, by: tuple[str, ...]) -> int:
@@ -77,14 +82,23 @@ def workload_of(plan: Plan, questions: tuple[int, ...]) -> Workload:
     return Workload(questions=questions, columns=tuple(columns), others=not plan.only_listed)
 
 
-def hidden_groupings(plan: Plan, workload: Workload) -> tuple[Block, ...]:
+def hidden_groupings(plan: Plan, workload: Workload) -> tuple[tuple[str, ...], ...]:
     """The groupings inside those of a workload that nobody asked for: their counts say how many rows have other keys.
 
     Where rows with other keys do not count there are none: all other sums follow from the counts.
     """
     if not workload.others:
         return ()
-    asked = [sorted(plan.query[index].by, key=workload.columns.index) for index in workload.questions]
+    asked = [tuple(sorted(plan.query[index].by, key=workload.columns.index)) for index in workload.questions]
     inner = dict.fromkeys(part for each in asked for size in range(len(each)) for part in combinations(each, size))
-    hidden = [by for by in inner if list(by) not in asked]
-    return tuple(Block(by=by, keys=public_keys(plan, by), questions=workload.questions[:1]) for by in hidden)
+    for each in asked:
+        inner.pop(each, None)
+    return tuple(inner)
+
+
+def hidden_blocks(plan: Plan, workload: Workload) -> tuple[Block, ...]:
+    """The same with their keys, for the first count of the workload."""
+    return tuple(
+        Block(by=by, keys=public_keys(plan, by), questions=workload.questions[:1])
+        for by in hidden_groupings(plan, workload)
+    )

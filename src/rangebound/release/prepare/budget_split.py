@@ -161,7 +161,7 @@ def _marginals(plan: Plan, workload: Workload) -> tuple[Marginals, tuple[float, 
     marginals = Marginals(
         listed=tuple(len(keys) for keys in plan.columns(workload.columns)),
         asked=tuple(workload.attributes(plan.query[index].by) for index in workload.questions),
-        hidden=tuple(workload.attributes(each.by) for each in hidden_groupings(plan, workload)),
+        hidden=tuple(workload.attributes(by) for by in hidden_groupings(plan, workload)),
         others=workload.others,
     )
     return marginals, tuple(importance(plan, index) for index in workload.questions)

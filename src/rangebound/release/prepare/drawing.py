@@ -13,7 +13,7 @@ from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Re
 from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.workloads import Workload, hidden_groupings
+from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
@@ -68,7 +68,7 @@ def _drawn_together(
     hidden = {each.block: each for each in found if each.block in ready.hidden}
     first = workload.questions[0]
     counts = [_counts(own[index], index) for index in workload.questions]
-    counts += [_counts(hidden[block], first) for block in hidden_groupings(ready.plan, workload)]
+    counts += [_counts(hidden[block], first) for block in hidden_blocks(ready.plan, workload)]
     draws = ready.publishers[first].draw(counts, bits)
     return {index: [[each] for each in group] for index, group in zip(workload.questions, draws, strict=True)}
 
@@ -158,7 +158,7 @@ def rehearse(ready: Prepared) -> None:
                 _rehearse_alone(ready, index, Block(by=block.by, keys=keys, questions=(index,)))
     for workload in ready.workloads:
         groupings = [plan.query[index].by for index in workload.questions]
-        groupings += [each.by for each in hidden_groupings(plan, workload)]
+        groupings += hidden_groupings(plan, workload)
         nobody = [(Fraction(0),) * int(plan.groups(by)) for by in groupings]
         _try_draw(ready, workload.questions[0], nobody)
 

@@ -18,7 +18,7 @@ from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of
+from rangebound.release.plan.workloads import Workload, hidden_blocks, workload_of
 from rangebound.release.prepare.budget_split import (
     allocations,
     importance,
@@ -49,7 +49,7 @@ class Prepared:
     @cached_property
     def hidden(self) -> tuple[Block, ...]:
         """The groupings in which a workload is counted that nobody asked for."""
-        return tuple(block for each in self.workloads for block in hidden_groupings(self.plan, each))
+        return tuple(block for each in self.workloads for block in hidden_blocks(self.plan, each))
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
