@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from threadpoolctl import threadpool_limits
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.ledger.book import Ledger
@@ -346,3 +347,36 @@ def test_the_total_of_unbiased_cells_is_unbiased_where_that_of_clamped_ones_is_n
     error = np.sqrt(publisher.measured.variances.sum() / len(drawn))
     assert abs(np.mean(unbiased)) < 6.0 * error
     assert np.mean(clamped) > 6.0 * error  # control
+
+
+def drawn_from_a_plan(plan):
+    """Plan, rehearsal, draw and projection of a table without rows, as many numbers as there are."""
+    ready = prepare(plan)
+    rehearse(ready)
+    cells = int(np.prod([len(keys) for keys in plan.columns(plan.query[0].by)]))
+    (publisher,) = ready.publishers
+    return len(publisher.read(publisher.draw([(0,)] * cells, secure_bits))[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_a_hierarchy_of_a_hundred_thousand_leaves_takes_less_than_ten_seconds(within, account):
+    keys = [f"{at:06}" for at in range(100_000)]
+    members = {f"{at:03}": keys[1000 * at : 1000 * at + 1000] for at in range(100)}
+    query = {"name": "t", "kind": "hierarchy", "by": ["k"], "levels": [{"name": "l", "members": members}]}
+    data = {"unit": PEOPLE, "budget": ACCOUNTS[account], "keys": {"k": keys}, "query": [query]}
+    plan = make_plan(data)
+    with within(10.0):
+        assert drawn_from_a_plan(plan) == 100_101
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_a_year_of_ten_series_takes_less_than_two_seconds(within, account):
+    days = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(365)]
+    keys = {"day": days, "k": [str(at) for at in range(10)]}
+    query = {"name": "t", "kind": "series", "by": ["day", "k"]}
+    data = {"unit": {**PEOPLE, "groups": 30}, "budget": ACCOUNTS[account], "keys": keys, "query": [query]}
+    plan = make_plan(data)
+    with threadpool_limits(1), within(2.0):  # threads of linear algebra that wait for each other take time too
+        assert drawn_from_a_plan(plan) == 7950
