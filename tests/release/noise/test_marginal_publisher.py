@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import random
+import time
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -27,7 +28,7 @@ from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.report import report
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.workloads import hidden_groupings, workloads
-from rangebound.release.prepare import allocations, answers, prepare, prepared, total_error
+from rangebound.release.prepare import allocations, answers, prepare, prepared, rehearse, total_error
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
 from rangebound.support import Interval
@@ -122,12 +123,16 @@ def test_every_count_is_right_with_keys_that_are_not_listed(unit, listed, seed):
         assert found[0, ("m",)] > sum(found[1, (city, "m")] for city in KEYS["city"])
 
 
+def on_spark(rows, session):
+    names = ", ".join(f"{name} {'double' if name == 'height' else 'string'}" for name in rows.columns)
+    data = [tuple(None if each != each else each for each in row) for row in rows.itertuples(index=False)]
+    return Spark(session.createDataFrame(data, names))
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_spark_counts_the_same(spark, listed):
     rows, plan = frame(5), filtered(plan_of(only_listed=listed), FILTER)
-    names = ", ".join(f"{name} {'double' if name == 'height' else 'string'}" for name in rows.columns)
-    data = [tuple(None if each != each else each for each in row) for row in rows.itertuples(index=False)]
-    with Spark(spark.createDataFrame(data, names)) as engine:
+    with on_spark(rows, spark) as engine:
         assert published(plan, engine) == counted(rows, plan)
 
 
@@ -317,6 +322,20 @@ def test_an_answer_that_the_measurements_do_not_give_is_refused(listed):
         expect_refused(made.certificate, data, damaged)
 
 
+def test_a_table_of_many_counts_is_checked_in_the_steps_of_one_way_to_split_its_budget():
+    """Plain sums, which it did not take, have a mechanism for each count."""
+    columns = [f"c{at}" for at in range(8)]
+    keys = {column: list(range(at + 2)) for at, column in enumerate(columns)}
+    pairs = itertools.combinations(columns, 2)
+    query = [{"name": " ".join(by), "kind": "count", "by": list(by)} for by in pairs]
+    plan = make_plan({"budget": RICH, "keys": keys, "query": query, "only_listed": True})
+    assert prepare(plan).allocation.workloads
+    made = release(plan, pa.table({column: [0, 1, 1] for column in columns}), ledger=None)
+    assert check_certificate(made.certificate, made.to_bytes(), work=200.0)
+    with pytest.raises(CertificateInvalid, match="steps to check"):
+        check_certificate(made.certificate, made.to_bytes(), work=20.0)
+
+
 def test_a_strategy_for_less_than_a_row_can_do_is_refused():
     ready = prepare(plan_of(MANY, budget=RICH))
     publisher, share, found = ready.publishers[0], ready.allocation.questions[0], ready.allocation.sensitivities[0]
@@ -421,3 +440,77 @@ def test_a_workload_takes_at_most_as_many_further_scans_as_it_has_counts():
     assert workloads(plan_of(wide, only_listed=True))  # they follow from the counts
     (found,) = workloads(plan_of([["sex", "age"], ["city", "day"]]))
     assert len(hidden_groupings(plan_of([["sex", "age"], ["city", "day"]]), found)) == 5
+
+
+EVERY = [
+    {"kind": "count"},
+    {"kind": "sum", "column": "height", "range": [0, 2]},
+    {"kind": "mean", "column": "height", "range": [0, 2], "missing": 1.0},
+    {"kind": "share", "of": FILTER},
+    {"kind": "median", "column": "height", "range": [0, 2], "step": 0.5},
+    {"kind": "histogram", "column": "height", "range": [0, 2], "bins": 4},
+]
+
+
+def asked_of_all(owned, *, asked=EVERY, **more):
+    """Questions of many kinds, by no column, by one with listed keys, by one without, and by both."""
+    unit = {"column": "day", "rows": 3, "groups": 2} if owned else {}
+    kinds = [*asked, *([{"kind": "count of units"}] if owned else [])]
+    groupings = [[], ["sex"], ["age"], ["city", "sex"]]
+    query = [{**each, "name": f"{at} {' '.join(by)}", "by": by} for by in groupings for at, each in enumerate(kinds)]
+    query += [{"kind": "crosstab", "name": "crosstab", "by": ["sex", "city"]}]
+    if owned:
+        more["report_clipping"] = True
+    keys = {name: KEYS[name] for name in ("sex", "city")}
+    return make_plan({"unit": unit, "budget": {"epsilon": 1.0, "delta": 1e-6}, "keys": keys, "query": query, **more})
+
+
+def found_by(plan, engine):
+    """All exact coordinates of a plan."""
+    blocks = aggregate(plan, engine, SALT)
+    answers = {(at, key): each[key] for block in blocks for at, each in block.answers.items() for key in block.keys}
+    return answers, {block.block.by: dict(block.units) for block in blocks}
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_rows_without_a_listed_key_count_for_no_kind_of_question(owned):
+    """The same as a table without these rows, by pandas: for every kind, with owners, private keys and clipping."""
+    rows = frame(4)
+    kept = rows[rows["sex"].isin(KEYS["sex"]) & rows["city"].isin(KEYS["city"])]
+    assert 0 < len(kept) < len(rows) / 2
+    with DuckDB(pa.Table.from_pandas(kept, preserve_index=False)) as engine:
+        expected = found_by(asked_of_all(owned), engine)
+    with DuckDB(pa.Table.from_pandas(rows)) as engine:
+        assert found_by(asked_of_all(owned, only_listed=True), engine) == expected
+        assert found_by(asked_of_all(owned), engine) != expected  # control: there are such rows
+
+
+def test_they_count_for_none_on_spark(spark):
+    rows = frame(4)
+    plan = asked_of_all(False, asked=EVERY[:1], only_listed=True)
+    with DuckDB(pa.Table.from_pandas(rows)) as engine:
+        expected = found_by(plan, engine)
+    with on_spark(rows, spark) as engine:
+        assert found_by(plan, engine) == expected
+
+
+@pytest.mark.long
+def test_all_pairs_of_twelve_columns_of_ten_keys_are_planned_and_drawn_in_seconds():
+    columns = [f"c{at}" for at in range(12)]
+    groupings = [each for size in (1, 2) for each in itertools.combinations(columns, size)]
+    query = [{"name": " ".join(by), "kind": "count", "by": list(by)} for by in groupings]
+    base = {"budget": {"epsilon": 1.0, "delta": 1e-6}, "keys": {key: list(range(10)) for key in columns}}
+    plan = make_plan({**base, "query": query, "only_listed": True})
+    chance, start = np.random.default_rng(1), time.process_time()
+    ready = prepare(plan)
+    rehearse(ready)
+    first, taken = ready.publishers[0], time.process_time() - start
+    rows = chance.integers(0, 10, (12, 5000))
+    exact = [np.zeros((10,) * len(by), dtype=np.int64) for by in groupings]
+    for by, table in zip(groupings, exact, strict=True):
+        np.add.at(table, tuple(rows[columns.index(column)] for column in by), 1)
+    start = time.process_time()
+    first.read(first.draw([tuple(map(Fraction, each.ravel().tolist())) for each in exact], secure_bits))
+    assert taken + time.process_time() - start < 5.0
+    assert sum(map(np.size, exact)) == 6720
+    assert math.sqrt(ready.publishers[-1].mse) < 31

@@ -155,9 +155,11 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         plan = release.plan
         _demand_work(_groups(plan) / _NUMBERS, work)  # before they are listed
         ways = allocations(plan)
-        _demand_work(_steps(release, ways) + (len(certificate) + len(published)) / _BYTES, work)
         stated = json.loads(certificate)
-        ready = next((prepared(plan, way) for way in ways if _is_stated(way, stated)), None) or prepare(plan)
+        own = next((way for way in ways if _is_stated(way, stated)), None)
+        steps = _steps(release, ways if own is None else [own])
+        _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)
+        ready = prepare(plan) if own is None else prepared(plan, own)
     except CertificateInvalid:
         raise
     except (RangeboundError, ValueError, RecursionError):
