@@ -205,7 +205,7 @@ def of_days(flights: Table, losses: Losses, *, quick: bool) -> Iterator[Row]:
     days, top = len(flights.keys["day"]), busiest(flights, 10)
     with DuckDB(Source(path=str(flights.path)), threads=1) as engine:
         asked = workloads.series(flights, ("day",))
-        found = ours(asked, engine, 2 if quick else 20)
+        found = ours(asked, engine, 2 if quick else 80)
         leaves = [int(asked.truths[0, (day,), ""]) for day in flights.keys["day"]]
         others = {
             f"{name}, tree": table_peers.of_trees(leaves, loss, table_peers.running, (4, 8, 20), 40)
