@@ -66,18 +66,17 @@ def cells(table: Table, by: Sequence[str], rows: int = 0) -> dict[tuple[str, ...
 
 
 def counts(table: Table, groupings: Sequence[Sequence[str]], unit: Mapping[str, Any] | None = None) -> Workload:
-    """One count a grouping, by public keys."""
+    """One count a grouping, by public keys; rows with other keys do not count, as where others join with the keys."""
     columns = sorted({name for by in groupings for name in by})
     asked = [{"name": "n " + " ".join(by), "kind": "count", "by": list(by)} for by in groupings]
     plan: dict[str, Any] = {
         "budget": BUDGET,
         "keys": {name: list(table.keys[name]) for name in columns},
-        "only_listed": True,  # as where others join with the keys
         "query": asked,
     }
     rows = unit["rows"] if unit else 0
     truths = {(at, key, ""): true for at, by in enumerate(groupings) for key, true in cells(table, by, rows).items()}
-    return Workload(plan={**plan, "unit": unit} if unit else plan, truths=truths)
+    return Workload(plan={**plan, **({"unit": unit} if unit else {"only_listed": True})}, truths=truths)
 
 
 def all_marginals(names: Sequence[str], orders: Sequence[int]) -> list[tuple[str, ...]]:

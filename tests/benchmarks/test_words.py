@@ -17,6 +17,14 @@ KINDS = {
     "variance": "variance",
     "median, and for rangebound its interval too": "median",
 }
+WHOLE = {
+    "100 counts that one person is in": "counts that one person is in: 100",
+    "192 counts of flights by carrier and month, planes as units": "flights by carrier and month, 192 counts",
+    "365 days with running totals": "365 days with running totals",
+    "15 tables of a survey": "survey: 12 one-way and 3 two-way tables",
+    "all 78 one- and two-way tables of 12 attributes": "survey: all one-way and two-way tables",
+    "destinations found privately, of 104": "destinations found privately, of 104",
+}
 LIBRARIES = {
     "diffprivlib": "diffprivlib",
     "OpenDP, Polars": "opendp",
@@ -47,6 +55,13 @@ def test_the_errors_in_the_comparison_are_those_measured(row: str):
     values = [private["ours"], *private["others"].values(), public["ours"], *public["others"].values()]
     assert found == pytest.approx(values, rel=0.04)  # the margin that the page gives
     assert found[::2] == pytest.approx(values[::2], rel=0.02)  # ours are exact, but for their digits
+
+
+@pytest.mark.parametrize("row", WHOLE)
+def test_the_whole_tables_in_the_comparison_are_those_measured(row: str):
+    (found,) = (each for what, each in measured("whole_tables").items() if what.startswith(WHOLE[row]))
+    values = [found["ours"], found["others"][found["of"]]]
+    assert written("docs/comparison.md", next(iter(WHOLE)))[row] == pytest.approx(values, rel=0.01)
 
 
 @pytest.mark.parametrize("row", LIBRARIES)
