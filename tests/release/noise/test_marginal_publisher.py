@@ -129,6 +129,23 @@ def on_spark(rows, session):
     return Spark(session.createDataFrame(data, names))
 
 
+@pytest.mark.parametrize("values", [(True, 1.0), (False, 0.0), ([True], [1.0])])
+def test_counts_with_filters_that_python_takes_for_equal_are_not_measured_together(values):
+    """True == 1.0, but a field "1" of a CSV file is not true: one row would move two cells of one table."""
+    sign = "in" if isinstance(values[0], list) else "=="
+    plan = plan_of([["sex"], ["city"], ["sex", "city"]])
+    query = [
+        {**each, "where": [{"column": "flag", "is": sign, "value": value}]}
+        for each, value in zip(plan.model_dump(exclude_none=True)["query"], [*values, values[0]], strict=True)
+    ]
+    one, two, three = make_plan({**plan.model_dump(exclude_none=True), "query": query}).query
+    assert one.where != two.where
+    assert one.where == three.where
+    assert hash(one.where) == hash(three.where)
+    mixed = make_plan({**plan.model_dump(exclude_none=True), "query": query})
+    assert [each.questions for each in workloads(mixed)] == [(0, 2)]
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_spark_counts_the_same(spark, listed):
     rows, plan = frame(5), filtered(plan_of(only_listed=listed), FILTER)

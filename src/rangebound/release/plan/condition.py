@@ -70,7 +70,8 @@ class Condition(Part):
     """One condition on a row, such as `{column = "age", is = ">=", value = 18}`; several hold together.
 
     Guarantee: whether a row meets it depends on that row alone, and evaluating it never fails.
-    Edge cases: NULL, NaN and infinities are missing, and so is a text that is not a number where the value is one.
+    Edge cases: NULL, NaN and infinities are missing, and so is a text that is not a number where the value is one. The
+    values 1 and true make different conditions: a field "1" of a CSV file meets the first alone.
 
     >>> Condition(column="age", comparison=">=", value=18).value
     18.0
@@ -102,6 +103,17 @@ class Condition(Part):
         if self.comparison in _ORDERED and kinds & {str, bool}:
             raise ValueError("texts and truth values have no order here; use numbers or dates, without quotation marks")
         return self
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two conditions are met by the same rows as they are written: 1 is not true, though Python says so."""
+        return self._facts == other._facts if isinstance(other, Condition) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+    @property
+    def _facts(self) -> tuple[object, ...]:
+        return self.column, self.comparison, self.value, tuple(map(kind_of, self.values))
 
     @property
     def values(self) -> tuple[Plain, ...]:
