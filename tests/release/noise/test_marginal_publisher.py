@@ -23,6 +23,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare, LossForm, is_within
 from rangebound.release.noise.marginal_publisher import MarginalPublisher, unit_strategy
+from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.report import report
@@ -531,3 +532,22 @@ def test_all_pairs_of_twelve_columns_of_ten_keys_are_planned_and_drawn_in_second
     assert taken + time.process_time() - start < 5.0
     assert sum(map(np.size, exact)) == 6720
     assert math.sqrt(ready.publishers[-1].mse) < 31
+
+
+@pytest.mark.parametrize("level", [1e-3, 0.5, 0.95, 1 - 1e-9, 0.9999999999999999])
+def test_the_intervals_of_a_workload_have_the_proved_reach_of_rounded_noise(level):
+    for each in prepare(plan_of(MANY, budget=RICH, level=level)).publishers:
+        assert each.half_width == gaussian_reach(level) * math.sqrt(each.mse)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_negative_zero_is_no_answer_of_measurements(listed):
+    """All measurements 0 make all answers 0, in one notation."""
+    first = prepare(plan_of(MANY, budget=RICH, only_listed=listed)).publishers[0]
+    draws = [draw for each in first._draws([0.0] * first.size) for draw in each]
+    assert first.can_draw(*draws)
+    for at in (0, len(draws) - 1):
+        for place in range(len(draws[at])):
+            damaged = list(draws)
+            damaged[at] = (*draws[at][:place], -0.0, *draws[at][place + 1 :])
+            assert not first.can_draw(*damaged)

@@ -155,7 +155,8 @@ class MarginalPublisher:
         measured = [each for draw in draws for each in draw[1:]]
         if len(measured) != self.size or not self.strategy.admits(self._arrays(measured)):
             return False
-        return [draw for each in self._draws(measured) for draw in each] == list(draws)
+        again = [draw for each in self._draws(measured) for draw in each]
+        return again == list(draws) and not any(each[0] == 0.0 and math.copysign(1.0, each[0]) < 0.0 for each in draws)
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The published numbers, with the intervals of the unbiased answers; the truth is whole and in the support."""
