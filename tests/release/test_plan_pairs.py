@@ -431,10 +431,10 @@ def test_no_pair_of_neighbours_is_farther_apart_or_loses_more_than_its_plan_says
     expect_attained(most)
 
 
-@pytest.mark.parametrize("seed", some(MARGINALS, of=3))
+@pytest.mark.parametrize("seed", some(MARGINALS, of=5))
 def test_neither_does_one_where_counts_are_measured_as_marginals_of_one_table(seed):
     most = {}
-    check(seed, 60, most, every=False)
+    check(seed, 40, most, every=False)
     assert 0.9 < most["marginals", "mu^2"] <= 1 + CLOSE
 
 
@@ -466,7 +466,7 @@ def forgetting():
 
 def expect_caught(seed, words=""):
     with pytest.raises(AssertionError, match=words):
-        check(seed, 60, {}, every=False)
+        check(seed, 40, {}, every=False)
 
 
 @pytest.mark.parametrize(("name", "words"), [("cell", "cell|L1"), ("square", "L2")])
@@ -483,7 +483,6 @@ def test_control_a_strategy_for_fewer_cells_of_a_unit_is_caught(monkeypatch):
     path = "rangebound.release.plan.kinds.workload_kind.Contributions"
     monkeypatch.setattr(path, lambda rows, cells, replaced: Contributions(rows=rows, cells=1, replaced=replaced))
     expect_caught(0, "share")
-    expect_caught(64, "share")
 
 
 def test_control_gaussian_noise_on_the_length_of_one_group_is_caught(monkeypatch, forgetting):

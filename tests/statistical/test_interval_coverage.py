@@ -111,7 +111,7 @@ def scalar_coverage(name, account, runs, narrow=1.0):
     return min(held(*case, runs, narrow) for case in scalar_cases(name, account))
 
 
-SLOW = [case for case in SCALARS if case[1] == "with delta" and case[0] not in ("count", "sum")]
+SLOW = [case for case in SCALARS if case[1] == "with delta" or case[0] in ("count with gaps", *list(RATIOS)[2:])]
 
 
 @pytest.mark.parametrize("runs", [300, pytest.param(10_000, marks=pytest.mark.long)])
@@ -121,10 +121,10 @@ def test_intervals_of_numbers_hold(runs):
     assert [case for case, count in found.items() if count < least(runs)] == []
 
 
-def test_control_intervals_of_numbers_that_are_cut_by_a_quarter_do_not():
-    runs = 2000
+def test_control_intervals_of_numbers_that_are_cut_by_a_third_do_not():
+    runs = 1000
     for case in (("count", "pure"), ("signed count", "gaussian"), ("sum", "pure"), ("histogram", "gaussian")):
-        assert scalar_coverage(*case, runs, narrow=0.75) < least(runs), case
+        assert scalar_coverage(*case, runs, narrow=0.65) < least(runs), case
 
 
 def rounded(numbers, variances, sums):
@@ -168,7 +168,7 @@ CASES = [(name, account) for name in ("two columns", "tree", "days") for account
 ALL = [pytest.param(name, account, 10_000, marks=pytest.mark.long) for name in WORKLOADS for account in ACCOUNTS]
 
 
-@pytest.mark.parametrize(("name", "account", "runs"), [*((*each, 200) for each in CASES), *ALL])
+@pytest.mark.parametrize(("name", "account", "runs"), [*((*each, 150) for each in CASES), *ALL])
 def test_intervals_of_workloads_hold(name, account, runs):
     hits = workload_coverage(name, account, runs)
     print(name, account, hits.min() / runs, hits.mean() / runs)
@@ -228,7 +228,7 @@ def joint_coverage(account, runs, *, joint=True):
     return found
 
 
-@pytest.mark.parametrize("runs", [100, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [60, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_joint_intervals_hold_all_at_once(account, runs):
     found = joint_coverage(account, runs)
@@ -237,4 +237,4 @@ def test_joint_intervals_hold_all_at_once(account, runs):
 
 
 def test_control_intervals_that_hold_one_by_one_do_not_hold_all_at_once():
-    assert joint_coverage("pure", 100, joint=False)[1] < least(100)
+    assert joint_coverage("pure", 60, joint=False)[1] < least(60)
