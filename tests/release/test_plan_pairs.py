@@ -29,7 +29,7 @@ from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.workloads import hidden_groupings
+from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses, strategy_of
@@ -337,7 +337,7 @@ def workload_losses(ready, workload, sides, pairs):
         for own, one, two in zip(moved, left, right, strict=True):
             own.append([int(x[0] - y[0]) for x, y in zip(one, two, strict=True)])
     where = plan.query[workload.questions[0]].where
-    for block in hidden_groupings(plan, workload):
+    for block in hidden_blocks(plan, workload):
         for own, pair in zip(moved, pairs, strict=True):
             before, after = ([counted(each, block, where, key) for key in block.keys] for each in pair)
             own.append([x - y for x, y in zip(before, after, strict=True)])
