@@ -28,6 +28,7 @@ CROSSTAB = {"kind": "crosstab", "by": ["sex", "city"]}
 HIERARCHY = {"kind": "hierarchy", "by": ["city"], "levels": LEVELS}
 SERIES = {"kind": "series", "by": ["day"]}
 COUNT = {"kind": "count", "by": ["sex"]}
+MARGINALS = [COUNT, {"kind": "count", "by": ["city"]}, {"kind": "count", "by": ["city", "sex"]}]
 MARGINALS = [{"kind": "count", "by": by} for by in ([], ["sex"], ["city"], ["city", "sex"])]
 SHAPES = {
     "a count": (PURE, {}, [{"kind": "count"}], {}),
@@ -44,6 +45,8 @@ SHAPES = {
     "keys by units": (GAUSSIAN, {}, [{"kind": "mean", **X, "by": ["town"]}], {"selection": 2.0}),
     "margins": (GAUSSIAN, PEOPLE, [{**COUNT, "margin": 500.0}, {"kind": "sum", **X}], {}),
     "a crosstab's margin": (GAUSSIAN, {}, [{**CROSSTAB, "margin": 60.0}, COUNT], {}),
+    "marginals": (GAUSSIAN, {}, MARGINALS, {}),
+    "marginals of listed rows": (GAUSSIAN, {}, MARGINALS, {"only_listed": True}),
     "joint": (PURE, {}, [COUNT, {"kind": "histogram", **X, "bins": 2}], {"joint": True}),
     "signed": (PURE, {}, [{**COUNT, "signed": True}, {"kind": "sum", **X, "signed": True}], {}),
     "unbiased": (
