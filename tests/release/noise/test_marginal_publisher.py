@@ -551,3 +551,22 @@ def test_a_negative_zero_is_no_answer_of_measurements(listed):
             damaged = list(draws)
             damaged[at] = (*draws[at][:place], -0.0, *draws[at][place + 1 :])
             assert not first.can_draw(*damaged)
+
+
+def test_the_published_bytes_do_not_depend_on_the_order_in_which_a_plan_lists_its_columns(tmp_path):
+    """A plan that is read from a table has them in the order of their letters; the ledger keeps the bytes before."""
+    levels = [{"name": "half", "members": {"second": ["c", "nobody"], "first": ["a", "b"]}}]
+    query = [
+        {"name": "by sex", "kind": "count", "by": ["sex"]},
+        {"name": "by both", "kind": "count", "by": ["sex", "age"]},
+        {"name": "towns", "kind": "hierarchy", "by": ["city"], "levels": levels},
+        {"name": "sexes", "kind": "crosstab", "by": ["sex", "age"]},
+    ]
+    keys = {name: KEYS[name] for name in ("sex", "city", "age")}
+    assert list(keys) != sorted(keys)
+    plan = make_plan({"budget": {**RICH, "account": "people"}, "keys": keys, "only_listed": True, "query": query})
+    with Ledger.create(tmp_path / "ledger") as ledger:
+        ledger.open_account("people", epsilon=2.0, delta=0.1)
+        made = release(plan, pa.Table.from_pandas(frame(1)), ledger=ledger, request="one")
+        assert ledger.published("one") == made.to_bytes()
+        check_entry(check_certificate(made.certificate, made.to_bytes()), made.to_bytes(), ledger)

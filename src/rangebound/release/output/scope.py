@@ -14,8 +14,9 @@ from rangebound.release.plan.words import span
 def scope(plan: Plan, index: int) -> str:
     """What the numbers of a question are of, in plain words; empty where every row counts as it is.
 
-    Guarantee: made of the plan alone. The interval of a number is for the answer to this question: the answer after the
-    contribution bounds, the clipping and the treatment of missing values that are named here.
+    Guarantee: made of the plan alone, and the same for a plan that was written and read. The interval of a number is
+    for the answer to this question: the answer after the contribution bounds, the clipping and the treatment of missing
+    values that are named here.
     Edge cases: rows that the question itself does not ask for (`where`, other groups) are not named.
 
     >>> from rangebound.release import parse_plan
@@ -31,7 +32,7 @@ def scope(plan: Plan, index: int) -> str:
     question = plan.query[index]
     said = question.scope(plan.unit, plan.groups(question.counted_by))
     if plan.only_listed:
-        said.append(f"rows with other keys than the listed ones in {', '.join(map(repr, plan.keys))} left out")
+        said.append(f"rows with other keys than the listed ones in {', '.join(map(repr, sorted(plan.keys)))} left out")
     ends, natural = question.allowed.hull, question.natural
     if (ends.lower, ends.upper) != (natural.lower, natural.upper):
         said.append(f"answer moved into {span(ends.lower, ends.upper, dated=question.answers_dated)}")
