@@ -29,7 +29,7 @@ from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.report import report
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.workloads import hidden_groupings, workloads
-from rangebound.release.prepare import allocations, answers, prepare, prepared, rehearse, total_error
+from rangebound.release.prepare import allocations, answers, budget_split, prepare, prepared, rehearse, total_error
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
 from rangebound.support import Interval
@@ -352,6 +352,17 @@ def test_a_table_of_many_counts_is_checked_in_the_steps_of_one_way_to_split_its_
     assert check_certificate(made.certificate, made.to_bytes(), work=200.0)
     with pytest.raises(CertificateInvalid, match="steps to check"):
         check_certificate(made.certificate, made.to_bytes(), work=20.0)
+
+
+def test_a_table_from_before_there_were_workloads_verifies(monkeypatch):
+    plan = plan_of(MANY, budget=RICH)
+    with monkeypatch.context() as before:
+        before.setattr(budget_split, "workloads", lambda _: ())
+        made = release(plan, pa.Table.from_pandas(frame(1)), ledger=None)
+    assert "workloads" not in json.loads(made.certificate)
+    assert prepare(plan).allocation.workloads  # it would be made otherwise now
+    assert check_certificate(made.certificate, made.to_bytes())
+    assert made.to_pandas()["bias"].notna().all()
 
 
 def test_a_strategy_for_less_than_a_row_can_do_is_refused():
