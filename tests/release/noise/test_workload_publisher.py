@@ -4,6 +4,7 @@ import copy
 import datetime
 import itertools
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ from rangebound.release import check_certificate, check_entry, explain, make_pla
 from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.crosstab_measurements import LaplaceMeasurements, crosstab_measurements, margins
 from rangebound.release.noise.laplace_tail import laplace_radius
+from rangebound.release.noise.projection import project
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import wholes
 from rangebound.release.output.report import report
@@ -432,3 +434,55 @@ def test_pure_crosstabs_have_no_more_variance_than_cells_or_margins_alone(sizes)
     assert total <= min(cells, apart) * (1 + 1e-4)
     assert (total < 0.95 * min(cells, apart)) == (sizes == (60, 60) or sizes == (100, 20))
     assert made.cost <= Fraction(1, 100)
+
+
+EMPTY = {
+    "crosstab": {"keys": {"a": list(range(32)), "b": list(range(32))}, "by": ["a", "b"]},
+    "hierarchy": {
+        "keys": {"a": list(range(1000))},
+        "by": ["a"],
+        "levels": [{"name": "ten", "members": {str(at): list(range(10 * at, 10 * at + 10)) for at in range(100)}}],
+    },
+    "series": {"keys": {"a": {"days": [datetime.date(2025, 1, 1), datetime.date(2025, 12, 31)]}}, "by": ["a"]},
+}
+
+
+def empty_totals(kind, runs, project_again=None):
+    """The published total of a table of empty cells at epsilon 0.1, in its standard errors."""
+    facts = dict(EMPTY[kind])
+    question = {"name": "t", "kind": kind, **{key: value for key, value in facts.items() if key != "keys"}}
+    plan = make_plan({"budget": {"epsilon": 0.1}, "keys": facts["keys"], "query": [question]})
+    publisher = prepare(plan).publishers[0]
+    cells = math.prod(len(each) for each in plan.columns(plan.query[0].by))
+    spread = math.sqrt(publisher.measured.variances[-1])
+    found = []
+    for _ in range(runs):
+        drawn = publisher.draw([(Fraction(0),)] * cells, secure_bits)
+        if project_again is None:
+            found.append(publisher.read(drawn)[0][-1].values[0] / spread)
+        else:
+            answers = publisher.measured.answers([each for draw in drawn[0] for each in draw])
+            numbers = project(answers, project_again(publisher.measured.variances), publisher.measured.sums).numbers
+            found.append(numbers[-1] / spread)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_the_total_of_empty_cells_is_near_zero(kind):
+    """A total is never negative: on average it is too large by less than a normal number that is cut at zero, twice."""
+    totals = empty_totals(kind, 25)
+    assert totals.max() < 6.0
+    assert totals.mean() < 0.8 + 5.0 * 0.7 / 5.0
+
+
+@pytest.mark.parametrize("kind", ["crosstab", "hierarchy"])
+def test_control_weights_of_one_over_variance_raise_the_total_of_empty_cells(kind):
+    assert empty_totals(kind, 5, lambda variances: variances).mean() > 4.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", EMPTY)
+def test_the_total_of_empty_cells_is_within_three_standard_errors(kind):
+    totals = empty_totals(kind, 1000)
+    print(kind, int((np.abs(totals) <= 3.0).sum()))
+    assert (np.abs(totals) > 3.0).sum() <= 15  # 2.7 are expected; over 15 by chance once in 10^7

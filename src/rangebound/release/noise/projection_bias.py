@@ -1,7 +1,8 @@
 """How far the projection on numbers that add up can move a number on average: bounds over all true tables.
 
-Let y be unbiased answers with errors e, x the truth, and z the nearest numbers to y in C, by the weights w of the
-projection; C are the numbers that are not negative and add up, a convex cone that holds x. Three bounds of |E z - x|:
+Let y be unbiased answers with errors e, x the truth, and z the nearest numbers to y in C, by weights w; C are the
+numbers that are not negative and add up, a convex cone that holds x. A workload is projected with all weights 1, for
+which the bounds are computed here; the proofs are for any. Three bounds of |E z - x|:
 
 Energy. Projections do not expand distances: sum of w (z - x)^2 <= sum of w e^2. So E |z_i - x_i| is at most the root of
 (sum of w_j variance_j) / w_i, over the numbers that identities tie to i.
@@ -37,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rangebound.release.noise.projection import Flags, Floats, Identities, projection_weights
+from rangebound.release.noise.projection import Flags, Floats, Identities
 from rangebound.release.noise.strategies.tree import Tree
 
 _ORDERS = range(2, 26, 2)
@@ -94,18 +95,17 @@ def energy_drift(variances: Floats, sums: Identities) -> Drift:
     """The first bound: all that is needed of the answers is their variances.
 
     >>> energy_drift(np.array([1.0, 1.0, 4.0, 9.0]), Identities.of([(2, [0, 1])])).up.round(3).tolist()
-    [1.732, 1.732, 3.464, 3.0]
+    [2.449, 2.449, 2.449, 3.0]
     """
     from scipy import sparse
     from scipy.sparse import csgraph
 
-    weights, size = projection_weights(variances), len(variances)
+    size = len(variances)
     ties = sums.parts, np.repeat(sums.totals, np.diff(sums.starts))
     _, tied = csgraph.connected_components(
         sparse.coo_array((np.ones(len(sums.parts)), ties), shape=(size, size)), directed=False
     )
-    energy = np.bincount(tied, weights=weights * variances)
-    most = np.sqrt(energy[tied] / weights) * _SLACK
+    most = np.sqrt(np.bincount(tied, weights=variances)[tied]) * _SLACK
     return Drift(
         variances=variances,
         up=most,
@@ -120,8 +120,7 @@ def tree_drift(tree: Tree, variances: Floats, moments: Sequence[float]) -> Drift
 
     `moments` bound E e^p / variance^(p / 2) of every answer, for p = 2, 4, ..., 24.
     """
-    weights = projection_weights(variances)
-    heights = np.log(weights) + np.log(variances) / 2.0
+    heights = np.log(variances) / 2.0
     reach = math.fsum(
         min(
             math.exp((_log_sum(order * heights[level]) + math.log(moment)) / order)
@@ -129,18 +128,18 @@ def tree_drift(tree: Tree, variances: Floats, moments: Sequence[float]) -> Drift
         )
         for level in tree.levels
     )
-    energy = math.sqrt(float(weights @ variances))
-    raised = np.minimum(reach / math.sqrt(weights[0]), energy) / np.sqrt(weights)  # E z0 of each node
+    energy = math.sqrt(math.fsum(variances.tolist()))
+    raised = np.full(len(tree), min(reach, energy))  # E z0 of each node
     leaves = np.zeros(len(tree), dtype=np.bool_)
     leaves[tree.leaves] = True
     raised = np.where(leaves, np.minimum(raised, np.sqrt(variances) / 2.0), raised)
-    loads = weights * raised
+    loads = raised.copy()
     for level in tree.levels[1:]:
         loads[level] += loads[tree.places[level]]
     highest = np.where(leaves, loads, 0.0)
     for level in tree.levels[:0:-1]:
         np.maximum.at(highest, tree.places[level], highest[level])
-    most = np.minimum(highest / weights, energy / np.sqrt(weights)) * _SLACK
+    most = np.minimum(highest, energy) * _SLACK
     return Drift(
         variances=variances,
         up=most,
