@@ -581,3 +581,9 @@ def test_the_published_bytes_do_not_depend_on_the_order_in_which_a_plan_lists_it
         made = release(plan, pa.Table.from_pandas(frame(1)), ledger=ledger, request="one")
         assert ledger.published("one") == made.to_bytes()
         check_entry(check_certificate(made.certificate, made.to_bytes()), made.to_bytes(), ledger)
+
+
+def test_a_workload_whose_noise_no_double_holds_exactly_is_refused_so_that_another_way_is_taken():
+    assert together(plan_of(MANY), 1e-9).allocation.workloads
+    with pytest.raises(PlanError, match=r"query\[0\]: no noise for its workload \(scale=.*2\^44"):
+        together(plan_of(MANY), 1e-16)

@@ -384,13 +384,17 @@ def workload_publishers(plan: Plan, allocation: Allocation) -> dict[int, Publish
     found: dict[int, Publisher] = {}
     for questions in allocation.workloads:
         marginals, importances = _marginals(plan, workload_of(plan, questions))
-        publishers = marginal_publishers(
-            marginals,
-            importances,
-            tuple(plan.query[index].published_in(plan.unit).hull for index in questions),
-            allocation.questions[questions[0]],
-            replaced=plan.unit.replaced,
-            level=plan.interval_level,
-        )
+        try:
+            publishers = marginal_publishers(
+                marginals,
+                importances,
+                tuple(plan.query[index].published_in(plan.unit).hull for index in questions),
+                allocation.questions[questions[0]],
+                replaced=plan.unit.replaced,
+                level=plan.interval_level,
+            )
+        except ArgumentError as reason:
+            field = f"query[{questions[0]}]"
+            raise PlanError(f"{field}: no noise for its workload ({reason})", field=field) from None
         found |= zip(questions, publishers, strict=True)
     return found

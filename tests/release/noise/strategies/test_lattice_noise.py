@@ -104,3 +104,16 @@ def test_a_sum_of_rounded_noise_stays_within_its_reach(weights, level):
 def test_control_the_reach_of_a_normal_number_is_too_short():
     levels = [0.9 + at / 10_000 for at in range(1, 100)]
     assert any(outside(NormalDist().inv_cdf(0.5 + level / 2), (1,)) > 1.0 - level for level in levels)
+
+
+@pytest.mark.parametrize("scale", [2.0**30, 1e17, 1e30, 1e100])
+def test_the_last_bits_of_noise_hide_those_of_a_count_at_every_scale(scale):
+    """Noise of doubles is a multiple of 2 or more from 2^53 on: an exact count that is added to it would be seen."""
+    drawn = LatticeNoise(account=NoiseAccount.PURE, scale=scale).draw(200, secure_bits).tolist()
+    assert 40 < sum(each % 2 for each in drawn) < 160  # fails by chance with probability 1e-17
+    if scale <= 2.0**44:
+        drawn = LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale).draw(200, secure_bits).tolist()
+        assert 40 < sum(each % 2 for each in drawn) < 160
+    else:
+        with pytest.raises(ArgumentError, match="so that doubles hold Gaussian noise exactly"):
+            LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)

@@ -21,7 +21,7 @@ from flint import arb
 from rangebound import arguments
 from rangebound.ball import precision, up
 from rangebound.bounding import Bounding
-from rangebound.discrete_laplace import DiscreteLaplace, draw
+from rangebound.discrete_laplace import magnitude
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.noise.gaussian import Gaussian
@@ -37,6 +37,7 @@ Wholes = npt.NDArray[np.object_]
 
 _FINENESS = 12  # a step is at most 2^-12 of the scale, which adds 5e-9 to the variance
 _MOST = 2**53  # steps; every whole number up to here is a double
+_WIDEST = 2.0**44  # 512 times this is 2^53: noise of multiples of 2 or more would not hide the last bits of a count
 _LINE = Interval(-math.inf, math.inf)
 
 
@@ -63,6 +64,10 @@ class LatticeNoise:
         object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
         if not 2.0**-500 < self.scale < 2.0**500:
             raise ArgumentError(f"scale={self.scale!r}: must be between 2^-500 and 2^500")
+        if self.account is NoiseAccount.GAUSSIAN and self.scale > _WIDEST:
+            raise ArgumentError(
+                f"scale={self.scale!r}: must be at most 2^44, so that doubles hold Gaussian noise exactly"
+            )
 
     @property
     def step(self) -> float:
@@ -85,12 +90,11 @@ class LatticeNoise:
 
         Gaussian noise takes its random words from the source of every release, discrete noise takes `bits`.
         """
-        zeros = np.zeros(count)
-        if self.account is NoiseAccount.PURE:
-            drawn = draw(DiscreteLaplace(scale=self.scale), zeros, bits)
-        else:
-            drawn = self._normal.release(zeros, step=self.step) / self.step if count else zeros
-        return wholes(drawn)
+        if self.account is NoiseAccount.PURE:  # never a double, which would round the noise and not the noisy count
+            return wholes(
+                np.array([magnitude(self.scale, bits) * (1 - 2 * bits(1)) for _ in range(count)], dtype=object)
+            )
+        return wholes(self._normal.release(np.zeros(count), step=self.step) / self.step if count else np.zeros(0))
 
     @cached_property
     def _normal(self) -> Mechanism:
