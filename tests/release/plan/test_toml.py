@@ -17,6 +17,7 @@ from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.model import Budget, Plan, Unit
 from rangebound.release.plan.toml import lines, make_plan
+from rangebound.release.prepare import prepare
 
 PLAN = """title = "clinics"   # a comment with [brackets] = and "quotes"
 
@@ -434,3 +435,18 @@ def test_a_rule_that_stands_for_no_keys_is_refused(rule, words):
     assert words in str(caught.value)
     assert caught.value.field == "keys.day"
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize("delta", ["5e-324", "1e-100", "9.9e-25"])
+def test_a_delta_that_would_take_minutes_to_use_is_refused(delta):
+    text = f'budget = {{epsilon = 1.0, delta = {delta}}}\nquery = [{{name = "v", kind = "count"}}]'
+    with pytest.raises(PlanError, match=r"budget.delta=.*must be 0, or at least 1e-24"):
+        parse_plan(text)
+
+
+def test_the_smallest_delta_is_split_among_many_groups_in_time():
+    plan = parse_plan(
+        "unit = {column = 'u', groups = 1000}\nbudget = {epsilon = 1.0, delta = 1e-24}\n"
+        "query = [{name = 'v', kind = 'count', by = ['a']}]"
+    )
+    assert prepare(plan).allocation.shares

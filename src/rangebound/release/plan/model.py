@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, TypeAdapter, WithJsonSchema, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
@@ -28,6 +28,7 @@ from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.unit import Unit
 
 _MOST_GROUPS = 100_000
+_SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
 
 
 class Source(Part):
@@ -51,11 +52,17 @@ class Source(Part):
         return self
 
 
+def _not_tiny(delta: float) -> float:
+    if 0.0 < delta < _SMALLEST_DELTA:
+        raise ValueError(f"must be 0, or at least {_SMALLEST_DELTA:g}: what is below buys nothing")
+    return delta
+
+
 class Budget(Part):
     """What the whole release may spend, and the account of the ledger that pays."""
 
     epsilon: Annotated[float, Field(gt=0.0, le=100.0)]
-    delta: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
+    delta: Annotated[float, Field(ge=0.0, lt=0.5), AfterValidator(_not_tiny)] = 0.0
     account: Name | None = None
     ledger: Name | None = None
 

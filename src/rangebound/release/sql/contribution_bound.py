@@ -85,11 +85,20 @@ class Scan:
         )
 
     def _listed(self) -> list[Tree]:
-        """Whether a row has listed keys in all columns that have any, where other rows do not count in the plan."""
+        """Whether a row has listed keys in all columns that have any, where other rows do not count in the plan.
+
+        The keys are a table: engines hash one, and compare each row with each member of a list.
+        """
         if not self.plan.only_listed:
             return []
         columns = zip(self.plan.keys, self.plan.columns(tuple(self.plan.keys)), strict=True)
-        return [exp.In(this=self._key(name), expressions=[literal(each) for each in keys]) for name, keys in columns]
+        return [
+            exp.In(
+                this=self._key(name),
+                query=_table(["k"], [[literal(each)] for each in keys]).subquery(copy=False),
+            )
+            for name, keys in columns
+        ]
 
     def _key(self, name: str) -> Tree:
         kinds = {type(each) for each in self.plan.keys.get(name, ())}
@@ -114,10 +123,7 @@ class Scan:
         if not self.public:
             return tree
         keys = self.block.keys or ()
-        tuples = [exp.Tuple(expressions=[integer(at), *map(literal, key)]) for at, key in enumerate(keys)]
-        names = [exp.to_identifier(name, quoted=True) for name in ("i", *self.texts)]
-        values = exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier("t"), columns=names))
-        listed = exp.select(exp.Star(), copy=False).from_(values, copy=False)
+        listed = _table(["i", *self.texts], [[integer(at), *map(literal, key)] for at, key in enumerate(keys)])
         return tree.with_("keys", as_=listed, copy=False)
 
     def listed(self, sums: exp.Select, names: list[str]) -> exp.Select:
@@ -211,3 +217,11 @@ class Scan:
             sums = added(at_most(scaled, local("n"), self.plan.unit.rows), self.dialect)
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
         return tree
+
+
+def _table(names: list[str], rows: list[list[Tree]]) -> exp.Select:
+    """A table of constants."""
+    columns = [exp.to_identifier(name, quoted=True) for name in names]
+    tuples = [exp.Tuple(expressions=row) for row in rows]
+    values = exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier("t"), columns=columns))
+    return exp.select(exp.Star(), copy=False).from_(values, copy=False)
