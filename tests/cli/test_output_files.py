@@ -189,7 +189,7 @@ from rangebound.cli import app
 from rangebound.release import run as module
 from sqlglot import parse_one
 
-def held(plan, engine, salt):
+def held(plan, engine, salt, also):
     print("aggregating", flush=True)
     engine.run(parse_one("SELECT sum(a.i * b.i % 7) FROM range(9000000) a(i), range(9000000) b(i)", dialect="duckdb"))
 

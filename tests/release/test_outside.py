@@ -148,10 +148,10 @@ def leak_by_message(monkeypatch):
 def leak_by_statement(monkeypatch):
     plain = run_module.aggregate
 
-    def leaky(plan, engine, salt):
-        found = plain(plan, engine, salt)
+    def leaky(plan, engine, salt, also):
+        found = plain(plan, engine, salt, also)
         for _ in range(int(sum(sum(each) for one in found[0].answers.values() for each in one.values()))):
-            plain(plan, engine, salt)
+            plain(plan, engine, salt, also)
         return found
 
     monkeypatch.setattr(run_module, "aggregate", leaky)

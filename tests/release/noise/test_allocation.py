@@ -101,7 +101,7 @@ def random_plan(chance):
 
 def test_the_shares_of_a_plan_add_up_to_at_most_its_charge():
     chance = random.Random(20)
-    for _ in range(300):
+    for _ in range(150):
         plan = random_plan(chance)
         first, *others = allocations(plan)
         total, most = spent(first), charged(plan.budget.epsilon, plan.budget.delta)

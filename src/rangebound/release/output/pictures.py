@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
+from rangebound.arguments import counted
 from rangebound.release.output.rendering import FACTS, Row, shown
 from rangebound.release.plan.fields import date
 
@@ -43,7 +44,9 @@ def pictures(name: str, rows: Sequence[Row], *, levels: bool) -> str:
         for said, panel in _panels(own, columns) if levels else [("", own)]:
             drawn += _drawn(said, panel, columns, kind)
     more = len(drawn) - _MOST_PICTURES
-    left_out = f"<p class=scope>{more} more pictures are left out; the table has all numbers.</p>" if more > 0 else ""
+    left_out = (
+        f"<p class=scope>{counted(more, 'more picture')} left out; the table has all numbers.</p>" if more > 0 else ""
+    )
     return f"<h3>{kind}</h3>{''.join(drawn[:_MOST_PICTURES])}{left_out}"
 
 
@@ -199,7 +202,7 @@ def _points(rows: Sequence[Row], columns: Sequence[str], kind: str, *, parts: bo
             f'<circle cx="{at(row["value"])}" cy="{y}" r="4" fill="{dot}"/>'
         )
     more = len(rows) - len(own)
-    left_out = f"<p class=scope>{more} more numbers are in the table alone.</p>" if more else ""
+    left_out = f"<p class=scope>The table alone has {counted(more, 'more number')}.</p>" if more else ""
     return f'<svg viewBox="0 0 {_WIDTH} {bottom + 18}" role="img" aria-label="{kind}">{"".join(marks)}</svg>{left_out}'
 
 

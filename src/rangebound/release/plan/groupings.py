@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from rangebound.release.plan.fields import canonical
 from rangebound.release.plan.model import Plan
 
 
@@ -30,4 +29,4 @@ def public_keys(plan: Plan, by: tuple[str, ...]) -> tuple[tuple[str, ...], ...] 
     """The public keys of a grouping, in order; None where they are selected privately."""
     if plan.private(by):
         return None
-    return tuple(product(*(map(canonical, plan.keys[column]) for column in by)))
+    return tuple(product(*plan.columns(by)))

@@ -125,6 +125,7 @@ class Plan(Part):
     query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(as_tuple)]
 
     _interval_level: float = PrivateAttr(default=0.0)
+    _texts: dict[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)  # the keys, which may be very many
 
     @model_validator(mode="after")
     def _fits(self) -> Plan:
@@ -136,8 +137,9 @@ class Plan(Part):
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")
-        for column, keys in self.keys.items():
-            if len({canonical(each) for each in keys}) < len(keys):
+        self._texts = {column: tuple(map(canonical, keys)) for column, keys in self.keys.items()}
+        for column, texts in self._texts.items():
+            if len(set(texts)) < len(texts):
                 raise ValueError(f"keys.{column}: a key is listed twice")
             if not any(column in each.by for each in self.query):
                 self._name_misspelt()
@@ -201,7 +203,7 @@ class Plan(Part):
 
     def columns(self, by: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """The public keys of each column of a grouping as texts, empty where they are selected privately."""
-        return tuple(tuple(map(canonical, self.keys.get(column, ()))) for column in by)
+        return tuple(self._texts.get(column, ()) for column in by)
 
     @property
     def interval_level(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Literal
@@ -76,7 +77,7 @@ class Hierarchy(WorkloadKind):
                 if key not in known:
                     return f"levels.{at}: {key!r} is listed in a {level.name}, but is not on the level below"
             if len(listed) > len(parents):
-                twice = next(key for place, key in enumerate(listed) if key in listed[:place])
+                ((twice, _),) = Counter(listed).most_common(1)
                 return f"levels.{at}: key {twice!r} is in more than one {level.name}"
             below = level.names
         return ""
