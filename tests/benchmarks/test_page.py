@@ -99,6 +99,7 @@ def test_a_benchmark_that_crashes_leaves_its_reason(tmp_path: Path, monkeypatch:
     assert "no_such_benchmark" in json.loads((tmp_path / "no_such_benchmark.json").read_text())["error"]
 
 
+@pytest.mark.long
 def test_all_benchmarks_run_with_small_sizes(tmp_path: Path):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=runner.ROOT, capture_output=True, text=True, check=False)
