@@ -78,11 +78,10 @@ def by_hand(plan, rows, *, groups=None, asked=lambda *_: True):
 
 
 def trees(plan, engine):
-    schema = engine.schema()
-    yield None, owners_by_value(plan, schema, SALT, engine, column="x", edges=EDGES, dated=False)
+    yield None, owners_by_value(plan, SALT, engine, column="x", edges=EDGES, dated=False)
     if plan.unit.column is not None:
         for groups in (False, True):
-            yield groups, owners_by_size(plan, schema, SALT, engine, by=("place",), edges=SIZES, groups=groups)
+            yield groups, owners_by_size(plan, SALT, engine, by=("place",), edges=SIZES, groups=groups)
 
 
 PLANS = [plan_for(column="who"), plan_for(column="who", public=False), plan_for()]
@@ -111,7 +110,7 @@ def test_rows_that_no_question_asks_for_are_left_out(plan, spark):
     rows = some_rows(random.Random(9), [None, *range(40)])
     wheres = tuple(tuple(Condition(**each) for each in conditions) for conditions in CONDITIONS)
     for engine in (DuckDB(table(rows)), Spark(spark.createDataFrame(rows, "who bigint, place string, x double"))):
-        given = {"plan": plan, "schema": engine.schema(), "salt": SALT, "engine": engine}
+        given = {"plan": plan, "salt": SALT, "engine": engine}
         tree = owners_by_value(**given, column="x", edges=EDGES, dated=False, wheres=wheres)
         assert counted(engine, tree) == by_hand(plan, rows, asked=low_or_at_b) != by_hand(plan, rows)
         if plan.unit.column is not None:
@@ -174,7 +173,7 @@ def share_of_good(frame, column, low, high, *, unit=None, times=20):
     """How often a suggestion holds the middle of a column and is not absurdly wide."""
     plan = plan_for(**unit or {})
     with DuckDB(pa.Table.from_pandas(frame, preserve_index=False)) as engine:
-        tree = owners_by_value(plan, engine.schema(), SALT, engine, column=column, edges=VALUES, dated=False)
+        tree = owners_by_value(plan, SALT, engine, column=column, edges=VALUES, dated=False)
         counts = _counts(engine.run(tree), VALUES)
     good = 0
     for _ in range(times):

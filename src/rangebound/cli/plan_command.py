@@ -71,14 +71,16 @@ def check(plan: File, json: Json = False) -> None:
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
+    from rangebound.release.sql.view import view
 
     found = read_plan(plan)
     with pointing(plan):
         words(found)
         if found.source is not None:
             with opened(found.source, folder=plan.parent) as engine:
-                check_schema(found, engine.schema())
-                printing.cautions(found, engine.schema())
+                columns = view(found, engine).schema
+                check_schema(found, columns)
+                printing.cautions(found, columns)
     added = sum(each.made for each in found.query)
     count = len(found.query) - added
     more = f", and {added} about what is cut" if added else ""
@@ -140,7 +142,8 @@ def suggest(
     from rangebound.ledger.book import Ledger
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.toml import pointing
-    from rangebound.release.suggest import draft_of, left_out
+    from rangebound.release.sql.view import view
+    from rangebound.release.suggest import draft_of, gaps_of, left_out
     from rangebound.release.suggest import suggest as estimate
 
     draft = draft_of(plan)
@@ -150,13 +153,13 @@ def suggest(
             raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
         with opened(whole.source, folder=plan.parent) as engine:
             if dry_run:
-                words = left_out(draft, engine.schema()).words(share)
+                words = gaps_of(draft, engine).words(share)
                 return printing.fact({"dry_run": True, "explained": words}, words, as_json=json)
             book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
-            printing.cautions(whole, engine.schema())
+            printing.cautions(whole, view(whole, engine).schema)
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = estimate(draft, engine, ledger=paying, request=request, share=share)

@@ -79,6 +79,7 @@ def release(
     from rangebound.release.output.table import writable
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
+    from rangebound.release.sql.view import view
 
     found = read_plan(plan)
     if found.source is None:
@@ -89,8 +90,9 @@ def release(
         open_source(found.source, folder=folder, spark=spark, threads=threads, memory=memory) as engine,
     ):
         if dry_run:
-            check_schema(found, engine.schema())
-            printing.cautions(found, engine.schema())
+            columns = view(found, engine).schema
+            check_schema(found, columns)
+            printing.cautions(found, columns)
             return printing.forecast(found, {"dry_run": True}, as_json=json)
         book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
         if book is None:
@@ -190,8 +192,9 @@ def _made(plan: Plan, engine: DuckDB | Spark, ledger: Ledger, request: str, *, q
 
     from rangebound.cli import printing
     from rangebound.release import release as run
+    from rangebound.release.sql.view import view
 
-    printing.cautions(plan, engine.schema())
+    printing.cautions(plan, view(plan, engine).schema)
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 

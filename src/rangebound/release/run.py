@@ -21,6 +21,7 @@ from rangebound.release.plan.table_schema import cautions, check_schema
 from rangebound.release.prepare import answers, prepare, rehearse
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 
 Progress = Callable[[str], None]
@@ -66,7 +67,7 @@ def release(
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
     tell = progress or _quiet
     tell("checking the plan")
-    schema = engine.schema()
+    schema = view(plan, engine).schema
     check_schema(plan, schema)
     for each in cautions(plan, schema):
         warnings.warn(each, stacklevel=3)  # past the decorator

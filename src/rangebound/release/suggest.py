@@ -33,6 +33,7 @@ from rangebound.release.plan.table_schema import Family, Schema, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
+from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 
 COVER = Fraction(49, 50)
@@ -139,8 +140,8 @@ def suggest(
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
-    schema = engine.schema()
-    gaps = left_out(plan, schema)
+    gaps = gaps_of(plan, engine)
+    schema = view(gaps.plan, engine).schema
     check_schema(gaps.plan, schema)
     cost = gaps.cost(share)
 
@@ -180,6 +181,14 @@ def draft_of(path: str | Path) -> dict[str, Any]:
         raise PlanError(f"path={str(file)!r}: cannot be read ({reason.strerror})", field="path") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as reason:
         raise PlanError(f"{file}: not valid TOML: {reason}", field="path") from None
+
+
+def gaps_of(plan: Mapping[str, Any], engine: Engine) -> Gaps:
+    """What a plan leaves out of a table that an engine has; touches no data.
+
+    Whether a column has dates may follow from the steps of the plan, which are known once something stands in the gaps.
+    """
+    return left_out(plan, view(left_out(plan, {}).plan, engine).schema)
 
 
 def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
@@ -243,7 +252,7 @@ def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, 
         dated = schema[column] in _DATED
         edges = DAYS if dated else VALUES
         wheres = gaps.wheres(column)
-        tree = owners_by_value(gaps.plan, schema, salt, engine, column=column, edges=edges, dated=dated, wheres=wheres)
+        tree = owners_by_value(gaps.plan, salt, engine, column=column, edges=edges, dated=dated, wheres=wheres)
         ranges[column] = _range(_counts(engine.run(tree), edges), edges, gaps.plan, epsilon)
     bounds: dict[str, int | None] = {"rows": None, "groups": None}
     groupings = sorted({each.by for each in gaps.plan.query}, key=lambda by: (len(by), by))
@@ -251,7 +260,7 @@ def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, 
         if getattr(gaps, what):
             groups = what == "groups"  # which are chosen among all of an owner's, whatever a question asks for
             wheres = () if groups else gaps.wheres()
-            tree = owners_by_size(gaps.plan, schema, salt, engine, by=by, edges=COUNTS, groups=groups, wheres=wheres)
+            tree = owners_by_size(gaps.plan, salt, engine, by=by, edges=COUNTS, groups=groups, wheres=wheres)
             bounds[what] = _bound(_counts(engine.run(tree), COUNTS), gaps.plan, epsilon)
     days = [column for column in gaps.columns if schema[column] in _DATED]
     return {"format": FORMAT, "epsilon": str(cost.epsilon), "ranges": ranges, "days": days, **bounds}

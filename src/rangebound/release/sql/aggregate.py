@@ -15,6 +15,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.statements import UNITS, Statement, statements
+from rangebound.release.sql.view import view
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,8 @@ def aggregate(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ()
     order of rows. Public keys without rows are there too, with zeros.
     Edge cases: the result is exact and therefore private; only noisy numbers made of it may leave the driver.
     """
-    found = statements(plan, engine.schema(), salt, source=engine.source, dialect=engine.dialect, also=also)
+    seen = view(plan, engine)
+    found = statements(plan, seen.schema, salt, source=seen.source(salt), dialect=engine.dialect, also=also)
     results = [(each, engine.run(each.tree)) for each in found]
     return tuple(_gather(plan, block, results) for block in dict.fromkeys(each.block for each in found))
 

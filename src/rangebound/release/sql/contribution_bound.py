@@ -15,10 +15,10 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Family, Schema
 from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
-from rangebound.release.sql.expression import SOURCE, Tree, as_key, column, integer, local
+from rangebound.release.sql.expression import Tree, as_key, column, integer, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.relation import added, at_most, join, of, same, select_from, where, wide
+from rangebound.release.sql.relation import Relation, added, aliased, at_most, join, of, same, select_from, where, wide
 
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 
@@ -43,9 +43,9 @@ class Sheet:
 class Scan:
     """One block's way from the table to the rows that count."""
 
-    def __init__(self, plan: Plan, schema: Schema, salt: Salt, source: exp.Table, dialect: str, block: Block) -> None:
+    def __init__(self, plan: Plan, schema: Schema, salt: Salt, source: Relation, dialect: str, block: Block) -> None:
         self.plan, self.schema, self.salt, self.dialect, self.block = plan, schema, salt, dialect, block
-        self.source = exp.alias_(source, exp.to_identifier(SOURCE, quoted=True), table=True)
+        self.source = aliased(source)
         self.unit = plan.unit.column
         self.texts = [f"k{index}" for index in range(len(block.by))]
         self.public = block.keys is not None and bool(block.by)

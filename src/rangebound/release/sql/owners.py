@@ -11,19 +11,18 @@ from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.groupings import Block, public_keys
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.contribution_bound import Scan
 from rangebound.release.sql.expression import as_number, choice, double, integer, local
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import place_among, present
 from rangebound.release.sql.relation import select_from, where, wide
+from rangebound.release.sql.view import view
 
 Conditions = tuple[Condition, ...]
 
 
 def owners_by_value(
     plan: Plan,
-    schema: Schema,
     salt: Salt,
     engine: Engine,
     *,
@@ -39,8 +38,9 @@ def owners_by_value(
     """
     once = plan.model_copy(update={"unit": plan.unit.model_copy(update={"rows": 1, "groups": 1})})
     block = Block(by=(), keys=((),), questions=())
-    scan = Scan(once, schema, salt, engine.source, engine.dialect, block)
-    this = as_number(column, schema, dated=dated)
+    seen = view(plan, engine)
+    scan = Scan(once, seen.schema, salt, seen.source(salt), engine.dialect, block)
+    this = as_number(column, seen.schema, dated=dated)
     x = local(scan.read.name(choice((present(this), this))))
     missing = exp.Is(this=x.copy(), expression=exp.Null())
     met = scan.asked(wheres)
@@ -51,7 +51,6 @@ def owners_by_value(
 
 def owners_by_size(
     plan: Plan,
-    schema: Schema,
     salt: Salt,
     engine: Engine,
     *,
@@ -65,9 +64,8 @@ def owners_by_size(
     Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
     it; only such rows are looked at.
     """
-    scan = Scan(
-        plan, schema, salt, engine.source, engine.dialect, Block(by=by, keys=public_keys(plan, by), questions=())
-    )
+    seen, block = view(plan, engine), Block(by=by, keys=public_keys(plan, by), questions=())
+    scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
     met = scan.asked(wheres)
     rows = scan.indexed({} if met is None else {"w": met})
     rows = rows if met is None else where(select_from(rows, "asked", exp.Star()), local("w"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rangebound.release.sql.expression import Tree, choice, every, integer, local
+from rangebound.release.sql.expression import SOURCE, Tree, choice, every, integer, local
 
+Relation = exp.Table | exp.Select
+"""What stands for a table in a statement: one of the engine, or a selection."""
 _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 
 
@@ -13,6 +15,14 @@ _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 def select_from(rows: exp.Select, name: str, *columns: Tree) -> exp.Select:
     """Columns of a selection, under a name."""
     return exp.select(*columns, copy=False).from_(rows.subquery(name, copy=False), copy=False)
+
+
+def aliased(relation: Relation) -> Tree:
+    """A relation with the alias that expressions about columns expect of their table."""
+    name = exp.to_identifier(SOURCE, quoted=True)
+    if isinstance(relation, exp.Select):
+        return relation.subquery(name, copy=False)
+    return exp.alias_(relation, name, table=True)
 
 
 def where(rows: exp.Select, *conditions: Tree) -> exp.Select:

@@ -37,7 +37,7 @@ from rangebound.release.sql.contribution_bound import Scan, Sheet
 from rangebound.release.sql.expression import Tree, choice, column, every_pair, integer, local
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import fixed_point, outside, place, value
-from rangebound.release.sql.relation import added, at_most, total
+from rangebound.release.sql.relation import Relation, added, at_most, total
 
 UNITS = "units"
 
@@ -57,7 +57,7 @@ class Statement:
 
 
 def statements(
-    plan: Plan, schema: Schema, salt: Salt, *, source: exp.Table, dialect: str, also: Sequence[Block] = ()
+    plan: Plan, schema: Schema, salt: Salt, *, source: Relation, dialect: str, also: Sequence[Block] = ()
 ) -> tuple[Statement, ...]:
     """The statements of a plan; `also` has further groupings in which some questions are counted.
 

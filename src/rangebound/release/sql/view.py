@@ -1,0 +1,64 @@
+"""What the questions of a plan see as their table: the engine's own, or a selection that the steps of the plan make.
+
+Each step takes a view and gives another; in each the table has the alias `SOURCE`, so that an expression about a column
+is the same tree in a step as in a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rangebound.release.engine import Engine
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.sql.expression import SOURCE, Tree, column
+from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.relation import Relation, aliased
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A table as the questions see it: its columns, and the tree that stands for it in a statement.
+
+    Guarantee: `schema` follows from the plan and the names and types of columns; the tree from these and the salt.
+    """
+
+    schema: Schema
+    source: Callable[[Salt], Relation]
+
+
+def view(plan: Plan, engine: Engine) -> View:
+    """The table that the questions of a plan are about; reads no private data.
+
+    The steps in order: columns that are made of a row, and what a plan adds to them.
+
+    Guarantee: where a plan adds nothing, the tree is the engine's own table, with no selection around it.
+    """
+    table = engine.source
+    return View(schema=engine.schema(), source=lambda _: table)
+
+
+def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
+    """A view with further columns, each an expression over the columns of a row and its family.
+
+    A made column takes the place of one that has its name. Every row stays, so what one unit can change stays too.
+    Edge cases: columns of family OTHER are carried along only where no column is replaced; no statement reads them.
+    """
+    if not made:
+        return seen
+    schema = {**seen.schema, **{name: family for name, (_, family) in made.items()}}
+    kept: list[Tree] = [exp.Column(this=exp.Star(), table=exp.to_identifier(SOURCE, quoted=True))]
+    if not made.keys().isdisjoint(seen.schema):
+        names = [name for name, family in seen.schema.items() if family is not Family.OTHER and name not in made]
+        kept = [column(name) for name in names]
+
+    def source(salt: Salt) -> exp.Select:
+        chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, (tree, _) in made.items()]
+        return exp.select(*(each.copy() for each in kept), *chosen, copy=False).from_(
+            aliased(seen.source(salt)), copy=False
+        )
+
+    return View(schema=schema, source=source)
