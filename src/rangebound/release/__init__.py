@@ -13,7 +13,23 @@ from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
+from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
+from rangebound.release.plan.kinds.count import Count
+from rangebound.release.plan.kinds.count_of_units import CountOfUnits
+from rangebound.release.plan.kinds.crosstab import Crosstab
+from rangebound.release.plan.kinds.hierarchy import Hierarchy, Level
+from rangebound.release.plan.kinds.histogram import Histogram
+from rangebound.release.plan.kinds.maximum import Maximum
+from rangebound.release.plan.kinds.mean import Mean
+from rangebound.release.plan.kinds.median import Median
+from rangebound.release.plan.kinds.minimum import Minimum
+from rangebound.release.plan.kinds.quantiles import Quantiles
+from rangebound.release.plan.kinds.series import Series
+from rangebound.release.plan.kinds.share import Share
+from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
+from rangebound.release.plan.kinds.sum import Sum
+from rangebound.release.plan.kinds.variance import Variance
 from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
 from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit
@@ -23,15 +39,32 @@ from rangebound.release.suggest import suggest
 __all__ = [
     "Budget",
     "Checked",
+    "Condition",
     "Conversions",
+    "Count",
+    "CountOfUnits",
+    "Crosstab",
+    "Hierarchy",
+    "Histogram",
+    "Level",
     "MarginMet",
+    "Maximum",
+    "Mean",
+    "Median",
+    "Minimum",
     "Outlook",
     "Plan",
+    "Quantiles",
     "Release",
+    "Series",
+    "Share",
     "Solution",
     "Source",
+    "StandardDeviation",
     "Suggestion",
+    "Sum",
     "Unit",
+    "Variance",
     "check_certificate",
     "check_entry",
     "draft",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rangebound import arguments
@@ -16,7 +16,7 @@ from rangebound.release.output.ledger_entry import charge_text, charges, check_r
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
-from rangebound.release.plan.model import Plan, check_plan
+from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.table_schema import cautions, check_schema
 from rangebound.release.prepare import answers, prepare, rehearse
 from rangebound.release.sql.aggregate import aggregate
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 @arguments.guided
 def release(
-    plan: Plan,
+    plan: Plan | Mapping[str, object],
     data: Any,
     *,
     ledger: Ledger | None,
@@ -38,9 +38,10 @@ def release(
 ) -> Release:
     """Publish the table of a plan, charged to the ledger before any data are read.
 
-    `data` is an engine (`DuckDB`, `Spark`) or a table in memory. The charge goes to the plan's account of the ledger,
-    under the id `request`; the same request again returns the same table and costs nothing more. `ledger=None` charges
-    nothing and records nothing: use it for trials with made-up data only.
+    `plan` is a `Plan`, or a dict as a TOML file would give it. `data` is an engine (`DuckDB`, `Spark`) or a table in
+    memory. The charge goes to the plan's account of the ledger, under the id `request`; the same request again returns
+    the same table and costs nothing more. `ledger=None` charges nothing and records nothing: use it for trials with
+    made-up data only.
 
     Guarantee: (epsilon, delta)-private at the plan's budget, for all neighbouring tables; every number lies in its
     support. Neither an error after the charge nor the number of published rows depends on the data, except through
@@ -56,7 +57,7 @@ def release(
     >>> release(plan, pyarrow.table({"age": [41, 27]}), ledger=None).rows()[0]["value"] >= 0
     True
     """
-    check_plan(plan)
+    plan = as_plan(plan)
     if ledger is not None and not isinstance(ledger, Ledger):
         raise ArgumentTypeError(
             f"ledger of type {type(ledger).__name__}: must be a Ledger, such as rb.Ledger.open(path); "

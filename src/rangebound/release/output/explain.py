@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rangebound import arguments
 from rangebound.errors import plain
@@ -13,14 +13,14 @@ from rangebound.release.output.conversion import conversions
 from rangebound.release.output.forecast import part_of
 from rangebound.release.output.scope import scope
 from rangebound.release.plan.fields import date
-from rangebound.release.plan.model import Plan, check_plan
+from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse
 
 _MANY = 4  # spans that a line has room for
 _FULL = 0.99  # of a budget: nothing worth mentioning is left
 
 
-def explain(plan: Plan) -> str:
+def explain(plan: Plan | Mapping[str, object]) -> str:
     """The plan in words; touches no data.
 
     >>> from rangebound.release import parse_plan
@@ -28,7 +28,7 @@ def explain(plan: Plan) -> str:
     >>> print(explain(plan).splitlines()[0])
     Protects every single row: one is added or removed.
     """
-    check_plan(plan)
+    plan = as_plan(plan)
     ready = prepare(plan)
     rehearse(ready)
     unit = plan.unit

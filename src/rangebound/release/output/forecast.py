@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.plan.model import Plan, check_plan
+from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare
 
 COLUMNS = ("query", "kind", "share", "half-width", "margin", "at half epsilon", "at twice epsilon", "error")
@@ -67,7 +68,7 @@ class Outlook:
         return f"error x {factor:.3g}" if width is None else f"{width:.4g}"
 
 
-def forecast(plan: Plan) -> tuple[Outlook, ...]:
+def forecast(plan: Plan | Mapping[str, object]) -> tuple[Outlook, ...]:
     """For each question of a plan: its share, its error, its interval, and those at half and twice epsilon.
 
     Touches no data. The plan at another epsilon is split anew, in the account that is best there; a question with a
@@ -79,7 +80,7 @@ def forecast(plan: Plan) -> tuple[Outlook, ...]:
     >>> one.half_width, one.at_half_epsilon, one.at_twice_epsilon
     (3.0, 6.0, 1.0)
     """
-    check_plan(plan)
+    plan = as_plan(plan)
     ready = prepare(plan)
     halved, doubled = (_at(plan, times * plan.budget.epsilon) for times in (0.5, 2.0))
     return tuple(_outlook(ready, index, halved, doubled) for index in range(len(plan.query)))

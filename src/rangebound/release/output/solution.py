@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rangebound import arguments
@@ -9,7 +10,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.forecast import part_of
 from rangebound.release.plan.accuracy import LARGEST
-from rangebound.release.plan.model import Plan, check_plan
+from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, least_epsilon, prepare
 
 _DIGITS = 4
@@ -54,7 +55,7 @@ class Solution:
         return f"epsilon {self.epsilon!r}{delta} meets all margins{rest}; the plan file is not changed"
 
 
-def solve(plan: Plan, *, rest: float | None = None) -> Solution:
+def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> Solution:
     """The smallest epsilon at the plan's delta with which all its margins are met; the plan's own does not matter.
 
     `rest` is the part of the account (of epsilon in plain sums, of the square of mu in a Gaussian account) that is left
@@ -70,7 +71,7 @@ def solve(plan: Plan, *, rest: float | None = None) -> Solution:
     >>> print(solve(plan))
     epsilon 0.1175 meets all margins; the plan file is not changed
     """
-    check_plan(plan)
+    plan = as_plan(plan)
     if all(each.margin is None for each in plan.query):
         raise PlanError(
             "query: no question has a margin; give one half the width of its interval, such as margin = 25",

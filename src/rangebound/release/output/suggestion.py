@@ -10,8 +10,8 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, plain
 from rangebound.ledger.rule import Cost
-from rangebound.release.plan.draft import quoted
 from rangebound.release.plan.fields import Ends, date
+from rangebound.release.plan.toml_text import quoted
 
 FORMAT = "rangebound suggestion 1"
 

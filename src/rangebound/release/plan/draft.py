@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import PurePath
 
 from rangebound.errors import plain
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, check_unit_column
+from rangebound.release.plan.toml_text import bare_or_quoted, quoted
 
 _ENDS = "[LOWER, UPPER]"
 _STUBS = {
@@ -89,7 +88,7 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
     if texts:
         text += f"""
 # [keys]              # the public keys of grouping columns; those of others are selected privately, for a delta
-# {_key(texts[0])} = ["...", "..."]     # a query asks for each of them with by = [{quoted(texts[0])}]
+# {bare_or_quoted(texts[0])} = ["...", "..."]     # a query asks for each of them with by = [{quoted(texts[0])}]
 """
     for name, family in schema.items():
         stub = _STUBS.get(Family.NUMBER if bare else family)
@@ -117,12 +116,3 @@ def drafted_bounds(unit: str | None) -> str:
     return plain(
         f"rows = 1 and groups = 1 count one row of {whose} and cut the others; raise them by what is publicly known"
     )
-
-
-def quoted(text: str) -> str:
-    """A text as TOML writes it, on one line."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else quoted(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from fractions import Fraction
 from typing import Annotated, Self
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -33,13 +35,21 @@ class Part(BaseModel):
     """A piece of a plan: frozen, strict about types, and without room for unknown fields.
 
     Guarantee: a fault is a `PlanError` that names the field, whether a part is made by itself or inside a whole plan.
+    Edge cases: in Python a list and a tuple are the same, a dict may stand for a part, and numbers, texts and arrays of
+    NumPy for those of Python. A `repr` names the fields that are not as by default, and makes the same part again.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     def __init__(self, /, **fields: object) -> None:
         with reported(type(self).__name__.lower()):
-            super().__init__(**fields)
+            super().__init__(**{name: without_numpy(value) for name, value in fields.items()})
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value != field.get_default(call_default_factory=True):
+                yield name, value.value if isinstance(value, Enum) else value
 
     @model_validator(mode="wrap")
     @classmethod
@@ -52,6 +62,25 @@ class Part(BaseModel):
                     fields = [field.alias or own for own, field in cls.model_fields.items()]
                     raise unknown_field(name, value, fields)
         return handler(data)
+
+
+def without_numpy(value: object) -> object:
+    """A value with the scalars and arrays of NumPy in it as those of Python.
+
+    >>> without_numpy({"range": np.array([0, 10]), "last": np.datetime64("2025-01-31")})
+    {'range': [0, 10], 'last': datetime.date(2025, 1, 31)}
+    """
+    if isinstance(value, (np.generic, np.ndarray)):
+        days = np.dtype("datetime64[D]")
+        timed = value.dtype.kind == "M" and value.dtype != days
+        return value.astype("datetime64[us]").tolist() if timed else value.tolist()
+    if isinstance(value, dict):
+        return {name: without_numpy(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_numpy(each) for each in value]
+    if isinstance(value, tuple):
+        return tuple(without_numpy(each) for each in value)
+    return value
 
 
 def no_time_of_day(value: object) -> object:

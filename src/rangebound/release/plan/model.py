@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ from rangebound.release.plan.fields import (
 )
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.questions import MADE, Question
+from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import Unit
 
 _MOST_GROUPS = 100_000
@@ -104,9 +106,11 @@ class Plan(Part):
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
-    >>> plan = Plan.model_validate({"budget": {"epsilon": 1.0}, "query": [{"name": "visits", "kind": "count"}]})
-    >>> plan.query[0].kind
-    'count'
+    In Python a plan is made of its parts, or of dicts in their place; `rangebound.release` has all of them.
+
+    >>> from rangebound.release import Budget, Count, Unit
+    >>> Plan(budget=Budget(epsilon=1), unit={"column": "person"}, query=[Count(name="visits")])
+    Plan(unit=Unit(column='person'), budget=Budget(epsilon=1.0), query=(Count(name='visits'),))
     """
 
     title: Text = ""
@@ -197,6 +201,31 @@ class Plan(Part):
         owned = self.unit.column is not None
         return tuple(cut_questions(asked, owned=owned, choosing=lambda by: self.groups(by) > self.unit.groups))
 
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        for name, value in super().__repr_args__():
+            yield name, self._asked if name == "query" else value
+
+    @property
+    def _asked(self) -> tuple[Kind, ...]:
+        """The questions that were asked: not those that `report_clipping` makes."""
+        return tuple(each for each in self.query if not each.made)
+
+    def to_toml(self) -> str:
+        """The plan as the text of a TOML file, without what is as by default.
+
+        Guarantee: `parse_plan` makes the same plan of it. Keys that a rule stands for are listed.
+
+        >>> print(Plan(budget={"epsilon": 1.0}, query=[{"name": "visits", "kind": "count"}]).to_toml())
+        [budget]
+        epsilon = 1.0
+        <BLANKLINE>
+        [[query]]
+        kind = "count"
+        name = "visits"
+        <BLANKLINE>
+        """
+        return toml_text(written_fields(self) | {"query": [written_fields(each) for each in self._asked]})
+
     def groups(self, by: tuple[str, ...]) -> float:
         """How many groups a grouping has; what is not public is taken as infinitely many."""
         return math.inf if self.private(by) else math.prod(len(self.keys[column]) for column in by)
@@ -226,12 +255,15 @@ class Plan(Part):
         return any(column not in self.keys for column in by)
 
 
-def check_plan(plan: object) -> None:
-    """Refuse an object that is not a plan; it may be the data, so it is not shown."""
+def as_plan(plan: object) -> Plan:
+    """A plan as it is, or one of plain data; anything else is refused, and not shown, since it may be the data."""
+    if isinstance(plan, Mapping):
+        return Plan(**plan)
     if not isinstance(plan, Plan):
         raise ArgumentTypeError(
-            f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it"
+            f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it, or a dict"
         )
+    return plan
 
 
 def plan_schema() -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.kinds.count import Count
-from rangebound.release.plan.kinds.count_of_units import CountUnits
+from rangebound.release.plan.kinds.count_of_units import CountOfUnits
 from rangebound.release.plan.kinds.crosstab import Crosstab
 from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.hierarchy import Hierarchy
@@ -53,7 +53,7 @@ def kinds(ends):
     step = {"step": (ends[1] - ends[0]) / 3}
     return [
         Count(name="q"),
-        CountUnits(name="q"),
+        CountOfUnits(name="q"),
         Crosstab(name="q", by=("k", "l")),
         Hierarchy(name="q", by=("k",), levels=({"name": "l", "members": {"all": ["a"]}},)),
         Series(name="q", by=("k",)),

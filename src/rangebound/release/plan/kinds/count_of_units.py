@@ -13,7 +13,7 @@ from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval, Union
 
 
-class CountUnits(CountKind):
+class CountOfUnits(CountKind):
     """The number of privacy units that have at least one row."""
 
     kind: Literal["count of units"] = "count of units"
