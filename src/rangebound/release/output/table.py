@@ -17,6 +17,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.extras import need
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
+from rangebound.release.output.order import grouping_columns, reading_order
 from rangebound.release.output.reliability import biases, is_unreliable, unbiased_numbers
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
 from rangebound.release.output.report import report
@@ -56,8 +57,8 @@ class Release:
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
-        """All grouping columns of the plan, each once."""
-        return tuple(dict.fromkeys(column for each in self.plan.query for column in each.by))
+        """All grouping columns of the plan, each once, in the order of `by`."""
+        return grouping_columns(each.by for each in self.plan.query)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ class Release:
         return unbiased_numbers(self.plan, self.cells)
 
     def rows(self) -> list[Row]:
-        """The table, one mapping a row; a grouping column that a query does not use is None."""
+        """The table in the order of the plan, a mapping a row; a grouping column that a query does not use is None."""
         found, named, said = [], self._named, scopes(self.plan)
         for cell, bias, unbiased in zip(self.cells, self._biases, self._unbiased, strict=True):
             question = self.plan.query[cell.question]
@@ -116,7 +117,7 @@ class Release:
                     "mu": cell.mu or None,
                 }
             )
-        return found
+        return [found[at] for at in reading_order(self.plan, self.cells)]
 
     def to_bytes(self) -> bytes:
         """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""
