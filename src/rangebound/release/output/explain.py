@@ -60,7 +60,7 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
 def describe(ready: Prepared, index: int) -> list[str]:
     """One question in words: what is asked, where the answer lies, how it is made, and how far off it may be."""
     question, share, publisher = ready.plan.query[index], ready.allocation.questions[index], ready.publishers[index]
-    spans = _spans(question.published_in(ready.plan.unit).spans, dated=question.answers_dated)
+    spans = _spans(question.published_in(ready.plan.unit_of(question)).spans, dated=question.answers_dated)
     said, number = scope(ready.plan, index), ready.workload_number(index)
     cost = _cost(share, together=question.together) if number is None else f"in workload {number}"
     return [

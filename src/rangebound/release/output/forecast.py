@@ -101,7 +101,7 @@ def _outlook(ready: Prepared, index: int, halved: Prepared | None, doubled: Prep
         kind=question.kind,
         share=part_of(ready.plan, ready.allocation, ready.allocation.questions[index]),
         error=question.expected_error(publisher),
-        half_width=question.half_width(publisher, ready.plan.unit),
+        half_width=_half_width(ready, index),
         margin=question.margin,
         at_half_epsilon=_half_width(halved, index),
         at_twice_epsilon=_half_width(doubled, index),
@@ -112,7 +112,10 @@ def _outlook(ready: Prepared, index: int, halved: Prepared | None, doubled: Prep
 
 
 def _half_width(ready: Prepared | None, index: int) -> float | None:
-    return None if ready is None else ready.plan.query[index].half_width(ready.publishers[index], ready.plan.unit)
+    if ready is None:
+        return None
+    question = ready.plan.query[index]
+    return question.half_width(ready.publishers[index], ready.plan.unit_of(question))
 
 
 def _factor(ready: Prepared, other: Prepared | None, index: int) -> float | None:

@@ -30,7 +30,7 @@ def biases(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
         if plan.consistent and question.agreement != Agreement():
             continue
         lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
-        bounds = question.bias(publishers[index], plan.unit, lower, upper)
+        bounds = question.bias(publishers[index], plan.unit_of(question), lower, upper)
         for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
             found[at] = bound
     return found

@@ -30,7 +30,7 @@ def scope(plan: Plan, index: int) -> str:
     rows without 'person' left out
     """
     question = plan.query[index]
-    said = question.scope(plan.unit, plan.groups(question.counted_by))
+    said = question.scope(plan.unit_of(question), plan.groups(question.counted_by))
     if plan.only_listed:
         said.append(f"rows with other keys than the listed ones in {', '.join(map(repr, sorted(plan.keys)))} left out")
     ends, natural = question.allowed.hull, question.natural

@@ -104,7 +104,7 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
 
 def _met(ready: Prepared, index: int) -> MarginMet:
     question = ready.plan.query[index]
-    width = question.half_width(ready.publishers[index], ready.plan.unit)
+    width = question.half_width(ready.publishers[index], ready.plan.unit_of(question))
     assert question.margin is None or (width is not None and width <= question.margin)
     share = part_of(ready.plan, ready.allocation, ready.allocation.questions[index])
     return MarginMet(query=question.name, margin=question.margin, half_width=width, share=share)

@@ -17,17 +17,15 @@ from rangebound.release.plan.kinds.kind import Clipping, Kind, Truncation
 _LONGEST = 150  # letters of the first question's name, so that a name with what follows is still one
 
 
-def cut_questions(
-    queries: Sequence[Kind], *, owned: bool, choosing: Callable[[tuple[str, ...]], bool]
-) -> list[CutKind]:
+def cut_questions(queries: Sequence[Kind], *, owned: bool, choosing: Callable[[Kind], bool]) -> list[CutKind]:
     """The questions that say how much the bounds and ranges of others cut; those that would be the same are one.
 
-    `owned` says whether units are owners of rows, `choosing` whether a unit may have more groups of a grouping than
+    `owned` says whether units are owners of rows, `choosing` whether a unit may have more groups of a question than
     count. Without owners no rows are dropped.
     """
     found: dict[tuple[tuple[str, ...], tuple[Condition, ...], Truncation | Clipping], list[Kind]] = {}
     for each in queries:
-        bounded = each.truncated(choosing=choosing(each.by)) if owned else None
+        bounded = each.truncated(choosing=choosing(each)) if owned else None
         for cut in (bounded, each.clipping):
             if cut is not None:
                 found.setdefault((each.by, each.where, cut), []).append(each)

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from itertools import product
 
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.unit import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The questions that share a grouping; `keys` are its public keys in order, None where they are selected."""
+    """The questions that share a grouping; `keys` are its public keys in order, None where they are selected.
+
+    Of each `unit` the same groups count for all of these questions.
+    """
 
     by: tuple[str, ...]
+    unit: Unit
     keys: tuple[tuple[str, ...], ...] | None
     questions: tuple[int, ...]
 
@@ -22,7 +27,13 @@ def blocks(plan: Plan) -> tuple[Block, ...]:
     found: dict[tuple[str, ...], list[int]] = {}
     for index, question in enumerate(plan.query):
         found.setdefault(question.by, []).append(index)
-    return tuple(Block(by=by, keys=public_keys(plan, by), questions=tuple(each)) for by, each in found.items())
+    return tuple(block_of(plan, by, tuple(each)) for by, each in found.items())
+
+
+def block_of(plan: Plan, by: tuple[str, ...], questions: tuple[int, ...]) -> Block:
+    """Some questions counted in one grouping, which all of them are bounded in alike; there is one at least."""
+    unit = plan.unit_of(plan.query[questions[0]])
+    return Block(by=by, unit=unit, keys=public_keys(plan, by), questions=questions)
 
 
 def public_keys(plan: Plan, by: tuple[str, ...]) -> tuple[tuple[str, ...], ...] | None:

@@ -160,12 +160,12 @@ class Plan(Part):
                 raise ValueError(
                     "joint: how many intervals there are must be public; list the keys of all grouping columns in keys"
                 )
-            misfit = each.misfit(self.unit) or each.misfit_of_keys(self.columns(each.by))
+            misfit = each.misfit(self.unit_of(each)) or each.misfit_of_keys(self.columns(each.by))
             if misfit:
                 raise ValueError(f"query.{index}: {misfit}")
             if self.consistent and each.agreement.counts and each.natural.lower < 0.0:
                 raise ValueError(f"query.{index}.signed: counts that agree are not negative; ask for unbiased = true")
-            refused = each.no_margin(self.unit) if each.margin is not None else ""
+            refused = each.no_margin(self.unit_of(each)) if each.margin is not None else ""
             if refused:
                 raise ValueError(f"query.{index}.margin: {refused}")
         self._add_cuts()
@@ -199,7 +199,15 @@ class Plan(Part):
 
     def _cuts(self, asked: tuple[Kind, ...]) -> tuple[Kind, ...]:
         owned = self.unit.column is not None
-        return tuple(cut_questions(asked, owned=owned, choosing=lambda by: self.groups(by) > self.unit.groups))
+        return tuple(cut_questions(asked, owned=owned, choosing=self._chooses))
+
+    def _chooses(self, question: Kind) -> bool:
+        """Whether a unit may have more groups of a question than count."""
+        return self.groups(question.counted_by) > self.unit_of(question).groups
+
+    def unit_of(self, question: Kind) -> Unit:
+        """The privacy unit as a question bounds it: who is protected, and how many of its rows and groups count."""
+        return self.unit
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         for name, value in super().__repr_args__():

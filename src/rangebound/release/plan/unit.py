@@ -43,6 +43,11 @@ class Unit(Part):
         return found
 
     @property
+    def most_rows(self) -> int:
+        """How many rows of a unit count in one group at most: what sensitivities are made of."""
+        return self.rows
+
+    @property
     def public_rows(self) -> int | None:
         """The number of rows that count, where it is public: rows are replaced, and a plan leaves none out."""
         return self.size if self.column is None and not self._left_out else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.groupings import Block, public_keys
+from rangebound.release.plan.groupings import Block, block_of
 from rangebound.release.plan.model import Plan
 
 MOST_CELLS = 50_000
@@ -58,7 +58,7 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
         return ()
     found: dict[tuple[Condition, ...], dict[frozenset[str], int]] = {}
     for index, each in enumerate(plan.query):
-        if each.is_marginal(plan.unit) and not plan.private(each.by) and _cells(plan, each.by) <= MOST_CELLS:
+        if each.is_marginal(plan.unit_of(each)) and not plan.private(each.by) and _cells(plan, each.by) <= MOST_CELLS:
             found.setdefault(each.where, {}).setdefault(frozenset(each.by), index)
     return tuple(workload_of(plan, tuple(each.values())) for each in found.values() if _is_fit(plan, each))
 
@@ -98,7 +98,4 @@ def hidden_groupings(plan: Plan, workload: Workload) -> tuple[tuple[str, ...], .
 
 def hidden_blocks(plan: Plan, workload: Workload) -> tuple[Block, ...]:
     """The same with their keys, for the first count of the workload."""
-    return tuple(
-        Block(by=by, keys=public_keys(plan, by), questions=workload.questions[:1])
-        for by in hidden_groupings(plan, workload)
-    )
+    return tuple(block_of(plan, by, workload.questions[:1]) for by in hidden_groupings(plan, workload))

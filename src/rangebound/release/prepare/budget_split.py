@@ -38,7 +38,8 @@ from rangebound.release.plan.workloads import Workload, hidden_groupings, worklo
 
 def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, float]:
     """What a unit adds to a count that selects keys, and the scale of its noise."""
-    rows, publisher = plan.query[index].selecting_rows(plan.unit), publisher_of(plan, index, allocation)
+    question, publisher = plan.query[index], publisher_of(plan, index, allocation)
+    rows = question.selecting_rows(plan.unit_of(question))
     assert rows is not None
     assert isinstance(publisher, MechanismPublisher)  # Gaussian noise, as the account has it
     return rows, publisher.mechanism.noise.scale
@@ -76,7 +77,10 @@ def allocations(plan: Plan) -> list[Allocation]:
 
 
 def _sensitivities(plan: Plan) -> dict[int, Sensitivity]:
-    return {index: each.sensitivity(plan.unit, plan.groups(each.counted_by)) for index, each in enumerate(plan.query)}
+    return {
+        index: each.sensitivity(plan.unit_of(each), plan.groups(each.counted_by))
+        for index, each in enumerate(plan.query)
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +181,7 @@ def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity], merged: S
     weights, together = _weights(plan, found, _gaussian_weight, merged), tuple(each.questions for each in merged)
     usual = _allocation(plan, found, weights, gaussian=True, together=together)
     counts = {
-        block.by: next((at for at in block.questions if plan.query[at].selecting_rows(plan.unit)), None)
+        block.by: next((at for at in block.questions if _can_select(plan, at)), None)
         for block in blocks(plan)
         if block.keys is None
     }
@@ -195,6 +199,12 @@ def _gaussian_allocation(plan: Plan, found: Mapping[int, Sensitivity], merged: S
     if not better:
         return usual
     return _allocation(plan, found, weights, gaussian=True, thresholds=better, together=together)
+
+
+def _can_select(plan: Plan, index: int) -> bool:
+    """Whether the noisy numbers of a question can say which groups to name."""
+    question = plan.query[index]
+    return bool(question.selecting_rows(plan.unit_of(question)))
 
 
 def _weights(
@@ -255,7 +265,7 @@ def _gaussian_weight(question: Kind, found: Sensitivity, importance: float) -> f
 def _weighed(plan: Plan, index: int, found: Sensitivity, *, gaussian: bool) -> float:
     """The importance of a question, times by how much its numbers vary more than its sensitivity says."""
     question, columns = plan.query[index], plan.columns(plan.query[index].by)
-    return importance(plan, index) * question.excess_variance(plan.unit, found, columns, gaussian=gaussian)
+    return importance(plan, index) * question.excess_variance(plan.unit_of(question), found, columns, gaussian=gaussian)
 
 
 def importance(plan: Plan, index: int) -> float:
@@ -266,7 +276,8 @@ def importance(plan: Plan, index: int) -> float:
     """
     question = plan.query[index]
     groups = plan.groups(question.by)
-    numbers = question.numbers(plan.columns(question.by), plan.unit.groups if math.isinf(groups) else groups)
+    counted = plan.unit_of(question).groups if math.isinf(groups) else groups
+    numbers = question.numbers(plan.columns(question.by), counted)
     return float(numbers**3 if plan.objective == "relative" else numbers)
 
 
@@ -279,7 +290,7 @@ def _requests(
     thresholds: Mapping[tuple[str, ...], int] = MappingProxyType({}),
 ) -> list[Request]:
     """What every question and every selection of keys asks for, in the order of the plan."""
-    most = plan.unit.groups * (2 if plan.unit.replaced else 1)
+    times = 2 if plan.unit.replaced else 1
     requests = [
         Request(
             weight=weights[index],
@@ -298,7 +309,7 @@ def _requests(
             try:
                 share = needed(
                     each,
-                    plan.unit,
+                    plan.unit_of(each),
                     found[index],
                     asked,
                     level=plan.interval_level,
@@ -309,7 +320,12 @@ def _requests(
                 raise Unmet(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
             requests[index] = replace(asked, needs=share)
     return requests + [
-        Request(weight=Fraction(plan.selection), groups=most, uses_delta=True, free=block.by in thresholds)
+        Request(
+            weight=Fraction(plan.selection),
+            groups=times * block.unit.groups,
+            uses_delta=True,
+            free=block.by in thresholds,
+        )
         for block in blocks(plan)
         if block.keys is None
     ]
@@ -369,7 +385,7 @@ def publisher_of(plan: Plan, index: int, allocation: Allocation) -> Publisher:
     question, share = plan.query[index], allocation.questions[index]
     try:
         return question.publisher(
-            plan.unit,
+            plan.unit_of(question),
             allocation.sensitivities[index],
             share,
             level=plan.interval_level,
@@ -388,7 +404,9 @@ def workload_publishers(plan: Plan, allocation: Allocation) -> dict[int, Publish
             publishers = marginal_publishers(
                 marginals,
                 importances,
-                tuple(plan.query[index].published_in(plan.unit).hull for index in questions),
+                tuple(
+                    each.published_in(plan.unit_of(each)).hull for each in (plan.query[index] for index in questions)
+                ),
                 allocation.questions[questions[0]],
                 replaced=plan.unit.replaced,
                 level=plan.interval_level,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 
 from rangebound.errors import PlanError
@@ -106,7 +107,7 @@ def _cells(
     together: Sequence[Sequence[Reading]] | None,
 ) -> list[Cell]:
     plan, question = ready.plan, ready.plan.query[index]
-    share = ready.allocation.questions[index]
+    unit, share = plan.unit_of(question), ready.allocation.questions[index]
     epsilon = stated_epsilon(question, share)
     read = ready.publishers[index].read(draws) if together is None else together
     return [
@@ -115,7 +116,7 @@ def _cells(
             key=key,
             part=part,
             draws=draw,
-            **vars(question.estimate(reading, plan.unit)),
+            **vars(question.estimate(reading, unit)),
             epsilon=epsilon,
             delta=share.delta,
             rank_error=reading.rank_error,
@@ -155,7 +156,7 @@ def rehearse(ready: Prepared) -> None:
         for index in block.questions:
             if ready.allocation.workload(index) is None:
                 keys = block.keys if plan.query[index].together and block.keys else first
-                _rehearse_alone(ready, index, Block(by=block.by, keys=keys, questions=(index,)))
+                _rehearse_alone(ready, index, replace(block, keys=keys, questions=(index,)))
     for workload in ready.workloads:
         groupings = [plan.query[index].by for index in workload.questions]
         groupings += hidden_groupings(plan, workload)
@@ -166,7 +167,7 @@ def rehearse(ready: Prepared) -> None:
 def _rehearse_alone(ready: Prepared, index: int, block: Block) -> None:
     """Draw the numbers of a question that is measured by itself."""
     question, keys = ready.plan.query[index], block.keys or ()
-    nothing = dict.fromkeys(keys, question.coordinates({}, ready.plan.unit))
+    nothing = dict.fromkeys(keys, question.coordinates({}, ready.plan.unit_of(question)))
     if question.together:
         _try_draw(ready, index, list(nothing.values()))
         return

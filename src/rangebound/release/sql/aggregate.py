@@ -81,7 +81,8 @@ def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[Record
                     found = {name: int(row[at] or 0) for name, at in places.items()}
                     sums[index].setdefault(key, {}).update(found)
     keys = tuple(sorted(units)) if block.keys is None else block.keys
-    answers = {index: _Answers(plan.query[index], plan.unit, keys, found) for index, found in sums.items()}
+    asked = {index: plan.query[index] for index in sums}
+    answers = {at: _Answers(asked[at], plan.unit_of(asked[at]), keys, found) for at, found in sums.items()}
     return Aggregate(block=block, keys=keys, answers=answers, units=units)
 
 

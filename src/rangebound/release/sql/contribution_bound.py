@@ -46,12 +46,12 @@ class Scan:
     def __init__(self, plan: Plan, schema: Schema, salt: Salt, source: Relation, dialect: str, block: Block) -> None:
         self.plan, self.schema, self.salt, self.dialect, self.block = plan, schema, salt, dialect, block
         self.source = aliased(source)
-        self.unit = plan.unit.column
+        self.unit = block.unit.column
         self.texts = [f"k{index}" for index in range(len(block.by))]
         self.public = block.keys is not None and bool(block.by)
         self.keys = ["i"] if self.public else self.texts
         self.read = Sheet("v")  # what is read of a row: values and whether conditions are met, each once
-        self.limit = plan.unit.groups
+        self.limit = block.unit.groups
         few = block.keys is not None and len(block.keys) <= self.limit
         self.choosing = self.unit is not None and bool(block.by) and not few
 
@@ -198,8 +198,8 @@ class Scan:
         grouped = select_from(rows, "rows", *map(local, keys), *chosen)
         return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
 
-    def by_place(self, measures: Mapping[str, Tree]) -> exp.Select:
-        """Counts by key and place `j`, in units of 1 / ONE row; rows whose place is negative do not count."""
+    def by_place(self, measures: Mapping[str, Tree], rows: int) -> exp.Select:
+        """Counts by key and place `j` in units of 1 / ONE row, `rows` of each unit at most; none at negative places."""
         inside = exp.GTE(this=local("j"), expression=integer(0))
         if self.unit is None:
             picked = where(select_from(self.rows(measures), "rows", exp.Star()), inside)
@@ -214,7 +214,7 @@ class Scan:
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
             scaled = exp.Mul(this=wide(local("c"), self.dialect), expression=integer(ONE))
-            sums = added(at_most(scaled, local("n"), self.plan.unit.rows), self.dialect)
+            sums = added(at_most(scaled, local("n"), rows), self.dialect)
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
         return tree
 

@@ -36,17 +36,17 @@ def owners_by_value(
     Every owner adds one in all, spread over the places of its values in the rows that meet one of `wheres`; it needs no
     range, and cannot fail.
     """
-    once = plan.model_copy(update={"unit": plan.unit.model_copy(update={"rows": 1, "groups": 1})})
-    block = Block(by=(), keys=((),), questions=())
+    once = plan.unit.model_copy(update={"rows": 1, "groups": 1})
+    block = Block(by=(), unit=once, keys=((),), questions=())
     seen = view(plan, engine)
-    scan = Scan(once, seen.schema, salt, seen.source(salt), engine.dialect, block)
+    scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
     this = as_number(column, seen.schema, dated=dated)
     x = local(scan.read.name(choice((present(this), this))))
     missing = exp.Is(this=x.copy(), expression=exp.Null())
     met = scan.asked(wheres)
     unasked = [] if met is None else [(exp.Not(this=met), integer(-1))]
     found = choice(*unasked, (missing, integer(-1)), otherwise=place_among(x, list(map(double, edges))))
-    return scan.by_place({"j": found})
+    return scan.by_place({"j": found}, once.rows)
 
 
 def owners_by_size(
@@ -64,7 +64,7 @@ def owners_by_size(
     Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
     it; only such rows are looked at.
     """
-    seen, block = view(plan, engine), Block(by=by, keys=public_keys(plan, by), questions=())
+    seen, block = view(plan, engine), Block(by=by, unit=plan.unit, keys=public_keys(plan, by), questions=())
     scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
     met = scan.asked(wheres)
     rows = scan.indexed({} if met is None else {"w": met})

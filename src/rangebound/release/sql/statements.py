@@ -14,7 +14,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from rangebound.release.plan.groupings import Block, blocks, public_keys
+from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.measure import (
     ONE,
     Counted,
@@ -65,7 +65,7 @@ def statements(
     by its rows and groups in the plan, as `Kind.sensitivity` states it for every kind.
     """
     found = []
-    asked = [each.measures(plan.unit, plan.groups(each.counted_by)) for each in plan.query]
+    asked = [each.measures(plan.unit_of(each), plan.groups(each.counted_by)) for each in plan.query]
     for block in (*blocks(plan), *also):
         compiler = _Compiler(Scan(plan, schema, salt, source, dialect, block))
         own = [(index, asked[index]) for index in block.questions]
@@ -75,7 +75,7 @@ def statements(
         found += [compiler.placed(index, each) for index, each in own if isinstance(each, Places)]
         for index, each in own:
             if isinstance(each, Totals):
-                grouping = Block(by=each.over, keys=public_keys(plan, each.over), questions=(index,))
+                grouping = block_of(plan, each.over, (index,))
                 inner = _Compiler(Scan(plan, schema, salt, source, dialect, grouping))
                 found += inner.totals(index, each, block)
     return tuple(found)
@@ -85,14 +85,16 @@ class _Compiler:
     """Measures of one block as SQL."""
 
     def __init__(self, scan: Scan) -> None:
-        self.scan, self.dialect, self.most = scan, scan.dialect, scan.plan.unit.rows
+        self.scan, self.dialect, self.plan = scan, scan.dialect, scan.plan
 
     def summed(self, questions: Mapping[int, GroupSums]) -> Statement:
         """The statement for sums; one for all questions of the block."""
         scan, measures, finals = self.scan, Sheet("m"), Sheet("f")
         scan.read, columns = Sheet("v"), {}
         for index, asked in questions.items():
-            columns[index] = {name: finals.name(tree) for name, tree in self._sums(asked, measures).items()}
+            columns[index] = {
+                name: finals.name(tree) for name, tree in self._sums(asked, self._rows(index), measures).items()
+            }
         if scan.block.keys is None:
             unit = local(measures.name(integer(1))) if scan.unit is None else integer(1)
             columns[-1] = {UNITS: finals.name(unit)}
@@ -119,7 +121,9 @@ class _Compiler:
         scan.read = Sheet("v")
         found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
         counted = self._counted(asked.rows)
-        tree = scan.by_place({"j": found if counted is None else choice((counted, found), otherwise=integer(-1))})
+        tree = scan.by_place(
+            {"j": found if counted is None else choice((counted, found), otherwise=integer(-1))}, self._rows(index)
+        )
         columns = {index: {"count": len(scan.keys) + 1}}
         return Statement(
             block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=columns, placed=True
@@ -138,7 +142,7 @@ class _Compiler:
         else:
             cells = scan.grouped(scan.truncated(measures), ["u", *scan.keys], sums)
             n = next(local(name) for name, each in asked.of.items() if isinstance(each, Counted | Owned))
-            finals = {name: self._bounded(each, local(name), n) for name, each in asked.of.items()}
+            finals = {name: self._bounded(each, local(name), n, self._rows(index)) for name, each in asked.of.items()}
         tree = scan.grouped(cells, [], {name: added(each, self.dialect) for name, each in finals.items()})
         columns = {index: {name: at for at, name in enumerate(finals)}}
         found = [Statement(block=block, tree=scan.with_keys(tree), key_width=0, columns=columns)]
@@ -155,23 +159,27 @@ class _Compiler:
         tree = scan.with_keys(scan.grouped(units, [], {"m": added(most, self.dialect)}))
         return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
 
-    def _sums(self, asked: GroupSums, measures: Sheet) -> dict[str, Tree]:
+    def _sums(self, asked: GroupSums, rows: int, measures: Sheet) -> dict[str, Tree]:
         """What a unit's sums in one group count for, after the truncation."""
         n = local(measures.name(self._measure(Counted(), asked.rows)))
         columns = {name: local(measures.name(self._measure(each, asked.rows))) for name, each in asked.of.items()}
         if self.scan.unit is None:
             return dict(columns)
-        return {name: self._bounded(each, columns[name], n) for name, each in asked.of.items()}
+        return {name: self._bounded(each, columns[name], n, rows) for name, each in asked.of.items()}
 
-    def _bounded(self, measure: Measure, amount: Tree, n: Tree) -> Tree:
+    def _rows(self, index: int) -> int:
+        """How many rows of a unit count for a question in each group."""
+        return self.plan.unit_of(self.plan.query[index]).rows
+
+    def _bounded(self, measure: Measure, amount: Tree, n: Tree, rows: int) -> Tree:
         """What the sum of a measure over a unit's n rows in a group counts for: all up to `rows` rows, else a part."""
         match measure:
             case Owned():
                 return choice((exp.GT(this=n.copy(), expression=integer(0)), integer(1)), otherwise=integer(0))
             case Counted():
-                most = integer(self.most)
+                most = integer(rows)
                 return choice((exp.LT(this=n.copy(), expression=most), n.copy()), otherwise=most.copy())
-        return at_most(amount, n, self.most)
+        return at_most(amount, n, rows)
 
     def _measure(self, measure: Measure, rows: Rows) -> Tree:
         """What one row adds to a sum; nothing if it does not count."""

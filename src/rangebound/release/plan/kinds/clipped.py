@@ -40,7 +40,7 @@ class Clipped(CutKind):
 
     def looked_at(self, unit: Unit, groups: float) -> int:
         """The rows that can count, r in each of g groups: of k that do, values inside and outside add up to k."""
-        return int(min(unit.groups, groups)) * unit.rows
+        return int(min(unit.groups, groups)) * unit.most_rows
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """Which values, of which questions."""

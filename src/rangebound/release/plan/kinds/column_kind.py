@@ -51,7 +51,7 @@ class ColumnKind(Kind):
         return Values(column=self.column, lower=ends.lower, upper=ends.upper, dated=self.dated, filler=self.filler)
 
     @property
-    def rows(self) -> Rows:
+    def counted_rows(self) -> Rows:
         """The rows that meet `where` and have a value, or the plan's constant for one."""
         return Rows(where=self.where, values=self.values)
 

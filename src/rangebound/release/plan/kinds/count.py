@@ -110,7 +110,7 @@ class Count(CountKind):
         """
         if self.known_rows(unit) is not None:
             return Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
-        return of_counts(unit.rows, unit, groups)
+        return of_counts(unit.most_rows, unit, groups)
 
     def known_rows(self, unit: Unit) -> int | None:
         """The size of the table, where it is public and all rows count.
@@ -124,7 +124,7 @@ class Count(CountKind):
         """Up to the largest number of rows, where the number of units is public."""
         if self.support is not None or self.signed or unit.size is None or self.known_rows(unit) is not None:
             return self.allowed
-        return Interval(0.0, float(unit.size * unit.rows))
+        return Interval(0.0, float(unit.size * unit.most_rows))
 
     def is_marginal(self, unit: Unit) -> bool:
         """Where rows are the units, their number is not public, and the plan fixes nothing about the numbers.

@@ -30,7 +30,7 @@ class Dropped(CutKind):
     within: Range | None = None
 
     @property
-    def rows(self) -> Rows:
+    def counted_rows(self) -> Rows:
         """The rows that the questions ask for."""
         if self.valued is None or self.within is None:
             return Rows(where=self.where)
@@ -42,7 +42,7 @@ class Dropped(CutKind):
         """Rows that count, and rows that there are, of each unit up to `looked_at`."""
         counted = Owned() if self.units else Counted()
         return Totals(
-            rows=self.rows, of={"n": counted}, over=self.over, existing="m", limit=self.looked_at(unit, groups)
+            rows=self.counted_rows, of={"n": counted}, over=self.over, existing="m", limit=self.looked_at(unit, groups)
         )
 
     def _all_coordinates(self, found: Found) -> Coordinates:
@@ -56,7 +56,7 @@ class Dropped(CutKind):
         With k rows that count, of m that are asked for, the coordinates are k and min(m, limit) - k, limit = looked_at.
         Neither is negative, since k <= m and k <= limit, and their sum is min(m, limit) <= limit.
         """
-        rows = 1 if self.units else unit.rows
+        rows = 1 if self.units else unit.most_rows
         return CAP * int(min(unit.groups, groups)) * rows
 
     def scope(self, unit: Unit, groups: float) -> list[str]:

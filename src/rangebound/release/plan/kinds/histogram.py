@@ -75,7 +75,7 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         """Counts by bin."""
         lower, upper = self.ends
         scale = self.bins / (upper - lower)
-        return Places(rows=self.rows, values=self.values, borders=self.borders, scale=scale, shift=0.0)
+        return Places(rows=self.counted_rows, values=self.values, borders=self.borders, scale=scale, shift=0.0)
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """Rows by bin."""
@@ -83,7 +83,7 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """L1 r g and L2 r sqrt(g): a row adds 1 to one of the bins, so it is a case of `of_parts`."""
-        return of_parts(unit.rows, unit, groups)
+        return of_parts(unit.most_rows, unit, groups)
 
     @property
     def parts(self) -> tuple[str, ...]:

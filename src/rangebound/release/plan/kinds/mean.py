@@ -34,7 +34,7 @@ class Mean(JointKind, ColumnKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """The rows that count, and their values in fixed point."""
-        return GroupSums(rows=self.rows, of={"n": Counted(), "t": Value(of=self.values)})
+        return GroupSums(rows=self.counted_rows, of={"n": Counted(), "t": Value(of=self.values)})
 
     def _all_coordinates(self, found: Found) -> Coordinates:
         return between(found)
@@ -65,4 +65,4 @@ def known_or_parts(known: int | None, unit: Unit, groups: float) -> Sensitivity:
     """For coordinates 1 - x and x, or x alone where the number of rows is `known`."""
     if known is not None:
         return Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
-    return of_parts(unit.rows, unit, groups)
+    return of_parts(unit.most_rows, unit, groups)

@@ -110,7 +110,9 @@ class RankKind(ColumnKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Counts by point of the grid: a point is in the middle of what belongs to it."""
-        return Places(rows=self.rows, values=self.values, borders=self.borders, scale=1 / self.exact_step, shift=0.5)
+        return Places(
+            rows=self.counted_rows, values=self.values, borders=self.borders, scale=1 / self.exact_step, shift=0.5
+        )
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """Rows by point of the grid."""
@@ -121,7 +123,7 @@ class RankKind(ColumnKind):
 
         The exponential mechanism is made for L1: a score moves by at most max(level, 1 - level) times it.
         """
-        return of_parts(unit.rows, unit, groups)
+        return of_parts(unit.most_rows, unit, groups)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class Sum(ScalarKind, ColumnKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """The rows that count, and their values in fixed point."""
-        return GroupSums(rows=self.rows, of={"n": Counted(), "t": Value(of=self.values)})
+        return GroupSums(rows=self.counted_rows, of={"n": Counted(), "t": Value(of=self.values)})
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """lower n + (upper - lower) t, where t is the sum of the values as parts of the range."""
@@ -63,7 +63,7 @@ class Sum(ScalarKind, ColumnKind):
         """
         lower, upper = Fraction(self.bounds.lower), Fraction(self.bounds.upper)
         far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
-        rows, (own, most) = unit.rows, touched(unit, groups)
+        rows, (own, most) = unit.most_rows, touched(unit, groups)
         if not unit.replaced:
             return Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
         both = (int(max(0, 2 * own - groups)), own)

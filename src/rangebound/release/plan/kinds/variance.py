@@ -27,7 +27,9 @@ class SpreadKind(JointKind, ColumnKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """The rows that count, their values in fixed point and the squares of these."""
-        return GroupSums(rows=self.rows, of={"n": Counted(), "t": Value(of=self.values), "q": Square(of=self.values)})
+        return GroupSums(
+            rows=self.counted_rows, of={"n": Counted(), "t": Value(of=self.values), "q": Square(of=self.values)}
+        )
 
     def _all_coordinates(self, found: Found) -> Coordinates:
         """The sums of (1 - x)^2, 2 x (1 - x) and x^2, for x from 0 to 1 over the range: they add up to the rows."""
@@ -53,7 +55,7 @@ class SpreadKind(JointKind, ColumnKind):
             return Sensitivity(
                 cell=Fraction(4, 3) + Fraction(4, ONE), groups=1, square=Fraction(128, 125) + Fraction(5, ONE)
             )
-        return of_parts(unit.rows, unit, groups)
+        return of_parts(unit.most_rows, unit, groups)
 
 
 class Variance(SpreadKind):

@@ -104,7 +104,7 @@ class WorkloadKind(Kind):
 
         What the sums of them move by is in the cost of the strategy, which is computed for the same bounds.
         """
-        return of_counts(unit.rows, unit, groups)
+        return of_counts(unit.most_rows, unit, groups)
 
     def known_rows(self, unit: Unit) -> int | None:
         """Never: rows of other keys do not count."""
@@ -143,7 +143,7 @@ class WorkloadKind(Kind):
         cells = 1
         for keys in columns:
             cells *= len(keys)
-        bounds = Contributions(rows=unit.rows, cells=min(unit.groups, cells), replaced=unit.replaced)
+        bounds = Contributions(rows=unit.most_rows, cells=min(unit.groups, cells), replaced=unit.replaced)
         try:
             return WorkloadPublisher(measured=self.measurements(columns, account, budget, bounds), level=level)
         except (ArgumentError, Unsatisfiable) as reason:
