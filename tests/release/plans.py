@@ -28,6 +28,7 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "minimum", **WAIT, "step": 10.0},
     {"kind": "maximum", **WAIT, "step": 10.0, "where": [{"column": "age", "is": "<", "value": 60}]},
     {"kind": "histogram", **WAIT, "bins": 4},
+    {"kind": "central range", **WAIT, "step": 10.0, "share": 0.8},
 ]
 
 SUPPORTED: list[dict[str, Any]] = [

@@ -177,6 +177,7 @@ def questions(column, missing):
         {"kind": "median", **rank},
         {"kind": "minimum", **rank},
         {"kind": "maximum", **rank},
+        {"kind": "central range", **rank, "share": 0.75},
         {"kind": "histogram", **about, "bins": len(facts["edges"]) - 1},
     ]
 

@@ -15,6 +15,7 @@ from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
+from rangebound.release.plan.kinds.central_range import CentralRange
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountOfUnits
 from rangebound.release.plan.kinds.crosstab import Crosstab
@@ -38,6 +39,7 @@ from rangebound.release.suggest import suggest
 
 __all__ = [
     "Budget",
+    "CentralRange",
     "Checked",
     "Condition",
     "Conversions",

@@ -215,9 +215,17 @@ def joint_coordinates(
 
 
 def quantiles(
-    grid: QuantileGrid, levels: Sequence[float], sensitivity: Fraction, share: BudgetShare, *, confidence: float
+    grid: QuantileGrid,
+    levels: Sequence[float],
+    sensitivity: Fraction,
+    share: BudgetShare,
+    *,
+    confidence: float,
+    ordered: bool = False,
 ) -> Publisher:
     """The publisher of quantiles, each by the exponential mechanism, with two more draws for its interval.
+
+    With `ordered` the numbers of a group are put in order after they were drawn.
 
     Guarantee: each quantile with its interval is private at the share.
     Edge cases: a support without a point of the grid raises `ValueError`.
@@ -231,6 +239,7 @@ def quantiles(
         interval_rates=tuple(exponential.rate(level, sensitivity, share.end) for level in levels) if share.end else (),
         confidence=confidence,
         interval_epsilon=share.end,
+        ordered=ordered,
     )
 
 

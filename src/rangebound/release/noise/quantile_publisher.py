@@ -27,7 +27,9 @@ class QuantilePublisher:
     """The quantiles at `levels`, each drawn on the grid at its rate; without `interval_rates` none has an interval.
 
     `confidence` is how often an interval holds its quantile, at least, and a rank error its rows; `interval_epsilon` is
-    what each end of an interval costs.
+    what each end of an interval costs. With `ordered` the numbers of a group are put in order when they are read: its
+    k-th smallest number is for the k-th level. Levels rise, so while all rank errors of a group hold, that moves no
+    number farther from its quantile than the largest of them; they are stated so that all hold together.
     """
 
     grid: QuantileGrid
@@ -36,6 +38,7 @@ class QuantilePublisher:
     interval_rates: tuple[Fraction, ...]
     confidence: float
     interval_epsilon: float
+    ordered: bool = False
 
     @property
     def width(self) -> int:
@@ -71,16 +74,24 @@ class QuantilePublisher:
         hull = self.grid.support.hull
         errors = self._rank_errors
 
-        def reading(draw: Draw, error: float) -> Reading:
+        def reading(draw: Draw, value: float, error: float) -> Reading:
             lower, upper = draw[1:] or (hull.lower, hull.upper)
-            return Reading(values=draw[:1], intervals=((lower, upper),), rank_error=error)
+            return Reading(values=(value,), intervals=((lower, upper),), rank_error=error)
 
-        return [[reading(draw, error) for draw, error in zip(group, errors, strict=True)] for group in draws]
+        def readings(group: Sequence[Draw]) -> list[Reading]:
+            values = [draw[0] for draw in group]
+            values = sorted(values) if self.ordered else values
+            return [reading(*each) for each in zip(group, values, errors, strict=True)]
+
+        return [readings(group) for group in draws]
 
     @property
     def _rank_errors(self) -> list[float]:
-        count = len(self.grid.candidates)
-        return [exponential.rank_error(count, rate, self.confidence) for rate in self.rates]
+        count, confidence = len(self.grid.candidates), self.confidence
+        if not self.ordered:
+            return [exponential.rank_error(count, rate, confidence) for rate in self.rates]
+        together = 1.0 - (1.0 - confidence) / len(self.levels)
+        return [max(exponential.rank_error(count, rate, together) for rate in self.rates)] * len(self.levels)
 
     def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
         """Not known: how far a rank error moves a quantile depends on the rows near it, which are private."""

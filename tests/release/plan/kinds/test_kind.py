@@ -152,13 +152,13 @@ def test_a_kind_that_is_listed_nowhere_is_in_the_schema_and_its_faults_have_line
     with pytest.raises(PlanError, match=r"plan:11: query\[0\].off=.*: unknown field; did you mean 'of'") as caught:
         parse_plan(PLAN.replace("of = ", "off = "))
     assert caught.value.line == 11
-    with pytest.raises(PlanError, match=r"'median', 'minimum', 'quantiles', 'series', 'share', .*'sum', 'surplus'"):
+    with pytest.raises(PlanError, match=r"'median', 'minimum', .*'quantiles', .*'series', 'share', .*'sum', 'surplus'"):
         parse_plan(PLAN.replace('"surplus"\nby', '"deficit"\nby'))
 
 
 def test_control_a_kind_that_is_not_defined_is_refused():
     assert "surplus" not in KINDS
-    with pytest.raises(PlanError, match=r"query\[0\].kind='surplus': must be one of 'count', "):
+    with pytest.raises(PlanError, match=r"query\[0\].kind='surplus': must be one of '.*'count', "):
         parse_plan(PLAN)
     assert "Surplus" not in plan_schema()["$defs"]
 
@@ -182,7 +182,7 @@ def test_two_kinds_have_two_names():
 
 
 def test_every_kind_of_the_folder_is_listed_under_its_own_name():
-    assert len(KINDS) == 17
+    assert len(KINDS) == 18
     for name, kind in KINDS.items():
         assert kind.model_fields["kind"].default == name
     assert {name for name, each in KINDS.items() if each.made} == {"share dropped", "share clipped"}

@@ -14,6 +14,7 @@ from fractions import Fraction
 import pytest
 
 from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.plan.kinds.central_range import CentralRange
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountOfUnits
@@ -67,6 +68,7 @@ def kinds(ends):
         Quantiles(**column, **step, levels=(0.25, 0.75)),
         Minimum(**column, **step),
         Maximum(**column, **step),
+        CentralRange(**column, **step),
         Dropped(name="q", about=("a",), over=("k",)),
         Dropped(name="q", about=("a",), over=("k",), units=True),
         Clipped(name="q", about=("a",), over=("k",), valued="x", within=ends),

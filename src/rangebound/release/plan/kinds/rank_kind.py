@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -41,6 +41,9 @@ class RankKind(ColumnKind):
 
     `interval_share` is the part of its budget that goes into the intervals; without one they are the whole support.
     """
+
+    ordered: ClassVar[bool] = False
+    """Whether its numbers are put in order after they were drawn, in every plan."""
 
     interval_share: Annotated[float, Field(ge=0.0, le=0.9), AfterValidator(_none_or_some)] = 0.25
 
@@ -155,7 +158,9 @@ class RankKind(ColumnKind):
     ) -> Publisher:
         """The exponential mechanism for each level, and for both ends of its interval."""
         try:
-            return publishers.quantiles(self.grid, self.asked, found.cell, share, confidence=level)
+            return publishers.quantiles(
+                self.grid, self.asked, found.cell, share, confidence=level, ordered=self.ordered
+            )
         except ArgumentError as reason:
             raise PlanError(str(reason), field="support") from None
 
