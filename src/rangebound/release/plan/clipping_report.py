@@ -15,6 +15,7 @@ from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.kind import Clipping, Kind, Truncation
 
 _LONGEST = 150  # letters of the first question's name, so that a name with what follows is still one
+_SHORT = 30  # letters of a column's name, for the same
 
 
 def cut_questions(queries: Sequence[Kind], *, owned: bool, choosing: Callable[[Kind], bool]) -> list[CutKind]:
@@ -26,7 +27,7 @@ def cut_questions(queries: Sequence[Kind], *, owned: bool, choosing: Callable[[K
     found: dict[tuple[tuple[str, ...], tuple[Condition, ...], Truncation | Clipping], list[Kind]] = {}
     for each in queries:
         bounded = each.truncated(choosing=choosing(each)) if owned else None
-        for cut in (bounded, each.clipping):
+        for cut in (bounded, *each.clippings):
             if cut is not None:
                 found.setdefault((each.by, each.where, cut), []).append(each)
     return [_question(cut, alike) for (_, _, cut), alike in found.items()]
@@ -37,14 +38,23 @@ def _question(cut: Truncation | Clipping, alike: Sequence[Kind]) -> CutKind:
     first, about = alike[0], tuple(each.name for each in alike)
     name, over, where = first.name[:_LONGEST], first.by, first.where
     match cut:
-        case Truncation(owners=owners, column=None):
+        case Truncation(owners=owners, column=None, also=also):
             named = f"{name}: {'groups' if owners else 'rows'} dropped"
-            return Dropped(name=named, about=about, over=over, where=where, units=owners)
-        case Truncation(column=column, range=range_):
+            return Dropped(name=named, about=about, over=over, where=where, units=owners, also=also or None)
+        case Truncation(column=column, range=range_, also=also):
             named = f"{name}: rows dropped"
-            return Dropped(name=named, about=about, over=over, where=where, valued=column, within=range_)
-        case Clipping(column=column, range=within, missing=missing):
-            named = f"{name}: values clipped"
+            return Dropped(
+                name=named, about=about, over=over, where=where, valued=column, within=range_, also=also or None
+            )
+        case Clipping(column=column, range=within, missing=missing, also=also):
+            values = first.clipping is not None and first.clipping.column == column
             return Clipped(
-                name=named, about=about, over=over, where=where, valued=column, within=within, filler=missing
+                name=f"{name}: {'values' if values else column[:_SHORT]} clipped",
+                about=about,
+                over=over,
+                where=where,
+                valued=column,
+                within=within,
+                filler=missing,
+                also=also or None,
             )

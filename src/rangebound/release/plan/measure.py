@@ -20,7 +20,8 @@ ONE = 2**30
 class Values:
     """The values of a column, as numbers or as days since 1970-01-01, clipped to a public range.
 
-    A missing value counts as `filler`; without one, a row that has no value does not count.
+    A missing value counts as `filler`; without one, a row that has no value does not count. Values below `least`, an
+    end of the range that is above the lower end of the fixed point, count as that.
     """
 
     column: str
@@ -28,14 +29,19 @@ class Values:
     upper: float
     dated: bool
     filler: float | None = None
+    least: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The rows that a question asks for: those that meet `where` and have a value, where it is about `values`."""
+    """The rows that a question asks for: those that meet `where` and have a value, where it is about `values`.
+
+    Where it is about further columns, such as a weight, a row needs a value in each of these, `also`.
+    """
 
     where: tuple[Condition, ...] = ()
     values: Values | None = None
+    also: tuple[Values, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +82,14 @@ class Outside:
     of: Values
 
 
-Measure = Counted | Owned | Value | Square | Met | Outside
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """The product of two measures in fixed point, from 0 to `ONE`, rounded down: at most each of them."""
+
+    of: tuple[Measure, Measure]
+
+
+Measure = Counted | Owned | Value | Square | Met | Outside | Product
 """What is added up over the rows that count: of each unit, at most `rows` rows in each of `groups` groups.
 
 A unit that has more rows in a group counts with the average over all choices of so many of them, rounded down.

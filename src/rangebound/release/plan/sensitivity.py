@@ -7,6 +7,7 @@ kinds share; that of a sum is in `kinds/sum.py`, and so on.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from rangebound.release.noise.allocation import Sensitivity
@@ -31,6 +32,11 @@ def of_counts(rows: int, unit: Unit, groups: float) -> Sensitivity:
     """
     _, most = touched(unit, groups)
     return Sensitivity(cell=Fraction(rows), groups=most, square=Fraction(rows**2 * most))
+
+
+def scaled(found: Sensitivity, factor: Fraction) -> Sensitivity:
+    """For coordinates that are `factor` times as large: so are all distances, and what one row adds."""
+    return replace(found, cell=found.cell * factor, square=found.square * factor**2, row=found.row * factor)
 
 
 def of_parts(rows: int, unit: Unit, groups: float) -> Sensitivity:

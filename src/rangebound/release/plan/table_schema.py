@@ -10,6 +10,8 @@ from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.fields import HUGE
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 
 _WORDY = re.compile(
@@ -62,11 +64,17 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         for each in question.conditions:
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
             _comparable(schema, each.column, each.values, f"{place}.where")
-        values = question.reads
-        if values is not None:
+        for field, values in _read(question, place):
             families = _DATES if values.dated else _NUMBERS
-            _need(schema, values.column, families, f"{place}.column", "dates" if values.dated else "numbers")
-            _comparable(schema, values.column, (values.lower, values.upper), f"{place}.range")
+            _need(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")
+            _comparable(schema, values.column, (values.lower, values.upper), f"{field}.range")
+
+
+def _read(question: Kind, place: str) -> Iterator[tuple[str, Values]]:
+    """The columns of numbers or dates that a question reads, each by the field that has its column and its range."""
+    if question.reads is not None:
+        yield place, question.reads
+    yield from ((f"{place}.{field}", each.values) for field, each in question.reads_also.items())
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:
@@ -86,9 +94,8 @@ def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
     """
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
-        values = question.reads
-        if values is not None:
-            yield from _caution(schema, values.column, f"{place}.column", dated=values.dated)
+        for field, values in _read(question, place):
+            yield from _caution(schema, values.column, f"{field}.column", dated=values.dated)
         for each in question.conditions:
             kind = kind_of(each.values[0]) if each.values else str
             if kind not in (str, bool):

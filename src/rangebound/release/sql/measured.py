@@ -24,7 +24,7 @@ def value(values: Values, schema: Schema) -> Tree:
 def _clipped(values: Values, x: Tree) -> Tree:
     """A value within its range; a missing one is the plan's constant, or else the lower end."""
     there = exp.Coalesce(this=x, expressions=[double(values.lower if values.filler is None else values.filler)])
-    low = exp.Greatest(this=there, expressions=[double(values.lower)])
+    low = exp.Greatest(this=there, expressions=[double(values.lower if values.least is None else values.least)])
     return exp.Least(this=low, expressions=[double(values.upper)])
 
 
@@ -38,6 +38,12 @@ def fixed_point(values: Values, x: Tree) -> Tree:
     Edge cases: it moves a value by up to 2^-31 of the range, so nothing is decided by it; see `place`.
     """
     return exp.cast(exp.Floor(this=_scaled(values, x, ONE / (values.upper - values.lower), 0.5)), "BIGINT")
+
+
+def scaled_product(first: Tree, second: Tree) -> Tree:
+    """The product of two whole numbers from 0 to `ONE` in fixed point: below 2^61 before it is divided."""
+    product = exp.Paren(this=exp.Mul(this=first, expression=second))
+    return exp.IntDiv(this=product, expression=integer(ONE))
 
 
 def _scaled(values: Values, x: Tree, factor: float, more: float) -> Tree:

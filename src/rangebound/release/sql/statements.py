@@ -24,6 +24,7 @@ from rangebound.release.plan.measure import (
     Outside,
     Owned,
     Places,
+    Product,
     Rows,
     Square,
     Totals,
@@ -36,7 +37,7 @@ from rangebound.release.sql.comparison import beyond_doubles, meets
 from rangebound.release.sql.contribution_bound import Scan, Sheet
 from rangebound.release.sql.expression import Tree, choice, column, every_pair, integer, local
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.measured import fixed_point, outside, place, value
+from rangebound.release.sql.measured import fixed_point, outside, place, scaled_product, value
 from rangebound.release.sql.relation import Relation, added, at_most, total
 
 UNITS = "units"
@@ -195,8 +196,9 @@ class _Compiler:
                 return fixed_point(values, self._value(values))
             case Square(of=values):
                 fixed = fixed_point(values, self._value(values))
-                product = exp.Paren(this=exp.Mul(this=fixed, expression=fixed.copy()))
-                return exp.IntDiv(this=product, expression=integer(ONE))
+                return scaled_product(fixed, fixed.copy())
+            case Product(of=(first, second)):
+                return scaled_product(self._compiled(first), self._compiled(second))
             case Met(conditions=conditions):
                 test = local(self.scan.read.name(meets(conditions, self.scan.schema)))
                 return choice((test, integer(ONE)), otherwise=integer(0))
@@ -222,6 +224,7 @@ class _Compiler:
         needed: list[Tree] = []
         if rows.where:
             needed.append(local(self.scan.read.name(meets(rows.where, self.scan.schema))))
-        if rows.values is not None and rows.values.filler is None:
-            needed.append(exp.Not(this=exp.Is(this=self._value(rows.values), expression=exp.Null())))
+        for values in (rows.values, *rows.also):
+            if values is not None and values.filler is None:
+                needed.append(exp.Not(this=exp.Is(this=self._value(values), expression=exp.Null())))
         return reduce(every_pair, needed) if needed else None

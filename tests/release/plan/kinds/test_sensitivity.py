@@ -33,12 +33,14 @@ from rangebound.release.plan.kinds.share import Share
 from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.variance import Variance
-from rangebound.release.plan.measure import ONE, Counted, Met, Outside, Owned, Places, Square, Totals, Value
+from rangebound.release.plan.measure import ONE, Counted, Met, Outside, Owned, Places, Product, Square, Totals, Value
 from rangebound.release.plan.unit import Unit
 
 RANGES = [(0.0, 4.0), (-20.0, 100.0), (-100.0, 20.0), (-5.0, 5.0), (3.0, 7.0), (-7.0, -3.0)]
 PARTS = [Fraction(0), Fraction(1, 5), Fraction(1, 3), Fraction(1)]
 """Values as parts of the range, among them those at which the coordinates of two variances are farthest apart."""
+PAIRS = [*itertools.product((Fraction(0), Fraction(1)), repeat=2), (Fraction(1, 3), Fraction(2, 3))]
+"""Values of two columns, for questions that read two."""
 UNITS = {
     "add": Unit(column="u", rows=2, groups=2),
     "add to many groups": Unit(column="u", rows=1, groups=5),
@@ -72,23 +74,40 @@ def kinds(ends):
         Dropped(name="q", about=("a",), over=("k",)),
         Dropped(name="q", about=("a",), over=("k",), units=True),
         Clipped(name="q", about=("a",), over=("k",), valued="x", within=ends),
+        *two_columns(ends),
     ]
 
 
-def added(measure, values):
+def two_columns(ends):
+    """Questions that read a second column."""
+    column = {"name": "q", "column": "x", "range": ends}
+    weights = {"weighted_by": {"column": "y", "range": (0.0, 4.0)}}
+    return [
+        Count(name="q", **weights),
+        Sum(**column, **weights),
+        Mean(**column, **weights),
+        Share(name="q", of=({"column": "x", "is": ">", "value": 0.0},), **weights),
+    ]
+
+
+def added(measure, rows):
     """What some rows of a unit add to the sum of a measure, by the words of the vocabulary."""
-    fixed = [math.floor(each * ONE + Fraction(1, 2)) for each in values]
+    return min(len(rows), 1) if isinstance(measure, Owned) else sum(measured(measure, row) for row in rows)
+
+
+def measured(measure, row):
+    """What a row adds; it has a value in the column x, as a part of its range, and one in all others."""
     match measure:
         case Counted():
-            return len(values)
-        case Owned():
-            return min(len(values), 1)
-        case Value():
-            return sum(fixed)
-        case Square():
-            return sum(each * each // ONE for each in fixed)
+            return 1
+        case Value(of=values):
+            return math.floor(row[values.column != "x"] * ONE + Fraction(1, 2))
+        case Square(of=values):
+            return measured(Value(of=values), row) ** 2 // ONE
+        case Product(of=(first, second)):
+            return measured(first, row) * measured(second, row) // ONE
         case Met() | Outside():  # any row may meet a condition, or lie outside its range
-            return sum(ONE for each in values if each > Fraction(1, 4))
+            return ONE if row[0] > Fraction(1, 4) else 0
     raise AssertionError(measure)
 
 
@@ -97,7 +116,7 @@ def found(question, asked, rows):
     if isinstance(asked, Places):
         width = question.bounds.upper - question.bounds.lower
         places = [
-            sum(border <= question.bounds.lower + float(each) * width for border in asked.borders) for each in rows
+            sum(border <= question.bounds.lower + float(each) * width for border in asked.borders) for each, _ in rows
         ]
         return {at: ONE * places.count(at) for at in places}
     return {name: added(each, rows) for name, each in asked.of.items()}
@@ -106,7 +125,8 @@ def found(question, asked, rows):
 def contributions(question, unit, groups):
     """All that one unit can add: coordinates for each group, after the contribution bounds."""
     own, asked = min(unit.groups, groups), question.measures(unit, groups)
-    cells = [each for size in range(unit.rows + 1) for each in itertools.combinations_with_replacement(PARTS, size)]
+    values = PAIRS if question.reads_also else [(each, each) for each in PARTS]
+    cells = [each for size in range(unit.rows + 1) for each in itertools.combinations_with_replacement(values, size)]
     made = set()
     for where in itertools.combinations(range(groups), own):
         for some in itertools.product(cells, repeat=own):
@@ -165,8 +185,13 @@ def check(question, unit, groups, declared):
     return wrong
 
 
+def said(question):
+    """The kind of a question, and whether it has weights."""
+    return f"{question.kind}{', weighted' if getattr(question, 'weighted_by', None) else ''}"
+
+
 CASES = [
-    pytest.param(question, unit, groups, id=f"{question.kind}, {name}, {groups} groups, {ends}")
+    pytest.param(question, unit, groups, id=f"{said(question)}, {name}, {groups} groups, {ends}")
     for ends in RANGES
     for question in kinds(ends)
     if ends == RANGES[1] or isinstance(question, Sum)
@@ -181,7 +206,9 @@ def test_no_unit_moves_coordinates_by_more_and_some_unit_by_as_much(question, un
 
 
 @pytest.mark.parametrize(
-    "question", [each for each in kinds((-20.0, 100.0)) if "column" in type(each).model_fields], ids=lambda q: q.kind
+    "question",
+    [each for each in kinds((-20.0, 100.0)) if "column" in type(each).model_fields and not each.reads_also],
+    ids=said,
 )
 def test_where_the_number_of_rows_is_public(question):
     question = question.model_copy(update={"missing": 0.0})
@@ -217,7 +244,7 @@ def test_control_slips_in_the_sensitivity_of_a_sum_are_caught(ends, unit):
         assert {"cell", "total"} & set(check(question, unit, 3, wrong)), name
 
 
-@pytest.mark.parametrize("question", kinds((-20.0, 100.0)), ids=lambda each: each.kind)
+@pytest.mark.parametrize("question", kinds((-20.0, 100.0)), ids=said)
 def test_control_a_smaller_square_and_a_larger_one_are_caught(question):
     unit = UNITS["replace in two"]
     right = question.sensitivity(unit, 3)

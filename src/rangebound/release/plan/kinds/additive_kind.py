@@ -58,7 +58,8 @@ class AdditiveKind(Kind):
     def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
         """The bound of the publisher, in the support and on the step; no more than the support leaves room for."""
         support = self.published_in(unit)
-        found = publisher.bias(lower, upper, support, self.rounded_to, whole=isinstance(self, WholeKind))
+        whole = isinstance(self, WholeKind) and self.is_whole
+        found = publisher.bias(lower, upper, support, self.rounded_to, whole=whole)
         return None if found is None else np.minimum(found, farthest(lower, upper, support))
 
     @property

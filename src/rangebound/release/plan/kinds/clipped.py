@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from rangebound.release.noise.draw import Coordinates
-from rangebound.release.plan.fields import Bound, Name, Range, number
+from rangebound.release.plan.fields import Bound, Name, Range, as_tuple, number
 from rangebound.release.plan.kinds.cut_kind import CutKind
 from rangebound.release.plan.kinds.mean import between
 from rangebound.release.plan.measure import Counted, Found, Measures, Outside, Rows, Totals, Values
+from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import span
 
 
 class Clipped(CutKind):
-    """The share of values outside the range, of the rows that count for the questions in `about`."""
+    """The share of values outside the range, of the rows that count for the questions in `about`.
+
+    Such a row has a value in each column of `also`, too.
+    """
 
     kind: Literal["share clipped"] = "share clipped"
     valued: Name
     within: Range
     filler: Bound | None = None
+    also: Annotated[tuple[RangedColumn, ...], BeforeValidator(as_tuple)] | None = None
 
     @property
     def values(self) -> Values:
@@ -31,7 +38,7 @@ class Clipped(CutKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Rows that count, and those of them whose value lies outside the range."""
-        rows = Rows(where=self.where, values=self.values)
+        rows = Rows(where=self.where, values=self.values, also=tuple(each.values for each in self.also or ()))
         return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=self.values)}, over=self.over)
 
     def _all_coordinates(self, found: Found) -> Coordinates:

@@ -53,7 +53,7 @@ class ColumnKind(Kind):
     @property
     def counted_rows(self) -> Rows:
         """The rows that meet `where` and have a value, or the plan's constant for one."""
-        return Rows(where=self.where, values=self.values)
+        return Rows(where=self.where, values=self.values, also=tuple(each.values for each in self.reads_also.values()))
 
     @property
     def reads(self) -> Values | None:
@@ -103,10 +103,14 @@ class ColumnKind(Kind):
         return Agreement()
 
     def truncated(self, *, choosing: bool) -> Truncation | None:
-        """Rows that have a value; all rows where the plan says what a missing one counts as."""
+        """Rows that have a value; all rows where the plan says what a missing one counts as.
+
+        A row needs a value in each further column, too.
+        """
+        also = self.needs_also
         if self.missing is not None:
-            return Truncation()
-        return Truncation(column=self.column, dated=self.dated, range=self.range)
+            return Truncation(also=also)
+        return Truncation(column=self.column, dated=self.dated, range=self.range, also=also)
 
     @property
     def clipping(self) -> Clipping | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from rangebound.release.noise.draw import Coordinates
-from rangebound.release.plan.fields import Name, Range, number
+from rangebound.release.plan.fields import Name, Range, as_tuple, number
 from rangebound.release.plan.kinds.cut_kind import CutKind
 from rangebound.release.plan.measure import Counted, Found, Measures, Owned, Rows, Totals, Values
+from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import Unit
 
 CAP = 10
@@ -21,22 +24,26 @@ class Dropped(CutKind):
     A unit has m such rows, in all groups together, of which k count. Looked at are min(m, `CAP` times the most that can
     count), since the number of rows of one unit has no bound. Where the questions count `units`, a row stands for all
     rows of a unit in a group. Where they are about the values of a column, `valued`, rows without one are not asked
-    for; `within` is the range of the first of them, which says whether the values are dates.
+    for; `within` is the range of the first of them, which says whether the values are dates. A row needs a value in
+    each column of `also`, too.
     """
 
     kind: Literal["share dropped"] = "share dropped"
     units: bool = False
     valued: Name | None = None
     within: Range | None = None
+    also: Annotated[tuple[RangedColumn, ...], BeforeValidator(as_tuple)] | None = None
 
     @property
     def counted_rows(self) -> Rows:
         """The rows that the questions ask for."""
+        also = tuple(each.values for each in self.also or ())
         if self.valued is None or self.within is None:
-            return Rows(where=self.where)
+            return Rows(where=self.where, also=also)
         lower, upper = map(number, self.within)
         dated = not isinstance(self.within[0], float)
-        return Rows(where=self.where, values=Values(column=self.valued, lower=lower, upper=upper, dated=dated))
+        values = Values(column=self.valued, lower=lower, upper=upper, dated=dated)
+        return Rows(where=self.where, values=values, also=also)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Rows that count, and rows that there are, of each unit up to `looked_at`."""
@@ -63,6 +70,6 @@ class Dropped(CutKind):
         """What was dropped, of which questions, and how many rows of a unit were looked at."""
         what = "groups" if self.units else "rows"
         looked = f"{what} per {unit.column!r} looked at up to {self.looked_at(unit, groups)}"
-        blank = [] if self.valued is None else ["rows without a value left out"]
+        blank = [] if self.valued is None and not self.also else ["rows without a value left out"]
         whose = ", ".join(map(repr, self.about))
         return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank]

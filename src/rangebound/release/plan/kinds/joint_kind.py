@@ -18,6 +18,7 @@ from rangebound.release.noise.estimate import Estimate, Fractional, farthest, fr
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind, rounded_half_width
+from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval
@@ -128,6 +129,9 @@ class JointKind(Kind):
         return rounded_half_width(coordinate * self._scale / rows, self.step)
 
     def expected_error(self, publisher: Publisher) -> str:
-        """The error of a coordinate, on the scale of the answer, by the number of rows."""
-        form = "about {} divided by the number of rows that count (root mean square, many rows)"
+        """The error of a coordinate, on the scale of the answer, by the number of rows, or by what these weigh."""
+        divisor = "number of rows that count"
+        if isinstance(self, WeightedKind) and self.weighted_by is not None:
+            divisor = f"sum of their weights in units of {float(self.largest_weight):g}"
+        form = f"about {{}} divided by the {divisor} (root mean square, many rows)"
         return publisher.expected_error(self._scale, form)

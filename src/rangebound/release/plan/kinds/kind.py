@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pydantic import model_validator
@@ -23,6 +23,7 @@ from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition, Conditions
 from rangebound.release.plan.fields import Ends, Name, Names, Part, Positive, Spans, inside, support
 from rangebound.release.plan.measure import Found, Measures, Values
+from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import conditions, end
 from rangebound.support import Interval, Union
@@ -33,21 +34,26 @@ KINDS: dict[str, type[Kind]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation:
-    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value."""
+    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value.
+
+    `also` are further columns in which such a row needs a value.
+    """
 
     owners: bool = False
     column: str | None = None
     dated: bool = False
     range: Ends | None = field(default=None, compare=False)
+    also: tuple[RangedColumn, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clipping:
-    """Which values of a question its range clips."""
+    """Which values of a question its range clips; `also` are further columns in which a row needs a value."""
 
     column: str
     range: Ends
     missing: float | datetime.date | None = None
+    also: tuple[RangedColumn, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +274,26 @@ class Kind(Part):
     def counted_by(self) -> tuple[str, ...]:
         """The grouping within which rows count, which is also published unless it says how much others leave out."""
         return self.by
+
+    @property
+    def reads_also(self) -> Mapping[str, RangedColumn]:
+        """Further columns that it reads, by the field of the plan that names them; a row needs a value in each."""
+        return {}
+
+    @property
+    def needs_also(self) -> tuple[RangedColumn, ...]:
+        """The same columns as those that a row needs a value in."""
+        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
+
+    @property
+    def clippings(self) -> tuple[Clipping, ...]:
+        """All that ranges clip: `clipping`, and what lies outside the ranges of further columns."""
+        every = self.needs_also
+        own = () if self.clipping is None else (replace(self.clipping, also=every),)
+        needed = () if self.clipping is None or self.clipping.missing is not None else (self.clipping,)
+        first = tuple(RangedColumn(column=each.column, range=each.range) for each in needed)
+        others = ((each, tuple(other for other in every if other != each)) for each in every)
+        return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
 
     def selecting_rows(self, unit: Unit) -> int | None:
         """The most that a unit adds to its noisy number in a group, if that number can say which groups to name."""

@@ -15,16 +15,18 @@ from rangebound.release.plan.fields import Name
 from rangebound.release.plan.kinds.joint_kind import JointKind
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Truncation, owner_scope, truncation_scope
 from rangebound.release.plan.kinds.mean import between, known_or_parts
-from rangebound.release.plan.measure import Counted, Found, GroupSums, Measures, Met, Rows, Values
+from rangebound.release.plan.kinds.weighted_kind import WeightedKind
+from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Met, Rows, Values
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import conditions
 from rangebound.support import Interval
 
 
-class Share(JointKind):
+class Share(JointKind, WeightedKind):
     """The share of the rows that meet the conditions `of` among those that meet `where`.
 
-    Shares with the same `partition` are made to add up to 1 where the plan asks for consistent numbers.
+    With weights, rows count by these. Shares with the same `partition` are made to add up to 1 where the plan asks for
+    consistent numbers.
     """
 
     kind: Literal["share"] = "share"
@@ -61,16 +63,17 @@ class Share(JointKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """The rows that count, and those of them that meet `of`."""
-        return GroupSums(rows=Rows(where=self.where), of={"n": Counted(), "t": Met(conditions=self.conditions)})
+        rows = Rows(where=self.where, also=self._weights)
+        return GroupSums(rows=rows, of={"n": self._counted, "t": self._weighted(Met(conditions=self.conditions))})
 
     def _all_coordinates(self, found: Found) -> Coordinates:
-        return between(found)
+        return between(found, rows=1 if self.weighted_by is not None else ONE)
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """L1 r g and L2 r sqrt(g): a row adds 1 to one of two coordinates, as a mean of zeros and ones.
 
         So it is a case of `of_parts`; where the number of rows is public, a replaced row moves the one coordinate that
-        is left by at most 1.
+        is left by at most 1. With weights in [0, b] a row adds w / b to one of the two, at most 1.
         """
         return known_or_parts(self.known_rows(unit), unit, groups)
 
@@ -84,13 +87,13 @@ class Share(JointKind):
     @property
     def subject(self) -> tuple[str, str]:
         """The conditions `of`."""
-        return "", f", of those with {conditions(self.of)}"
+        return "", f", of those with {conditions(self.of)}{self._weighting}"
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """Rows beyond the contribution bounds, rows without a value to compare, and rows without an owner."""
         columns = dict.fromkeys(repr(each.column) for each in self.of if each.values)
         missing = [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []
-        return [*truncation_scope(self, unit, groups, rows=True), *missing, *owner_scope(unit)]
+        return [*truncation_scope(self, unit, groups, rows=True), *missing, *self._weight_scope, *owner_scope(unit)]
 
     @property
     def agreement(self) -> Agreement:
@@ -98,10 +101,10 @@ class Share(JointKind):
         return Agreement(partition=self.partition)
 
     def truncated(self, *, choosing: bool) -> Truncation | None:
-        """Rows."""
-        return Truncation()
+        """Rows; those that have a weight, where they are weighted."""
+        return Truncation(also=self.needs_also)
 
     @property
     def clipping(self) -> Clipping | None:
-        """Nothing: it has no range."""
+        """Nothing: it has no range of its own."""
         return None

@@ -11,16 +11,16 @@ from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import LINE
-from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.kinds.scalar_kind import ScalarKind
-from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measures, Value
-from rangebound.release.plan.sensitivity import touched
+from rangebound.release.plan.kinds.weighted_kind import WeightedColumnKind
+from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Value
+from rangebound.release.plan.sensitivity import scaled, touched
 from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval
 
 
-class Sum(ScalarKind, ColumnKind):
-    """The sum of a column."""
+class Sum(ScalarKind, WeightedColumnKind):
+    """The sum of a column; with weights, that of the values times the weights of their rows."""
 
     kind: Literal["sum"] = "sum"
 
@@ -38,12 +38,16 @@ class Sum(ScalarKind, ColumnKind):
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """The rows that count, and their values in fixed point."""
-        return GroupSums(rows=self.counted_rows, of={"n": Counted(), "t": Value(of=self.values)})
+        return GroupSums(rows=self.counted_rows, of={"n": self._counted, "t": self._weighted(Value(of=self.values))})
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """lower n + (upper - lower) t, where t is the sum of the values as parts of the range."""
+        """lower n + (upper - lower) t, where t is the sum of the values as parts of the range.
+
+        With weights, n and t are the sums of w / b and of that times the part of the range, and all of it b times.
+        """
         lower, upper = Fraction(self.bounds.lower), Fraction(self.bounds.upper)
-        return (lower * found.get("n", 0) + (upper - lower) * found.get("t", 0) / ONE,)
+        n = Fraction(found.get("n", 0), 1 if self.weighted_by is None else ONE)
+        return (self.largest_weight * (lower * n + (upper - lower) * found.get("t", 0) / ONE),)
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """The end of the range that is farther from 0, for each of r rows in each of g groups.
@@ -60,7 +64,15 @@ class Sum(ScalarKind, ColumnKind):
         taken. L2: if k groups are left and entered, the squares add up to at most r^2 (k across^2 + 2 (g - k) far^2),
         where k is at least 2 g - groups and at most g. That is linear in k, so the larger of its two ends is the bound.
         For a range of one sign across = far, and it is at most 2 (r far)^2 g: sqrt(2) times the norm of add-remove.
+
+        With weights in [a, b], 0 <= a, a row adds w x. With W <= 1 for w / b and P <= W for the product of W and
+        x as a part of the range, that is b times lower (W - P) + upper P: a number from min(lower, 0) to max(upper, 0),
+        also in fixed point, where P is rounded down. So all of it is b times what it is without weights.
         """
+        return scaled(self._unweighted(unit, groups), self.largest_weight)
+
+    def _unweighted(self, unit: Unit, groups: float) -> Sensitivity:
+        """The sensitivity where every row counts once."""
         lower, upper = Fraction(self.bounds.lower), Fraction(self.bounds.upper)
         far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
         rows, (own, most) = unit.most_rows, touched(unit, groups)

@@ -11,8 +11,15 @@ from rangebound.release.plan.kinds.kind import Kind
 class WholeKind(Kind):
     """A question whose answers are whole numbers, and so are the ends of its support and its step."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether they are; not where rows have weights."""
+        return True
+
     @model_validator(mode="after")
     def _whole(self) -> WholeKind:
+        if not self.is_whole:
+            return self
         if any(number(end) % 1.0 for span in self.support or () for end in span):
             raise ValueError("support: the ends must be whole numbers, as counts are")
         if (self.step or 1.0) % 1.0:

@@ -1,0 +1,89 @@
+"""Tables of two columns of numbers with all that counts as missing, and published numbers with the noise gone."""
+
+import math
+import random
+
+import numpy as np
+import pandas
+import pyarrow as pa
+
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.spark import Spark
+from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.plan.table_schema import check_schema
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.prepare import answers, prepared
+from rangebound.release.sql.aggregate import aggregate
+from tests.release.plans import SALT
+
+ODD = [None, math.nan, math.inf, -math.inf, -1e300, 1e300, -0.0]
+TYPES = {
+    "who": (pa.int64(), "bigint"),
+    "place": (pa.string(), "string"),
+    "x": (pa.float64(), "double"),
+    "y": (pa.float64(), "double"),
+    "w": (pa.float64(), "double"),
+    "code": (pa.string(), "string"),
+    "ward": (pa.int64(), "bigint"),
+}
+PLACES = ["a", "b", "nobody is here"]
+
+
+def odd_rows(seed, count=400):
+    """Random rows: values at and beyond the ends of their ranges, ties, and all that counts as missing."""
+    pick = (chance := random.Random(seed)).choice
+
+    def row():
+        x = pick([*ODD, -5.0, 15.0, 0.0, 10.0, *(chance.uniform(-1, 11) for _ in range(12))])
+        return {
+            "who": pick([None, *range(1, 40)]),
+            "place": pick(["a", "a", "b", "elsewhere", None]),
+            "x": x,
+            "y": pick([None, 0.0, 4.0, chance.uniform(0, 4), 1.0 + (x or 0.0) / 10 if x and abs(x) < 20 else 2.0]),
+            "w": pick([*ODD, 0.0, 5.0, 7.0, -1.0, 1.0, 1.0, *(chance.uniform(0, 5) for _ in range(9))]),
+            "code": pick([None, "", "é", "e\u0301", "x", "X", "x ", "17", "long " * 9]),
+            "ward": pick([None, *range(-3, 4), 2**60]),
+        }
+
+    return [row() for _ in range(count)]
+
+
+def arrow(rows):
+    """As an Arrow table."""
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, (kind, _) in TYPES.items()})
+
+
+def frame(rows):
+    """As a frame of pandas in which infinities are missing."""
+    return pandas.DataFrame(rows, columns=list(TYPES)).replace([math.inf, -math.inf], np.nan)
+
+
+def on_spark(rows, session):
+    """As a table of Spark."""
+    schema = ", ".join(f"{name} {kind}" for name, (_, kind) in TYPES.items())
+    return Spark(session.createDataFrame([tuple(row.values()) for row in rows], schema))
+
+
+def plan_of(questions, unit=None, by=(), **more):
+    """A plan of some questions."""
+    asked = [{"name": str(at), "by": list(by), **each} for at, each in enumerate(questions)]
+    keys = {"keys": {"place": PLACES}} if by else {}
+    return make_plan({"unit": unit or {}, "budget": {"epsilon": 1.0}, "query": asked, **keys, **more})
+
+
+def exact_of(plan, engine):
+    """The exact coordinates by question and key."""
+    check_schema(plan, engine.schema())
+    blocks = aggregate(plan, engine, SALT)
+    return {(index, key): own[key] for each in blocks for index, own in each.answers.items() for key in each.keys}
+
+
+def noiseless(plan, rows, epsilon=500.0):
+    """What is published for every question, key and part, with so large an epsilon that the noise is nearly gone."""
+    found = {at: each.sensitivity(plan.unit_of(each), plan.groups(each.by)) for at, each in enumerate(plan.query)}
+    shares = {at: BudgetShare(epsilon=epsilon, delta=0.0, groups=1, parts=1) for at in found}
+    ready = prepared(plan, Allocation(questions=shares, selections={}, sensitivities=found))
+    with DuckDB(arrow(rows), threads=1) as engine:
+        check_schema(plan, engine.schema())
+        cells = [cell for block in aggregate(plan, engine, SALT) for cell in answers(ready, block)]
+    return {(cell.question, cell.key, cell.part): cell for cell in cells}
