@@ -148,12 +148,12 @@ def suggest(
 
     draft = draft_of(plan)
     with pointing(plan):
-        whole = left_out(draft, {}).plan
+        whole = left_out(draft, {}, plan.parent).plan
         if whole.source is None:
             raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
         with opened(whole.source, folder=plan.parent) as engine:
             if dry_run:
-                words = gaps_of(draft, engine).words(share)
+                words = gaps_of(draft, engine, plan.parent).words(share)
                 return printing.fact({"dry_run": True, "explained": words}, words, as_json=json)
             book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
             if book is None or request is None:
@@ -162,7 +162,7 @@ def suggest(
             printing.cautions(whole, view(whole, engine).schema)
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
-                found = estimate(draft, engine, ledger=paying, request=request, share=share)
+                found = estimate(draft, engine, ledger=paying, request=request, share=share, folder=plan.parent)
                 charge = printing.charge(paying, request, before=before, account=whole.budget.account or "")
     words = f"{found}\n# {charge.words(str(found.cost))}"
     return printing.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)

@@ -102,7 +102,7 @@ def release(
                 "request: missing; --request gives the release an id, charged once (--dry-run needs none)"
             )
         outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
-        kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder)]
+        kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder), *_joined_files(found, folder)]
         check_files(outputs, kept)
         with _opened(book, key) as opened, stopping(opened, request):
             before = opened.published(request) is not None
@@ -214,6 +214,11 @@ def _made(plan: Plan, engine: DuckDB | Spark, ledger: Ledger, request: str, *, q
         finally:
             ended.set()
             watcher.join()
+
+
+def _joined_files(plan: Plan, folder: Path) -> list[Path]:
+    """The files of the tables that a plan joins."""
+    return [folder / each.path for each in plan.join or () if each.path is not None]
 
 
 def _table_files(source: Source, folder: Path) -> list[Path]:

@@ -34,6 +34,7 @@ def release(
     *,
     ledger: Ledger | None,
     request: str | None = None,
+    tables: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Publish the table of a plan, charged to the ledger before any data are read.
@@ -41,7 +42,7 @@ def release(
     `plan` is a `Plan`, or a dict as a TOML file would give it. `data` is an engine (`DuckDB`, `Spark`) or a table in
     memory. The charge goes to the plan's account of the ledger, under the id `request`; the same request again returns
     the same table and costs nothing more. `ledger=None` charges nothing and records nothing: use it for trials with
-    made-up data only.
+    made-up data only. `tables` has those that the joins of the plan ask for by name.
 
     Guarantee: (epsilon, delta)-private at the plan's budget, for all neighbouring tables; every number lies in its
     support. Neither an error after the charge nor the number of published rows depends on the data, except through
@@ -66,6 +67,7 @@ def release(
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
+    engine.give(tables or {})
     tell = progress or _quiet
     tell("checking the plan")
     schema = view(plan, engine).schema

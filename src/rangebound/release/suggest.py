@@ -103,14 +103,22 @@ class Gaps:
 
 @arguments.guided
 def suggest(
-    plan: Mapping[str, Any], data: Any, *, ledger: Ledger | None, request: str | None = None, share: float = 0.1
+    plan: Mapping[str, Any],
+    data: Any,
+    *,
+    ledger: Ledger | None,
+    request: str | None = None,
+    share: float = 0.1,
+    tables: Mapping[str, Any] | None = None,
+    folder: str | Path = ".",
 ) -> Suggestion:
     """Estimate what a plan leaves out: the `range` of column questions, the unit's `rows` and `groups`.
 
     `plan` is plain data, as `tomllib` reads it from a file. What it states is taken as public knowledge and is not
     asked of the table. The cost is the plan's epsilon times `share`, beside what the plan itself will cost; it is
     charged to the plan's account under the id `request` before any data are read, and the same request again gives the
-    same answer and costs nothing more. `ledger=None` charges nothing: for trials with made-up data.
+    same answer and costs nothing more. `ledger=None` charges nothing: for trials with made-up data. `tables` has those
+    that the joins of the plan ask for by name; files that it names are relative to `folder`.
 
     Of n owners, the upper end of a range aims m below rank 0.98 n, the lower end as much above rank 0.02 n, rows and
     groups m below rank 0.95 n, on a public grid of p points, with m = ln(2 p / 0.05) / speed + 1 and
@@ -140,7 +148,8 @@ def suggest(
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
     engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
-    gaps = gaps_of(plan, engine)
+    engine.give(tables or {})
+    gaps = gaps_of(plan, engine, folder)
     schema = view(gaps.plan, engine).schema
     check_schema(gaps.plan, schema)
     cost = gaps.cost(share)
@@ -183,15 +192,15 @@ def draft_of(path: str | Path) -> dict[str, Any]:
         raise PlanError(f"{file}: not valid TOML: {reason}", field="path") from None
 
 
-def gaps_of(plan: Mapping[str, Any], engine: Engine) -> Gaps:
+def gaps_of(plan: Mapping[str, Any], engine: Engine, folder: str | Path = ".") -> Gaps:
     """What a plan leaves out of a table that an engine has; touches no data.
 
     Whether a column has dates may follow from the steps of the plan, which are known once something stands in the gaps.
     """
-    return left_out(plan, view(left_out(plan, {}).plan, engine).schema)
+    return left_out(plan, view(left_out(plan, {}, folder).plan, engine).schema, folder)
 
 
-def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
+def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") -> Gaps:
     """What a plan leaves out, and the plan with something valid in its place; touches no data.
 
     Guarantee: all else in the plan is checked as that of a whole plan is.
@@ -214,7 +223,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema) -> Gaps:
                 ranges.append(index)
                 dated = schema.get(str(each.get("column"))) in _DATED
                 each["range"] = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)] if dated else [0.0, 1.0]
-    made = make_plan({**filled, "report_clipping": False})
+    made = make_plan({**filled, "report_clipping": False}, folder=folder)
     unit: Any = plan.get("unit", {})
     owned, grouped = made.unit.column is not None, any(each.by for each in made.query)
     found = Gaps(

@@ -7,7 +7,7 @@ import glob
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,11 +17,12 @@ from sqlglot import exp
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
 from rangebound.release.engine.frame import as_arrow
+from rangebound.release.engine.interface import Further, Place
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema
 
-_RAW, _VIEW, _OTHERWISE = "rangebound_raw", "rangebound_source", "rangebound_otherwise"
+_RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
 # type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
 # is a decimal with too many digits, at which DuckDB may stop, and a text that is not UTF-8: sorted with other columns,
@@ -78,7 +79,9 @@ class DuckDB:
 
     dialect = "duckdb"
 
-    def __init__(self, data: Any, *, threads: int | None = None, memory: str | None = None) -> None:
+    def __init__(
+        self, data: Any, *, threads: int | None = None, memory: str | None = None, field: str = "source"
+    ) -> None:
         self._spilled = tempfile.mkdtemp(prefix="rangebound-")  # mode 0700
         self._clean = weakref.finalize(self, shutil.rmtree, self._spilled, ignore_errors=True)
         self._connection = duckdb.connect(
@@ -97,7 +100,22 @@ class DuckDB:
             rule = "must be a number of threads from 1 on, and a size such as 4GB"
             raise ArgumentError(f"threads={threads!r}, memory={memory!r}: {rule}") from None
         self._connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-        self.source = exp.to_table(_VIEW)
+        self._given: dict[str, Any] = {}
+        self._others: dict[Place, tuple[DuckDB, Further]] = {}
+        self._copies: dict[str, exp.Table] = {}
+        self._files: dict[str, str] = {}
+        self._own = data.path if isinstance(data, Source) and data.table is not None else None
+        try:
+            self._see(data, "", field)
+        except Exception:
+            self.close()
+            raise
+
+    def _see(self, data: Any, suffix: str, field: str) -> None:
+        """Let statements see a table, under names of its own that end in a suffix; `field` is its name in errors."""
+        self._field = field
+        self._raw, self._second, self._file = (name + suffix for name in (_RAW, _OTHERWISE, _FILE))
+        self.source = exp.to_table(_VIEW + suffix)
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self._alone: frozenset[str] = frozenset()  # columns that only that one reads
         self._hidden: list[str] = []
@@ -105,12 +123,12 @@ class DuckDB:
         try:
             self._show_all(data)
         except (duckdb.Error, TypeError):
-            self.close()
             if isinstance(data, Source) and data.table is not None:
                 rule = f"DuckDB finds no such table in {data.path!r}, or cannot read that file"
-                raise EngineError(f"source.table={data.table!r}: {rule}") from None
+                raise EngineError(f"{field}.table={data.table!r}: {rule}") from None
             file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""
-            raise EngineError(f"data={_shown(data)}: DuckDB cannot read this as a table{file}") from None
+            which = "data" if field == "source" else field
+            raise EngineError(f"{which}={_shown(data)}: DuckDB cannot read this as a table{file}") from None
 
     def _show_all(self, data: Any) -> None:
         """Let statements see the columns of the data, in which every damaged value is a missing one."""
@@ -123,24 +141,24 @@ class DuckDB:
             return self._show(raw, shown)
         if any(hasattr(type(data), name) for name in _LAZY):
             rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
-            raise ArgumentError(f"data={_shown(data)}: {rule}")
+            raise ArgumentError(f"{'data' if self._field == 'source' else self._field}={_shown(data)}: {rule}")
         table, digits = as_arrow(data)
         self._hidden = [field.name for field in table.schema if str(field.type) == "null"]  # integers before DuckDB 2.0
-        self._connection.register(_RAW, table)
-        raw = exp.to_table(_RAW)
+        self._connection.register(self._raw, table)
+        raw = exp.to_table(self._raw)
         given = enumerate(self._types(raw).items())
         return self._show(raw, {name: _seen(name, kind, _SEEN, digits.get(at)) for at, (name, kind) in given})
 
     def _by_both(self, second: Unchecked, kinds: Mapping[str, Any], shown: Mapping[str, str]) -> dict[str, str]:
         """The columns of a Parquet file that both readers see as the same type; the others are hidden."""
-        names, other = list(kinds), exp.to_table(_OTHERWISE)
+        names, other = list(kinds), exp.to_table(self._second)
         if second.places:
-            self._connection.register(_OTHERWISE, second.data)
+            self._connection.register(self._second, second.data)
             for place, (name, kind) in zip(second.places, self._types(other).items(), strict=True):
                 self._otherwise[names[place]] = _seen(name, kind, _UNCHECKED, second.digits.get(place))
             self._show(other, self._otherwise)
             after = self._types(self.source)
-            self._show(exp.to_table(_RAW), shown)
+            self._show(exp.to_table(self._raw), shown)
             before = self._types(self.source)
             self._otherwise = {
                 name: text for name, text in self._otherwise.items() if str(before[name]) == str(after[name])
@@ -150,34 +168,38 @@ class DuckDB:
         return {name: shown[name] for name in self._otherwise}
 
     def _attach(self, data: Source) -> exp.Table:
-        raw = exp.to_table(_RAW)
+        raw = exp.to_table(self._raw)
         if data.path is None:
-            raise ArgumentError("source.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`")
+            raise ArgumentError(
+                f"{self._field}.path=None: DuckDB reads files; a table of a Spark server needs `Spark.connect`"
+            )
         path = Path(data.path)
         if not path.exists():
-            raise PlanError(f"source.path={data.path!r}: there is no such file", field="source.path")
+            raise PlanError(f"{self._field}.path={data.path!r}: there is no such file", field=f"{self._field}.path")
         plain = str(path.absolute())  # else "~" would be a folder of the user, and "a:" a place on a network
         if data.table is not None:
-            name = exp.to_identifier("file", quoted=True)
-            self._connection.execute(f"ATTACH {_quoted(plain)} AS {name.sql('duckdb')} (READ_ONLY)")
+            name = exp.to_identifier(self._files.get(plain, self._file), quoted=True)
+            if plain not in self._files:
+                self._connection.execute(f"ATTACH {_quoted(plain)} AS {name.sql('duckdb')} (READ_ONLY)")
+                self._files[plain] = self._file
             return exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
         if path.suffix.lower() in (".csv", ".tsv"):
             self._csv(path)
         elif _is_parquet(data.path):
-            need("pyarrow", what=f"source.path={data.path!r}")  # else one row could stop the release
+            need("pyarrow", what=f"{self._field}.path={data.path!r}")  # else one row could stop the release
             # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
             scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
-            self._connection.execute(f"CREATE VIEW {_RAW} AS FROM {scan}")
+            self._connection.execute(f"CREATE VIEW {self._raw} AS FROM {scan}")
         else:
             rule = "must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
-            raise PlanError(f"source.path={data.path!r}: {rule}", field="source.path")
+            raise PlanError(f"{self._field}.path={data.path!r}: {rule}", field=f"{self._field}.path")
         return raw
 
     def _show(self, raw: exp.Table, columns: Mapping[str, str]) -> None:
         """Let statements see columns of these names, each made of the table's by an expression."""
         chosen = [f"{text} AS {_named(name)}" for name, text in columns.items()] or ["NULL"]
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW {_VIEW} AS SELECT {', '.join(chosen)} FROM {raw.sql(self.dialect)}"
+            f"CREATE OR REPLACE VIEW {self.source.name} AS SELECT {', '.join(chosen)} FROM {raw.sql(self.dialect)}"
         )
 
     def _types(self, table: exp.Table) -> dict[str, Any]:
@@ -189,7 +211,7 @@ class DuckDB:
         """Read a Parquet file by pyarrow from now on, and say whether that is new."""
         if not self._otherwise:
             return False
-        self._show(exp.to_table(_OTHERWISE), self._otherwise)
+        self._show(exp.to_table(self._second), self._otherwise)
         self._otherwise, self._alone = {}, frozenset()
         return True
 
@@ -203,14 +225,16 @@ class DuckDB:
         except csv.Error:
             header = []
         if not header or len(set(header)) < len(header) or not all(map(_readable, header)):
-            raise ArgumentError(f"source.path={str(path)!r}: the first line must name every column, each differently")
+            raise ArgumentError(
+                f"{self._field}.path={str(path)!r}: the first line must name every column, each differently"
+            )
         columns = dict.fromkeys(header, "VARCHAR")
         options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": columns, "sep": delimiter}
         options |= {"quotechar": '"', "escapechar": '"', "null_padding": True, "ignore_errors": True}
         # Strict or in parallel, the reader fails at mixed line ends or quoted line breaks, and so tells of the data.
         options |= {"strict_mode": False, "parallel": False, "hive_partitioning": False}
         self._typed = False
-        self._connection.read_csv(glob.escape(str(path.absolute())), **options).create_view(_RAW)
+        self._connection.read_csv(glob.escape(str(path.absolute())), **options).create_view(self._raw)
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
@@ -222,6 +246,39 @@ class DuckDB:
             return dict.fromkeys(found, Family.UNTYPED)
         families = {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
         return {**families, **dict.fromkeys(self._hidden, Family.OTHER)}
+
+    def give(self, tables: Mapping[str, Any]) -> None:
+        """Take tables in memory, which the joins of a plan ask for by their names."""
+        self._given.update(tables)
+
+    def further(self, place: Place) -> Further:
+        """A further table: a file, one that was given under its name, or one beside the engine's own in its file."""
+        if place not in self._others:
+            data: Any
+            if place.path is not None:
+                data = Source(path=place.path, table=place.table)
+            elif place.table in self._given:
+                data = self._given[place.table]
+            elif self._own is not None:
+                data = Source(path=self._own, table=place.table)
+            else:
+                rule = f"no such table; give it in Python as tables={{{place.table!r}: ...}}, or name its file as path"
+                raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table")
+            other = object.__new__(DuckDB)
+            other._connection, other._files, other._others = self._connection, self._files, {}
+            other._see(data, f"_{len(self._others) + 1}", place.field)
+            self._others[place] = other, Further(source=other.source, schema=other.schema())
+        return self._others[place][1]
+
+    def copied(self, rows: exp.Select, refuse: Callable[[exp.Table], None]) -> exp.Table:
+        """The result of a selection from public tables, read now and once, so that nothing later can stop at it."""
+        key = rows.sql(self.dialect)
+        if key not in self._copies:
+            table = exp.to_table(f"rangebound_copy_{len(self._copies) + 1}")
+            self.run(exp.Create(this=table, kind="TABLE", replace=True, expression=rows.copy()))
+            refuse(table)
+            self._copies[key] = table
+        return self._copies[key]
 
     def progress(self) -> float | None:
         """How much of the running statement is done, in percent, as far as DuckDB can tell; None if nothing runs.
@@ -235,15 +292,20 @@ class DuckDB:
         """The rows of a statement's result."""
         written = statement.sql(self.dialect)
         failed = EngineError("statement: DuckDB could not run it; its memory limit or the disk may be too small")
-        if self._alone and not self._alone.isdisjoint(each.name for each in statement.find_all(exp.Column)):
-            self._read_otherwise()
+        tables = (self, *(table for table, _ in self._others.values()))
+        if any(each._alone for each in tables):
+            names = {each.name for each in statement.find_all(exp.Column)}
+            for each in tables:
+                if not each._alone.isdisjoint(names):
+                    each._read_otherwise()
         try:
             return self._all(written)
         except duckdb.OperationalError:  # memory, disk
             raise failed from None
         except duckdb.Error:
             try:
-                if self._read_otherwise():
+                changed = [each._read_otherwise() for each in tables]
+                if any(changed):
                     return self._all(written)
             except (duckdb.Error, OSError, ValueError):
                 pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlglot import exp
@@ -10,6 +12,27 @@ from rangebound.release.plan.table_schema import Schema
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a further table of a plan is: a file, a table of a DuckDB file, or a table by its name.
+
+    `field` is the join's own name in errors.
+    """
+
+    field: str
+    path: str | None
+    table: str | None
+    public: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Further:
+    """A further table, as a statement names it, and its columns."""
+
+    source: exp.Table
+    schema: Schema
 
 
 class Engine(Protocol):
@@ -28,6 +51,18 @@ class Engine(Protocol):
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
+
+    def give(self, tables: Mapping[str, Any]) -> None:
+        """Take tables in memory, which the joins of a plan ask for by their names."""
+
+    def further(self, place: Place) -> Further:
+        """A further table, the same one for the same place; reads no rows of a private one."""
+
+    def copied(self, rows: exp.Select, refuse: Callable[[exp.Table], None]) -> exp.Table:
+        """The result of a selection from public tables, as a table of its own; the same one for the same selection.
+
+        `refuse` looks at it when it was made, and what it raises is passed on; then there is no such table.
+        """
 
     def run(self, statement: exp.Expr) -> list[Record]:
         """The rows of a statement's result, in any order."""

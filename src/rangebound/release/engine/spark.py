@@ -7,16 +7,18 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from sqlglot import exp
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError
+from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
 from rangebound.extras import need
+from rangebound.release.engine.interface import Further, Place
 from rangebound.release.engine.java_home import java_home
 from rangebound.release.plan.table_schema import Family, Schema
 
@@ -65,6 +67,9 @@ class Spark:
         self._frame = frame
         self._session = frame.sparkSession
         self._own = False
+        self._given: dict[str, Any] = {}
+        self._others: dict[Place, Further] = {}
+        self._copies: dict[str, exp.Table] = {}
         name = f"rangebound_source_{id(self):x}"
         _readable(frame).createOrReplaceTempView(name)
         self.source = exp.to_table(name)
@@ -101,28 +106,68 @@ class Spark:
             kinds = self._frame.dtypes
         except PySparkException:
             raise EngineError("frame: Spark cannot tell its columns; is the table still there?") from None
-        found = {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
-        return {name: Family.OTHER if _SUBSTITUTED in name else family for name, family in found.items()}
+        return _families(kinds)
+
+    def give(self, tables: Mapping[str, Any]) -> None:
+        """Take tables, of Spark or in memory, which the joins of a plan ask for by their names."""
+        self._given.update(tables)
+
+    def further(self, place: Place) -> Further:
+        """A further table: one that was given under its name, one of the session, or a public file of this machine."""
+        if place not in self._others:
+            frame, schema = self._read(place)
+            name = f"rangebound_further_{id(self):x}_{len(self._others)}"
+            _readable(frame).createOrReplaceTempView(name)
+            self._others[place] = Further(source=exp.to_table(name), schema=schema)
+        return self._others[place]
+
+    def _read(self, place: Place) -> tuple[Any, Schema]:
+        """A frame of a further table, and its columns."""
+        from pyspark.errors import PySparkException
+
+        given = self._given.get(place.table or "") if place.path is None else None
+        if place.path is not None or (given is not None and not hasattr(given, "createOrReplaceTempView")):
+            if not place.public:
+                rule = "a private table that is joined must be one of Spark, as the plan's own is"
+                raise PlanError(f"{place.field}: {rule}", field=place.field)
+            return _local(self._session, place, given)
+        try:
+            frame = self._session.table(place.table) if given is None else given
+            return frame, _families(frame.dtypes)
+        except PySparkException:
+            rule = "Spark cannot give this table"
+            raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table") from None
+
+    def copied(self, rows: exp.Select, refuse: Callable[[exp.Table], None]) -> exp.Table:
+        """The result of a selection from public tables, under a name of its own."""
+        key = rows.sql(self.dialect)
+        if key not in self._copies:
+            table = exp.to_table(f"rangebound_copy_{id(self):x}_{len(self._copies)}")
+            self._query(rows).createOrReplaceTempView(table.name)
+            refuse(table)
+            self._copies[key] = table
+        return self._copies[key]
 
     def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
-        from pyspark.errors import PySparkException
+        with _reported():
+            return [tuple(row) for row in self._query(statement).collect()]
 
+    def _query(self, statement: exp.Expr) -> Any:
+        """A statement as a data frame, which is not computed yet."""
         written = statement.transform(_spelled).sql(self.dialect)
         if _SUBSTITUTED in written:
             raise EngineError(f"statement: must not hold {_SUBSTITUTED!r}, which Spark replaces; rename the column")
-        try:
-            with _silent():
-                return [tuple(row) for row in self._session.sql(written).collect()]
-        except PySparkException:
-            raise EngineError("statement: Spark could not run it; its own logs say why") from None
+        with _reported():
+            return self._session.sql(written)
 
     def close(self) -> None:
         """Let go of the table, and of the session if it is our own."""
         if self._own:
             self._session.stop()
         else:
-            self._session.catalog.dropTempView(self.source.name)
+            for each in (self.source, *self._copies.values(), *(other.source for other in self._others.values())):
+                self._session.catalog.dropTempView(each.name)
 
     def __enter__(self) -> Self:
         return self
@@ -172,6 +217,67 @@ def _spelled(tree: exp.Expr) -> exp.Expr:
     if not (isinstance(tree, exp.Literal) and tree.is_string) or _PLAIN.fullmatch(tree.this):
         return tree
     return exp.cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
+
+
+def _families(kinds: list[tuple[str, str]]) -> Schema:
+    """The families of columns of a frame; one whose name Spark would replace cannot be used."""
+    found = {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
+    return {name: Family.OTHER if _SUBSTITUTED in name else family for name, family in found.items()}
+
+
+def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
+    """A public table of this machine as a frame of a session: DuckDB reads it, so that it means the same there."""
+    from pyspark.sql import types
+
+    from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.plan.model import Source
+
+    data = given if place.path is None else Source(path=place.path, table=place.table)
+    with DuckDB(data, field=place.field) as engine:
+        schema = {name: each for name, each in engine.schema().items() if each is not Family.OTHER}
+        names = [exp.column(exp.to_identifier(name, quoted=True)) for name in schema]
+        rows = engine.run(exp.select(*names).from_(engine.source.copy()))
+    made, fields = [], []
+    for name, values in zip(schema, list(zip(*rows, strict=True)) or [()] * len(schema), strict=True):
+        kind, column = _spark_column(schema[name], values)
+        made.append(column)
+        fields.append(types.StructField(name, kind))
+    return session.createDataFrame(list(zip(*made, strict=True)), types.StructType(fields)), schema
+
+
+def _spark_column(family: Family, values: tuple[Any, ...]) -> tuple[Any, Sequence[Any]]:
+    """The type of a column that holds all values of a family, and the values in that type."""
+    from pyspark.sql import types
+
+    there = [each for each in values if each is not None]
+    if family is Family.INTEGER:
+        if all(-(2**63) <= each < 2**63 for each in there):
+            return types.LongType(), values
+        return types.DecimalType(38, 0), [None if each is None else Decimal(each) for each in values]
+    if family is Family.DECIMAL:
+        return types.DecimalType(38, max((-each.as_tuple().exponent for each in there), default=0)), values
+    if family is Family.TEXT:
+        return types.StringType(), [None if each is None else str(each) for each in values]
+    kinds = {
+        Family.NUMBER: types.DoubleType,
+        Family.UNTYPED: types.StringType,
+        Family.DATE: types.DateType,
+        Family.TIMESTAMP: types.TimestampNTZType,
+        Family.BOOLEAN: types.BooleanType,
+    }
+    return kinds[family](), values
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """A failure of Spark in our words, which do not depend on the data."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with _silent():
+            yield
+    except PySparkException:
+        raise EngineError("statement: Spark could not run it; its own logs say why") from None
 
 
 @contextmanager

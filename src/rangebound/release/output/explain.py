@@ -38,6 +38,7 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     if unit.column:
         groups, rows = arguments.counted(unit.groups, "group"), arguments.counted(unit.rows, "row")
         lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
+    lines += [f"Joins {each.words}." for each in plan.join or ()]
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
     lines.append(f"Spends {plan.budget} in all{account}.")
     if plan.report_clipping:

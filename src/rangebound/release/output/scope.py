@@ -31,6 +31,7 @@ def scope(plan: Plan, index: int) -> str:
     """
     question = plan.query[index]
     said = question.scope(plan.unit_of(question), plan.groups(question.counted_by))
+    said += [word for each in plan.join or () for word in each.scope]
     if plan.only_listed:
         said.append(f"rows with other keys than the listed ones in {', '.join(map(repr, sorted(plan.keys)))} left out")
     ends, natural = question.allowed.hull, question.natural

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
@@ -24,10 +35,11 @@ from rangebound.release.plan.fields import (
     canonical,
     listed_keys,
 )
+from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.toml_text import toml_text, written_fields
-from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.unit import MOST_ROWS, Unit
 
 _MOST_GROUPS = 100_000
 _SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
@@ -91,6 +103,13 @@ Keys = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """Where the files of a plan are; plans that were read from different folders are equal all the same."""
+
+    path: Path | None = field(default=Path(), compare=False)
+
+
 class Plan(Part):
     """A release, written down before any data are read.
 
@@ -117,6 +136,9 @@ class Plan(Part):
     source: Source | None = None
     unit: Unit = Unit()
     budget: Budget
+    join: Annotated[tuple[Join, ...], Field(min_length=1, max_length=MOST_JOINS), BeforeValidator(as_tuple)] | None = (
+        None
+    )
     keys: dict[Name, Keys] = Field(default_factory=dict)
     only_listed: bool | None = None
     selection: Positive = 1.0
@@ -128,16 +150,19 @@ class Plan(Part):
     clipping_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
     query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(as_tuple)]
 
+    _folder: _Folder = PrivateAttr(default_factory=_Folder)
     _interval_level: float = PrivateAttr(default=0.0)
     _texts: dict[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)  # the keys, which may be very many
 
     @model_validator(mode="after")
-    def _fits(self) -> Plan:
+    def _fits(self, info: ValidationInfo) -> Plan:
+        self._folder = _Folder((info.context or {}).get("folder", Path()))
+        self._fit_joins()
         names = [each.name for each in self.query if not each.made]
         if self.only_listed and not self.keys:
             raise ValueError("only_listed: no keys are listed; list those of a grouping column in keys")
         if self.only_listed:  # still being made, so not yet frozen
-            object.__setattr__(self, "unit", self.unit.without_other_keys())
+            object.__setattr__(self, "unit", self.unit.with_unknown_rows())
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")
@@ -173,6 +198,24 @@ class Plan(Part):
         if self.interval_level == 1.0:
             raise ValueError("level: is too near to 1 for so many intervals at once; no double is between")
         return self
+
+    def _fit_joins(self) -> None:
+        """Refuse joins that do not fit, and take what follows of them for the unit."""
+        misfit = join_misfit(self.join or (), self.unit)
+        if misfit:
+            raise ValueError(misfit)
+        if any(each.how == "inner" for each in self.join or ()):  # still being made, so not yet frozen
+            object.__setattr__(self, "unit", self.unit.with_unknown_rows())
+        rows = joined_rows(self.join or (), self.unit)
+        if rows is not None and "rows" not in self.unit.model_fields_set:
+            if rows > MOST_ROWS:
+                raise ValueError(f"unit.rows: the joins allow {rows} rows a unit; state how many are to count")
+            object.__setattr__(self, "unit", self.unit.model_copy(update={"rows": rows}))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that the paths of further tables are relative to; None for a plan that comes from elsewhere."""
+        return self._folder.path
 
     def _name_misspelt(self) -> None:
         """Name a grouping column that has no keys and looks like one that has."""
@@ -232,7 +275,10 @@ class Plan(Part):
         name = "visits"
         <BLANKLINE>
         """
-        return toml_text(written_fields(self) | {"query": [written_fields(each) for each in self._asked]})
+        found = written_fields(self) | {"query": [written_fields(each) for each in self._asked]}
+        if self.join is not None and self.unit.column is not None:  # by default they would follow from the joins
+            found["unit"] = {**written_fields(self.unit), "rows": self.unit.rows}
+        return toml_text(found)
 
     def groups(self, by: tuple[str, ...]) -> float:
         """How many groups a grouping has; what is not public is taken as infinitely many."""

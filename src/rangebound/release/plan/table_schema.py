@@ -41,7 +41,8 @@ Schema = Mapping[str, Family]
 _F = Family
 _NUMBERS = (_F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.BOOLEAN, _F.UNTYPED)
 _DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT, _F.UNTYPED)
-_KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
+KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
+"""The families of columns that keys can be made of."""
 _UNITS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.UNTYPED)
 _COMPARED: dict[type, tuple[Family, ...]] = {
     float: _NUMBERS,
@@ -60,7 +61,7 @@ def check_schema(plan: Plan, schema: Schema) -> None:
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         for column in question.by:
-            _need(schema, column, _KEYS, f"{place}.by", "a grouping key")
+            _need(schema, column, KEYS, f"{place}.by", "a grouping key")
         for each in question.conditions:
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
             _comparable(schema, each.column, each.values, f"{place}.where")
@@ -117,18 +118,32 @@ def check_unit_column(schema: Schema, column: str, field: str) -> None:
     _need(schema, column, _UNITS, field, "a privacy unit")
 
 
+def check_join_key(schema: Schema, column: str, field: str, table: str) -> None:
+    """Refuse a column that is not in a table or cannot be compared with one of another table."""
+    _need(schema, column, KEYS, field, "a key to join on", table)
+
+
+def check_joined_column(schema: Schema, column: str, field: str) -> None:
+    """Refuse a column that is not in the joined table, or of a type that no question can use."""
+    _need(
+        schema, column, tuple(each for each in Family if each is not Family.OTHER), field, "a join", "the joined table"
+    )
+
+
 def _families(condition: Condition) -> tuple[Family, ...]:
     if condition.comparison in (Comparison.MISSING, Comparison.PRESENT):
         return (*_NUMBERS, *_DATES)
     return _COMPARED.get(kind_of(condition.values[0]), _DATES)
 
 
-def _need(schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str) -> None:
+def _need(
+    schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str, table: str = "the table"
+) -> None:
     family = schema.get(column)
     if family is None:
         found = arguments.similar(column, schema)
         hint = f"; {found}" if found else ""
-        raise PlanError(f"{field}={column!r}: the table has no such column{hint}", field=field)
+        raise PlanError(f"{field}={column!r}: {table} has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
         rule = f"is of type {family.value}, which does not serve for {use}; it takes {wanted}"

@@ -18,7 +18,7 @@ _LARGEST = 10_000_000
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan in a TOML file.
+    """The plan in a TOML file; public files that it names are relative to its folder.
 
     Guarantee: wrong plans get one `PlanError` with the file, the line and the field of the first fault.
 
@@ -39,11 +39,11 @@ def read_plan(path: str | Path) -> Plan:
     except UnicodeDecodeError as reason:
         line = data.count(b"\n", 0, reason.start) + 1
         raise PlanError(f"{file}:{line}: must be UTF-8 text", field="path", line=line) from None
-    return parse_plan(text, name=str(file))
+    return parse_plan(text, name=str(file), folder=file.parent)
 
 
-def parse_plan(text: str, *, name: str = "plan") -> Plan:
-    """The plan in a TOML text.
+def parse_plan(text: str, *, name: str = "plan", folder: str | Path = ".") -> Plan:
+    """The plan in a TOML text; public files that it names are relative to `folder`.
 
     >>> parse_plan('''[budget]
     ... epsilon = "1"
@@ -64,15 +64,18 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
         line = int(found[1]) if found else max(text.count("\n"), 1)
         raise PlanError(f"{name}:{line}: not valid TOML: {reason}", field="text", line=line) from None
     with reported(name, lambda: lines(text)):
-        return Plan.model_validate(data)
+        return Plan.model_validate(data, context={"folder": Path(folder)})
 
 
-def make_plan(data: Mapping[str, Any]) -> Plan:
-    """The plan in plain data, with the same errors as a file's, but for the line."""
+def make_plan(data: Mapping[str, Any], *, folder: str | Path | None = ".") -> Plan:
+    """The plan in plain data, with the same errors as a file's, but for the line.
+
+    Public files that it names are relative to `folder`; with None, for a plan that comes from elsewhere, none is read.
+    """
     if not isinstance(data, Mapping):
         raise ArgumentTypeError(f"data={arguments.shown(data)}: must be a mapping, as a TOML file would give it")
     with reported("plan"):
-        return Plan.model_validate(dict(data))
+        return Plan.model_validate(dict(data), context={"folder": None if folder is None else Path(folder)})
 
 
 @contextmanager

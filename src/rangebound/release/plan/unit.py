@@ -8,6 +8,9 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from rangebound.release.plan.fields import Name, Part
 
+MOST_ROWS = 1_000_000
+"""Rows of a unit in a group that a plan may let count."""
+
 
 class Unit(Part):
     """Who is protected: the owner of all rows with the same value in `column`, or, without a column, the single row.
@@ -19,7 +22,7 @@ class Unit(Part):
     """
 
     column: Name | None = None
-    rows: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 1
     groups: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     neighbours: Literal["add or remove", "replace"] = "add or remove"
     size: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -36,8 +39,8 @@ class Unit(Part):
 
     _left_out: bool = PrivateAttr(default=False)
 
-    def without_other_keys(self) -> Unit:
-        """The same unit in a plan in which rows without a listed key do not count: how many do is not public."""
+    def with_unknown_rows(self) -> Unit:
+        """The same unit in a plan that leaves some rows out of all questions: how many count is not public."""
         found = self.model_copy()
         found._left_out = True
         return found

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from sqlglot import exp
 
+from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.expression import SOURCE, Tree, choice, every, integer, local
+from rangebound.release.sql.group_order import Salt
 
 Relation = exp.Table | exp.Select
 """What stands for a table in a statement: one of the engine, or a selection."""
@@ -15,6 +20,22 @@ _WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 def select_from(rows: exp.Select, name: str, *columns: Tree) -> exp.Select:
     """Columns of a selection, under a name."""
     return exp.select(*columns, copy=False).from_(rows.subquery(name, copy=False), copy=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A table as the questions see it: its columns, and the tree that stands for it in a statement.
+
+    Guarantee: `schema` follows from the plan and the names and types of columns; the tree from these and the salt.
+    """
+
+    schema: Schema
+    source: Callable[[Salt], Relation]
+
+
+def star() -> Tree:
+    """All columns of the table that has the alias `SOURCE`."""
+    return exp.Column(this=exp.Star(), table=exp.to_identifier(SOURCE, quoted=True))
 
 
 def aliased(relation: Relation) -> Tree:

@@ -6,39 +6,31 @@ is the same tree in a step as in a question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from sqlglot import exp
 
 from rangebound.release.engine import Engine
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import Family, Schema
-from rangebound.release.sql.expression import SOURCE, Tree, column
+from rangebound.release.plan.table_schema import Family
+from rangebound.release.sql.expression import Tree, column
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.relation import Relation, aliased
-
-
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """A table as the questions see it: its columns, and the tree that stands for it in a statement.
-
-    Guarantee: `schema` follows from the plan and the names and types of columns; the tree from these and the salt.
-    """
-
-    schema: Schema
-    source: Callable[[Salt], Relation]
+from rangebound.release.sql.joined import joined
+from rangebound.release.sql.relation import View, aliased, star
 
 
 def view(plan: Plan, engine: Engine) -> View:
     """The table that the questions of a plan are about; reads no private data.
 
-    The steps in order: columns that are made of a row, and what a plan adds to them.
+    The steps in order: joins, columns that are made of a row, one row a unit, columns that are made of such a row.
 
     Guarantee: where a plan adds nothing, the tree is the engine's own table, with no selection around it.
     """
     table = engine.source
-    return View(schema=engine.schema(), source=lambda _: table)
+    seen = View(schema=engine.schema(), source=lambda _: table)
+    for index in range(len(plan.join or ())):
+        seen = joined(seen, plan, index, engine)
+    return seen
 
 
 def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
@@ -50,7 +42,7 @@ def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
     if not made:
         return seen
     schema = {**seen.schema, **{name: family for name, (_, family) in made.items()}}
-    kept: list[Tree] = [exp.Column(this=exp.Star(), table=exp.to_identifier(SOURCE, quoted=True))]
+    kept: list[Tree] = [star()]
     if not made.keys().isdisjoint(seen.schema):
         names = [name for name, family in seen.schema.items() if family is not Family.OTHER and name not in made]
         kept = [column(name) for name in names]

@@ -1,0 +1,183 @@
+"""Joins as SQL: a row of the plan's table with columns of a public table, or of the same unit's rows in a private one.
+
+Public, many to one. A public table has each key once, which is checked on the copy that the statements read. So a row
+of the private table becomes one row (left) or at most one (inner), and which one follows from that row and public
+facts alone. Whatever a table D is, the joined table is the union of what the rows of D become, each by itself; adding,
+removing or replacing one unit's rows changes this unit's rows alone, and no more of them. All contribution bounds and
+sensitivities hold as they are.
+
+Private, on the unit and maybe more. Let D and E be the tables, and u a unit: all rows of D and E with u in their
+columns for it. Both are cut first: of the rows with the same key the first few count, in an order by a keyed hash of
+the rows' own contents. Rows with the same key have the same unit, so what remains of u's rows depends on u's rows and
+the salt. A joined row is made of a row of D and one of E with the same key, hence of the same unit u. So the joined
+table is the disjoint union over all units u of the join of D_u and E_u, a function of u's rows alone: adding, removing
+or replacing u changes the joined rows of u and of nobody else. These are the rows whose owner is u in the statements,
+so the contribution bounds apply to them as to any table, whatever their number.
+If D_u has at most m rows and at most r rows of E_u have one key, then at most m r joined rows are of u.
+
+Neither join can fail: keys are compared as texts, joined rows are at most `rows` times those of the plan's table.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlglot import exp
+
+from rangebound.errors import EngineError, PlanError
+from rangebound.release.engine import Engine
+from rangebound.release.engine.interface import Place
+from rangebound.release.plan.join import Join
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.table_schema import KEYS, Family, Schema, check_join_key, check_joined_column
+from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
+from rangebound.release.sql.expression import text as literal
+from rangebound.release.sql.group_order import Salt, digest
+from rangebound.release.sql.relation import Relation, View, aliased, of, star, where
+
+_OTHER = "joined"
+_TEXTS = (Family.TEXT, Family.UNTYPED)
+_KINDS = {Family.INTEGER: int, Family.BOOLEAN: bool, Family.DATE: datetime.date}
+_FINE, _LARGEST = 1024.0, 2.0**52
+
+
+def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
+    """A view with the columns of a join; refuses one whose columns or keys do not fit, and reads no private row."""
+    join, field = (plan.join or ())[index], f"join[{index}]"
+    other = engine.further(_place(plan, join, field))
+    keys = _keys(join, seen.schema, other.schema, field, plan.unit.column)
+    families = _families(join, seen.schema, other.schema, field)
+    theirs = [as_key(name, other.schema, kind=kind) for name, kind in zip(join.on.values(), keys, strict=True)]
+    ours = [as_key(name, seen.schema, kind=kind) for name, kind in zip(join.on, keys, strict=True)]
+    named = [exp.alias_(tree, f"k{at}", quoted=True) for at, tree in enumerate(theirs)]
+    named += [exp.alias_(column(name), f"c{at}", quoted=True) for at, name in enumerate(join.columns.values())]
+    rows = exp.select(*named).from_(aliased(other.source.copy()), copy=False)
+    there = [exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())) for each in theirs]
+    rows = where(rows, *there)
+    width = len(theirs)
+    table = _copied(engine, rows, width, field) if join.public else exp.Table()
+    contents = {f"c{at}": other.schema[name] for at, name in enumerate(join.columns.values())}
+    contents |= {f"k{at}": Family.TEXT for at in range(width)}
+
+    def source(salt: Salt) -> exp.Select:
+        own = seen.source(salt)
+        if join.own_rows is not None:
+            own = _first(own, ours, seen.schema, join.own_rows, salt, _unused(f"rank_{index}", seen.schema))
+        if join.rows is None:
+            found: Relation = table.copy()
+        else:
+            keyed = [column(f"k{at}") for at in range(width)]
+            found = _first(rows.copy(), keyed, contents, join.rows, salt, "a")
+        chosen = [exp.alias_(of(_OTHER, f"c{at}"), name, quoted=True) for at, name in enumerate(join.columns)]
+        tree = exp.select(star(), *chosen, copy=False).from_(aliased(own), copy=False)
+        on = every([exp.EQ(this=each.copy(), expression=of(_OTHER, f"k{at}")) for at, each in enumerate(ours)])
+        return tree.join(_as_other(found), on=on, join_type=join.how, copy=False)
+
+    return View(schema={**seen.schema, **families}, source=source)
+
+
+def _place(plan: Plan, join: Join, field: str) -> Place:
+    if join.path is None:
+        return Place(field=field, path=None, table=join.table, public=join.public)
+    if plan.folder is None:
+        raise PlanError(f"{field}.path: files of a plan that comes from elsewhere are not read", field=f"{field}.path")
+    return Place(field=field, path=str(Path(plan.folder) / join.path), table=join.table, public=join.public)
+
+
+def _unused(name: str, schema: Schema) -> str:
+    """A name that no column has, in no case."""
+    taken = {each.casefold() for each in schema}
+    while name.casefold() in taken:
+        name += "_"
+    return name
+
+
+def _as_other(found: Relation) -> Tree:
+    if isinstance(found, exp.Select):
+        return found.subquery(_OTHER, copy=False)
+    return exp.alias_(found, _OTHER, table=True)
+
+
+def _keys(join: Join, own: Schema, other: Schema, field: str, unit: str | None) -> list[type]:
+    """How the columns of each pair are compared: as texts, or by what a text spells where the other side has types.
+
+    The units of a private join are compared as they are written: else two owners of one table could be one owner of the
+    other, whose rows would become parts of both.
+    """
+    found = []
+    for ours, theirs in join.on.items():
+        check_join_key(own, ours, f"{field}.on", "the table")
+        check_join_key(other, theirs, f"{field}.on", "the joined table")
+        pair = own[ours], other[theirs]
+        typed = {each for each in pair if each not in _TEXTS}
+        if len(typed) > 1:
+            rule = f"{ours!r} is of type {pair[0].value} and {theirs!r} of type {pair[1].value}, which never match"
+            raise PlanError(f"{field}.on: {rule}", field=f"{field}.on")
+        exact = not typed or (not join.public and ours == unit)
+        found.append(str if exact else _KINDS[typed.pop()])
+    return found
+
+
+def _families(join: Join, own: Schema, other: Schema, field: str) -> dict[str, Family]:
+    """The families of the columns that come along, under their new names."""
+    taken = {each.casefold() for each in own}
+    for name, theirs in join.columns.items():
+        check_joined_column(other, theirs, f"{field}.columns")
+        if name.casefold() in taken:
+            rule = "the table has a column of this name (engines do not distinguish cases); rename it, as "
+            raise PlanError(
+                f"{field}.columns={name!r}: {rule}columns = {{other_name = {theirs!r}}}", field=f"{field}.columns"
+            )
+    return {name: other[theirs] for name, theirs in join.columns.items()}
+
+
+def _copied(engine: Engine, rows: exp.Select, width: int, field: str) -> exp.Table:
+    """The public table as statements read it, once it is known that each key is there once."""
+
+    def refuse(table: exp.Table) -> None:
+        names = [f"k{at}" for at in range(width)]
+        again = exp.GT(this=exp.Count(this=exp.Star()), expression=integer(1))
+        twice = exp.select(*map(local, names)).from_(table.copy()).group_by(*map(local, names)).having(again)
+        found = engine.run(twice.order_by(*map(local, names)).limit(1))
+        if found:
+            key = ", ".join(map(repr, found[0]))
+            raise PlanError(
+                f"{field}.on: the key {key} is in more than one row of the public table; it must have each once, so "
+                "that a row is joined with one at most",
+                field=f"{field}.on",
+            )
+
+    try:
+        return engine.copied(rows, refuse)
+    except EngineError:
+        raise EngineError(f"{field}: the public table cannot be read; its file may be damaged, or too large") from None
+
+
+def _first(rows: Relation, keys: Sequence[Tree], contents: Schema, most: int, salt: Salt, rank: str) -> exp.Select:
+    """The first rows of each key, in an order by a keyed hash of all that the rows hold, and a column with their rank.
+
+    The hash rounds numbers, and what it cannot distinguish is in the order of its values; so the choice is the same in
+    every engine. Rows that are the same in all columns may take each other's place.
+    """
+    names = [name for name, family in contents.items() if family is not Family.OTHER]
+    order = [exp.Ordered(this=digest(salt, *(_hashed(name, contents) for name in names)))]
+    order += [exp.Ordered(this=column(name), nulls_first=True) for name in names]
+    number = exp.Window(
+        this=exp.RowNumber(), partition_by=[each.copy() for each in keys], order=exp.Order(expressions=order)
+    )
+    ranked = exp.select(star(), exp.alias_(number, rank, quoted=True), copy=False).from_(aliased(rows), copy=False)
+    first = exp.select(star(), copy=False).from_(aliased(ranked), copy=False)
+    return where(first, exp.LTE(this=column(rank), expression=integer(most)))
+
+
+def _hashed(name: str, schema: Schema) -> Tree:
+    """A column as a text that every engine makes alike: of numbers and times, about a thousandth of one or of a day."""
+    if schema[name] in KEYS:
+        found = as_key(name, schema)
+    else:
+        scaled = exp.Mul(this=as_number(name, schema), expression=double(_FINE))
+        small = exp.Between(this=scaled, low=double(-_LARGEST), high=double(_LARGEST))
+        found = exp.cast(choice((small, exp.cast(exp.Floor(this=scaled.copy()), "BIGINT"))), "TEXT")
+    return exp.Coalesce(this=found, expressions=[literal("\x1e")])
