@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rangebound.extras import need
 
 need("clarabel", "duckdb", "pydantic", "sqlglot")
@@ -32,6 +34,7 @@ from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.variance import Variance
 from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
+from rangebound.release.plan.questions import written_kinds
 from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.run import release
@@ -80,3 +83,11 @@ __all__ = [
     "solve",
     "suggest",
 ]
+
+if not TYPE_CHECKING:  # a kind is found by its file, and so is its class
+
+    def __getattr__(name: str) -> object:
+        for each in written_kinds().values():
+            if each.__name__ == name:
+                return each
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
