@@ -106,6 +106,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/prepare/": ("release/test_prepare.py", "release/noise/test_allocation.py", "release/test_run.py"),
     "release/sql/aggregate.py": ("release/test_neighbours.py", "release/test_oracle.py"),
     "release/sql/comparison.py": ("release/test_one_row.py", "release/test_oracle.py"),
+    "release/sql/group_key.py": ("release/test_group_keys.py",),
     "release/sql/group_order.py": ("release/engine/test_engines.py", "release/test_neighbours.py"),
     "release/sql/expression.py": ("release/engine/test_engines.py", "release/test_one_row.py"),
     "release/sql/measured.py": ("release/engine/test_engines.py", "release/test_oracle.py"),

@@ -120,7 +120,7 @@ def aggregates(plan, rows, salt):
         by = question.by
         keys = None
         if not plan.private(by):
-            keys = list(product(*([as_text(key) for key in plan.keys[column]] for column in by)))
+            keys = list(product(*plan.columns(by)))
         cells = defaultdict(list)
         for at, row in enumerate(rows):
             unit = at if plan.unit.column is None else row[plan.unit.column]

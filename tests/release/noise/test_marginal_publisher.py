@@ -86,9 +86,9 @@ def counted(rows, plan):
         for each in question.where:
             own = own[own["height"] > each.value]
         for column in plan.keys if plan.only_listed else question.by:
-            own = own[own[column].isin(list(map(str, plan.keys[column])))]
+            own = own[own[column].isin(list(plan.keys[column].labels))]
         sizes = Counter(zip(*(own[column] for column in question.by), strict=True)) if question.by else {(): len(own)}
-        for key in itertools.product(*(map(str, plan.keys[column]) for column in question.by)):
+        for key in itertools.product(*(plan.keys[column].labels for column in question.by)):
             found[index, key] = sizes.get(key, 0)
     return found
 

@@ -63,6 +63,19 @@ SHAPES = {
         [{"kind": "share", "of": [{"column": "x", "is": ">", "value": 5}]}, COUNT],
         {"report_clipping": True},
     ),
+    "keys by rule": (
+        PURE,
+        PEOPLE,
+        [COUNT, {"kind": "count", "by": ["x", "day"]}, {"kind": "count", "by": ["city", "town"]}],
+        {
+            "keys": {
+                "sex": {"fold": {"one": ["f"], "two": ["m"]}, "other": "x", "missing": "none"},
+                "x": {"bins": [0, 4, 10], "names": ["low", "high"], "other": "out"},
+                "day": {"weeks": [DAYS[0], DAYS[-1]]},
+            },
+            "combinations": [{"columns": ["town", "city"], "keys": [["o", "a"], ["p", "b"]]}],
+        },
+    ),
     "mechanisms": (
         GAUSSIAN,
         {},

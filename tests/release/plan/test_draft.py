@@ -37,7 +37,7 @@ def test_a_draft_has_a_count_and_asks_about_every_column_that_has_an_answer():
     check_schema(plan, SCHEMA)
     plan = parse_plan(filled(text))
     assert [(each.name, each.kind) for each in plan.query] == [("rows", "count"), ("wait", "mean"), ("day", "median")]
-    assert plan.keys == {"clinic": ("north", "south")}
+    assert plan.columns(("clinic",)) == (("north", "south"),)
     check_schema(plan, SCHEMA)
 
 

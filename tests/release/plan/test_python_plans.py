@@ -100,7 +100,7 @@ def test_numpy_numbers_texts_and_arrays_are_taken_as_python_s():
             Share(name="s", of=[{"column": "x", "is": "in", "value": np.arange(2)}]),
         ],
     )
-    assert plan.keys == {"floor": (1, 2), "day": (DAY,)}
+    assert {name: rule.values for name, rule in plan.keys.items()} == {"floor": (1, 2), "day": (DAY,)}
     assert plan.query[1].range == (0.0, 10.0)
     assert plan == make_plan(eval(repr(plan), NAMES).model_dump(by_alias=True, exclude_none=True))
     with pytest.raises(PlanError, match="time of day"):

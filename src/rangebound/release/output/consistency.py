@@ -115,8 +115,12 @@ def _families(plan: Plan) -> Iterator[_Family]:
             found.setdefault((each.where, each.agreement.lacking), []).append(index)
     for members in found.values():
         members.sort(key=lambda index: len(_names(plan.query[index])))
-        public = [index for index in members if not plan.private(plan.query[index].by)]
-        private = [index for index in members if index not in public]
+        private = [index for index in members if plan.private(plan.query[index].by)]
+        combined = [index for index in members if plan.combined(plan.query[index].by)]
+        public = [index for index in members if index not in (*private, *combined)]
+        if combined and len(members) > 1:
+            reason = "keys that are listed as combinations need not be all there are"
+            yield _Family(members=[*public[:1], *combined], reason=reason)
         if len(public) > 1:
             yield _Family(members=public, reason=_different(plan) or _many(plan, public))
         if private and len(members) > 1:

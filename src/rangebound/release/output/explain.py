@@ -49,6 +49,7 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
         lines.append(str(conversions(plan, ready.allocation)))
     lines += _unused(ready)
     lines += [_together(ready, number) for number in range(len(ready.workloads))]
+    lines += _keys(plan)
     for by, share in ready.allocation.selections.items():
         lines.append(f"The keys of {', '.join(by)} are {_selected(ready, by)}delta {_up(share.delta)} for each.")
     for index in range(len(plan.query)):
@@ -56,6 +57,15 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     for each in obstacles(plan):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
+
+
+def _keys(plan: Plan) -> list[str]:
+    """How rows get their keys, where these are more than a list."""
+    said = [plan.keys[column].words(column) for column in sorted(plan.keys)]
+    for each in plan.combinations or ():
+        columns = ", ".join(map(repr, each.columns))
+        said.append(f"Keys of {columns}: {arguments.counted(len(each.keys), 'listed combination')}.")
+    return [each for each in said if each]
 
 
 def describe(ready: Prepared, index: int) -> list[str]:

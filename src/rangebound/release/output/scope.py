@@ -33,7 +33,8 @@ def scope(plan: Plan, index: int) -> str:
     said = question.scope(plan.unit_of(question), plan.groups(question.counted_by))
     said += [word for each in plan.join or () for word in each.scope]
     if plan.only_listed:
-        said.append(f"rows with other keys than the listed ones in {', '.join(map(repr, sorted(plan.keys)))} left out")
+        columns = ", ".join(map(repr, sorted(plan.listed_columns)))
+        said.append(f"rows with other keys than the listed ones in {columns} left out")
     ends, natural = question.allowed.hull, question.natural
     if (ends.lower, ends.upper) != (natural.lower, natural.upper):
         said.append(f"answer moved into {span(ends.lower, ends.upper, dated=question.answers_dated)}")

@@ -235,8 +235,8 @@ def _plain(value: Any) -> Any:
 
 
 def plan_from_json(data: Any) -> Plan:
-    """The plan that `plan_json` wrote."""
-    return make_plan(_dates(data))
+    """The plan that `plan_json` wrote, with all keys listed; it comes from elsewhere, so no file is read for it."""
+    return make_plan(_dates(data), folder=None)
 
 
 def _dates(data: Any) -> Any:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, Self
 
 import numpy as np
@@ -162,6 +163,24 @@ Span = Annotated[Pair, AfterValidator(_ordered)]
 Range = Annotated[Span, AfterValidator(_measurable)]
 
 
+MOST_BINS = 1000
+"""Bins that a list of edges may make."""
+
+
+def _rising(value: tuple[float | datetime.date, ...]) -> tuple[float | datetime.date, ...]:
+    if not 2 <= len(value) <= MOST_BINS + 1:
+        raise ValueError(f"must be a list of 2 to {MOST_BINS + 1} edges")
+    if len({isinstance(each, datetime.date) for each in value}) > 1:
+        raise ValueError("the edges must be all numbers, or all dates")
+    if not all(number(a) < number(b) for a, b in pairwise(value)):
+        raise ValueError("the edges must rise")
+    return value
+
+
+Edges = Annotated[tuple[Bound, ...], BeforeValidator(as_tuple), AfterValidator(_rising)]
+"""The edges of bins, in order."""
+
+
 def _as_spans(value: object) -> object:
     """One span stands for a list of one."""
     if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (list, tuple)):
@@ -202,34 +221,6 @@ Key = Annotated[bool | int | datetime.date | Text, BeforeValidator(_key)]
 
 MOST_KEYS = 100_000
 """Public keys that a column may have."""
-
-
-def listed_keys(value: object) -> object:
-    """The public keys of a column: a list as it is, or those that a rule stands for, in order.
-
-    `{days = [first, last]}` stands for all days from the first to the last, `{numbers = [first, last]}` for all whole
-    numbers; a plan that was made lists them.
-
-    >>> listed_keys({"days": [datetime.date(2025, 1, 31), datetime.date(2025, 2, 1)]})
-    (datetime.date(2025, 1, 31), datetime.date(2025, 2, 1))
-    >>> listed_keys({"numbers": [1, 4]})
-    (1, 2, 3, 4)
-    """
-    if not isinstance(value, dict):
-        return as_tuple(value)
-    rule, ends = next(iter(value.items())) if len(value) == 1 else (None, None)
-    if rule not in ("days", "numbers"):
-        raise ValueError("must be a list of keys, or one rule: {days = [first, last]} or {numbers = [first, last]}")
-    kind, words = (datetime.date, "dates") if rule == "days" else (int, "whole numbers")
-    given = tuple(ends) if isinstance(ends, (list, tuple)) else ()
-    fits = [isinstance(each, kind) and not isinstance(each, (bool, datetime.datetime)) for each in given]
-    if fits != [True, True]:
-        raise ValueError(f"{rule} must be the first and the last of them, two {words}")
-    first, last = (each.toordinal() if isinstance(each, datetime.date) else each for each in given)
-    if not first <= last < first + MOST_KEYS:
-        raise ValueError(f"{rule} must be in order, and at most {MOST_KEYS} of them")
-    made = range(first, last + 1)
-    return tuple(map(datetime.date.fromordinal, made)) if rule == "days" else tuple(made)
 
 
 def canonical(key: bool | int | datetime.date | str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
@@ -37,7 +37,20 @@ def block_of(plan: Plan, by: tuple[str, ...], questions: tuple[int, ...]) -> Blo
 
 
 def public_keys(plan: Plan, by: tuple[str, ...]) -> tuple[tuple[str, ...], ...] | None:
-    """The public keys of a grouping, in order; None where they are selected privately."""
+    """The public keys of a grouping, in order; None where they are selected privately.
+
+    The product of the keys of its columns, where listed combinations stand for the product of theirs.
+    """
     if plan.private(by):
         return None
-    return tuple(product(*plan.columns(by)))
+    combined = plan.combined(by)
+    if not combined:
+        return tuple(product(*plan.columns(by)))
+    factors: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
+    for column, keys in zip(by, plan.columns(by), strict=True):
+        found = next((each for each in combined if column in each.columns), None)
+        factors |= {(column,): tuple((key,) for key in keys)} if found is None else {found.columns: found.texts}
+    names = [column for columns in factors for column in columns]
+    order = [names.index(column) for column in by]
+    whole = (tuple(chain.from_iterable(parts)) for parts in product(*factors.values()))
+    return tuple(tuple(key[at] for at in order) for key in whole)

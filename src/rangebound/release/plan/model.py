@@ -9,33 +9,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    TypeAdapter,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.numeric import rounded_up
 from rangebound.release.plan.clipping_report import cut_questions
-from rangebound.release.plan.fields import (
-    MOST_KEYS,
-    Key,
-    Name,
-    Part,
-    Positive,
-    Text,
-    as_tuple,
-    canonical,
-    listed_keys,
-)
+from rangebound.release.plan.fields import Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
+from rangebound.release.plan.key_file import current_folder
+from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.toml_text import toml_text, written_fields
@@ -85,24 +68,6 @@ class Budget(Part):
         return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
-_LISTED = TypeAdapter(tuple[Key, ...]).json_schema() | {"minItems": 1, "maxItems": MOST_KEYS}
-_RULES = [
-    {
-        "type": "object",
-        "properties": {rule: {"type": "array", "items": kind, "minItems": 2, "maxItems": 2}},
-        "required": [rule],
-        "additionalProperties": False,
-    }
-    for rule, kind in (("days", {"type": "string", "format": "date"}), ("numbers", {"type": "integer"}))
-]
-Keys = Annotated[
-    tuple[Key, ...],
-    Field(min_length=1, max_length=MOST_KEYS),
-    BeforeValidator(listed_keys),
-    WithJsonSchema({"anyOf": [_LISTED, *_RULES]}),
-]
-
-
 @dataclass(frozen=True)
 class _Folder:
     """Where the files of a plan are; plans that were read from different folders are equal all the same."""
@@ -113,15 +78,16 @@ class _Folder:
 class Plan(Part):
     """A release, written down before any data are read.
 
-    `keys` lists the public keys of grouping columns; the keys of a column that is not listed are selected privately,
-    which needs a delta. With `only_listed`, a row counts for no question at all if one of the columns in `keys` has no
-    listed key in it. `selection` is the weight of that selection beside the weights of the questions. Where no
-    question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or that
-    of the "relative" ones, which suits tables whose numbers are of very different size. A question with a `margin` gets
-    the share that half the width of its interval asks for, and the others split the rest. With `joint` all intervals of
-    the table hold at once with probability `level`, else each of them does. With `report_clipping` the part
-    `clipping_share` of what the margins leave goes into questions about how much of the rows and values of the others
-    is cut; these stand behind the others in `query`.
+    `keys` lists the public keys of grouping columns, by rules for many and with groups for what is missing or not
+    listed (see `KeyRule`), and `combinations` those of several columns that occur together; the keys of a column that
+    is in neither are selected privately, which needs a delta. With `only_listed`, a row counts for no question at all
+    if one of the columns that have public keys has none of them in it. `selection` is the weight of that selection
+    beside the weights of the questions. Where no question has a weight, the budget is split so that the `objective` is
+    least: the "total" of the variances, or that of the "relative" ones, which suits tables whose numbers are of very
+    different size. A question with a `margin` gets the share that half the width of its interval asks for, and the
+    others split the rest. With `joint` all intervals of the table hold at once with probability `level`, else each of
+    them does. With `report_clipping` the part `clipping_share` of what the margins leave goes into questions about how
+    much of the rows and values of the others is cut; these stand behind the others in `query`.
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
@@ -140,6 +106,7 @@ class Plan(Part):
         None
     )
     keys: dict[Name, Keys] = Field(default_factory=dict)
+    combinations: Annotated[tuple[Combination, ...], Field(max_length=100), BeforeValidator(as_tuple)] | None = None
     only_listed: bool | None = None
     selection: Positive = 1.0
     objective: Literal["total", "relative"] | None = None
@@ -152,40 +119,35 @@ class Plan(Part):
 
     _folder: _Folder = PrivateAttr(default_factory=_Folder)
     _interval_level: float = PrivateAttr(default=0.0)
-    _texts: dict[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)  # the keys, which may be very many
+    _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
-    def _fits(self, info: ValidationInfo) -> Plan:
-        self._folder = _Folder((info.context or {}).get("folder", Path()))
+    def _fits(self) -> Plan:
+        self._folder = _Folder(current_folder())
         self._fit_joins()
         names = [each.name for each in self.query if not each.made]
-        if self.only_listed and not self.keys:
+        self._rules = self._all_rules()
+        if self.only_listed and not any(rule.public for rule in self._rules.values()):
             raise ValueError("only_listed: no keys are listed; list those of a grouping column in keys")
         if self.only_listed:  # still being made, so not yet frozen
             object.__setattr__(self, "unit", self.unit.with_unknown_rows())
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")
-        self._texts = {column: tuple(map(canonical, keys)) for column, keys in self.keys.items()}
-        for column, texts in self._texts.items():
-            if len(set(texts)) < len(texts):
-                raise ValueError(f"keys.{column}: a key is listed twice")
-            if not any(column in each.by for each in self.query):
-                self._name_misspelt()
-                raise ValueError(f"keys.{column}: no query is grouped by this column")
+        self._check_keys()
         for index, each in enumerate(self.query):
             if self.private(each.by) and self.budget.delta == 0.0:
-                unlisted = next(column for column in each.by if column not in self.keys)
+                unlisted = next(column for column in each.by if self.private((column,)))
                 raise ValueError(
                     f"budget.delta: must be positive to select the keys of {unlisted!r} privately; or list them in keys"
                 )
-            if not self.private(each.by) and math.prod(len(self.keys[column]) for column in each.by) > _MOST_GROUPS:
+            if not self.private(each.by) and self.groups(each.by) > _MOST_GROUPS:
                 raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
             if self.private(each.by) and self.joint:
                 raise ValueError(
                     "joint: how many intervals there are must be public; list the keys of all grouping columns in keys"
                 )
-            misfit = each.misfit(self.unit_of(each)) or each.misfit_of_keys(self.columns(each.by))
+            misfit = each.misfit(self.unit_of(each)) or self._misfit_of_keys(each)
             if misfit:
                 raise ValueError(f"query.{index}: {misfit}")
             if self.consistent and each.agreement.counts and each.natural.lower < 0.0:
@@ -217,11 +179,50 @@ class Plan(Part):
         """The folder that the paths of further tables are relative to; None for a plan that comes from elsewhere."""
         return self._folder.path
 
+    def _all_rules(self) -> dict[str, KeyRule]:
+        """The keys of every column that has any: by itself, or as those that occur in combinations."""
+        found = {**self.keys}
+        seen: set[str] = set()
+        for index, each in enumerate(self.combinations or ()):
+            for at, column in enumerate(each.columns):
+                if column in seen:
+                    raise ValueError(f"combinations.{index}: {column!r} is in another combination too")
+                seen.add(column)
+                rule = found.setdefault(column, each.rule(column))
+                known = set(rule.labels)
+                other = next((key[at] for key in each.texts if key[at] not in known), None)
+                if other is not None:
+                    raise ValueError(f"combinations.{index}: {other!r} is not among the keys of {column!r}")
+        return found
+
+    def _check_keys(self) -> None:
+        """Refuse keys that are listed twice, and those of columns that no question is grouped by."""
+        for column, rule in self.keys.items():
+            if rule.repeated:
+                raise ValueError(f"keys.{column}: a key is listed twice")
+            if not any(column in each.by for each in self.query):
+                self._name_misspelt()
+                raise ValueError(f"keys.{column}: no query is grouped by this column")
+        for index, each in enumerate(self.combinations or ()):
+            if not any(set(each.columns) <= set(question.by) for question in self.query):
+                raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, each.columns))}")
+
+    def _misfit_of_keys(self, question: Kind) -> str:
+        """Why a question cannot be asked for groups by its public keys; empty if it can."""
+        combined = self.combined(question.by)
+        if question.together and combined:
+            names = ", ".join(map(repr, combined[0].columns))
+            return (
+                f"by: the keys of {names} are listed as combinations, and kind {question.kind!r} adds up over every "
+                "key of each column; list the keys of each in keys, or ask for a count"
+            )
+        return question.misfit_of_keys(self.columns(question.by))
+
     def _name_misspelt(self) -> None:
         """Name a grouping column that has no keys and looks like one that has."""
         for index, each in enumerate(self.query):
             for column in each.by:
-                guess = "" if column in self.keys else arguments.similar(column, self.keys)
+                guess = "" if column in self._rules else arguments.similar(column, self._rules)
                 if guess:
                     raise ValueError(f"query.{index}.by: {column!r} has no keys; {guess}")
 
@@ -280,13 +281,33 @@ class Plan(Part):
             found["unit"] = {**written_fields(self.unit), "rows": self.unit.rows}
         return toml_text(found)
 
+    def rule(self, column: str) -> KeyRule | None:
+        """How rows get their keys in a grouping column; None where the value itself is the key, selected privately."""
+        return self._rules.get(column)
+
+    @property
+    def listed_columns(self) -> tuple[str, ...]:
+        """The columns whose keys are public."""
+        return tuple(column for column, rule in self._rules.items() if rule.public)
+
+    def combined(self, by: tuple[str, ...]) -> tuple[Combination, ...]:
+        """The listed combinations of which a grouping has all columns; each stands for the product of its columns."""
+        return tuple(each for each in self.combinations or () if set(each.columns) <= set(by))
+
     def groups(self, by: tuple[str, ...]) -> float:
         """How many groups a grouping has; what is not public is taken as infinitely many."""
-        return math.inf if self.private(by) else math.prod(len(self.keys[column]) for column in by)
+        if self.private(by):
+            return math.inf
+        combined = self.combined(by)
+        single = [column for column in by if not any(column in each.columns for each in combined)]
+        return math.prod((*map(len, self.columns(tuple(single))), *(len(each.keys) for each in combined)))
 
     def columns(self, by: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        """The public keys of each column of a grouping as texts, empty where they are selected privately."""
-        return tuple(self._texts.get(column, ()) for column in by)
+        """The public keys of each column of a grouping as texts, empty where they are selected privately.
+
+        Edge cases: where some of the columns have listed combinations (`combined`), not every product is a group.
+        """
+        return tuple(self._rules[column].labels if column in self._rules else () for column in by)
 
     @property
     def interval_level(self) -> float:
@@ -306,7 +327,7 @@ class Plan(Part):
 
     def private(self, by: tuple[str, ...]) -> bool:
         """Whether the keys of a grouping are selected privately."""
-        return any(column not in self.keys for column in by)
+        return not all(self.columns(by))
 
 
 def as_plan(plan: object) -> Plan:

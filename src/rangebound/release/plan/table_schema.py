@@ -9,7 +9,8 @@ from enum import Enum
 from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
-from rangebound.release.plan.fields import HUGE
+from rangebound.release.plan.fields import HUGE, number
+from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
@@ -61,7 +62,7 @@ def check_schema(plan: Plan, schema: Schema) -> None:
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         for column in question.by:
-            _need(schema, column, KEYS, f"{place}.by", "a grouping key")
+            _check_key(schema, column, plan.rule(column), f"{place}.by")
         for each in question.conditions:
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
             _comparable(schema, each.column, each.values, f"{place}.where")
@@ -76,6 +77,18 @@ def _read(question: Kind, place: str) -> Iterator[tuple[str, Values]]:
     if question.reads is not None:
         yield place, question.reads
     yield from ((f"{place}.{field}", each.values) for field, each in question.reads_also.items())
+
+
+def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) -> None:
+    """Refuse a grouping column whose values no key can be made of, as its rule makes it."""
+    if rule is None or (rule.bins is None and not rule.dated):
+        _need(schema, column, KEYS, field, "a grouping key")
+    elif rule.bins is None:
+        days = rule.span is not None
+        _need(schema, column, _DATES if days else (*KEYS, _F.TIMESTAMP), field, "days" if days else "a grouping key")
+    else:
+        _need(schema, column, _DATES if rule.dated else _NUMBERS, field, "bins of days" if rule.dated else "bins")
+        _comparable(schema, column, [number(each) for each in rule.bins], f"keys.{column}.bins")
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release.plan.faults import Place, line_of, reported
+from rangebound.release.plan.key_file import files_in
 from rangebound.release.plan.model import Plan
 
 _LARGEST = 10_000_000
@@ -63,8 +64,8 @@ def parse_plan(text: str, *, name: str = "plan", folder: str | Path = ".") -> Pl
         found = re.search(r"at line (\d+)", str(reason))
         line = int(found[1]) if found else max(text.count("\n"), 1)
         raise PlanError(f"{name}:{line}: not valid TOML: {reason}", field="text", line=line) from None
-    with reported(name, lambda: lines(text)):
-        return Plan.model_validate(data, context={"folder": Path(folder)})
+    with files_in(folder), reported(name, lambda: lines(text)):
+        return Plan.model_validate(data)
 
 
 def make_plan(data: Mapping[str, Any], *, folder: str | Path | None = ".") -> Plan:
@@ -74,8 +75,8 @@ def make_plan(data: Mapping[str, Any], *, folder: str | Path | None = ".") -> Pl
     """
     if not isinstance(data, Mapping):
         raise ArgumentTypeError(f"data={arguments.shown(data)}: must be a mapping, as a TOML file would give it")
-    with reported("plan"):
-        return Plan.model_validate(dict(data), context={"folder": None if folder is None else Path(folder)})
+    with files_in(folder), reported("plan"):
+        return Plan.model_validate(dict(data))
 
 
 @contextmanager

@@ -37,8 +37,9 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
 
     Edge cases: none where a question of the plan has a weight, which is a share of the account that it alone has; nor
     where units own several rows, whose contribution bounds hold in each grouping by itself, so that counts by different
-    columns are not about the same rows. A count that another one asks for too stays by itself. Counts that would need
-    more than 8 further scans, and more scans than there are counts, stay so too: one by five columns has 32 sums.
+    columns are not about the same rows. A count that another one asks for too stays by itself, and so does one by
+    columns whose keys are listed as combinations, which are not a product. Counts that would need more than 8 further
+    scans, and more scans than there are counts, stay so too: one by five columns has 32 sums.
 
     >>> from rangebound.release.plan.toml import parse_plan
     >>> plan = parse_plan('''budget = {epsilon = 1.0, delta = 1e-6}
@@ -58,7 +59,8 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
         return ()
     found: dict[tuple[Condition, ...], dict[frozenset[str], int]] = {}
     for index, each in enumerate(plan.query):
-        if each.is_marginal(plan.unit_of(each)) and not plan.private(each.by) and _cells(plan, each.by) <= MOST_CELLS:
+        product = not plan.private(each.by) and not plan.combined(each.by)
+        if each.is_marginal(plan.unit_of(each)) and product and _cells(plan, each.by) <= MOST_CELLS:
             found.setdefault(each.where, {}).setdefault(frozenset(each.by), index)
     return tuple(workload_of(plan, tuple(each.values())) for each in found.values() if _is_fit(plan, each))
 
@@ -73,13 +75,20 @@ def _is_fit(plan: Plan, counts: dict[frozenset[str], int]) -> bool:
 
 def _cells(plan: Plan, by: tuple[str, ...]) -> int:
     """The cells of a marginal, with those of other keys."""
-    return math.prod(len(keys) + (not plan.only_listed) for keys in plan.columns(by))
+    return math.prod(len(keys) + _others(plan, column) for column, keys in zip(by, plan.columns(by), strict=True))
+
+
+def _others(plan: Plan, column: str) -> bool:
+    """Whether rows that count may have no listed key in a column."""
+    rule = plan.rule(column)
+    return not plan.only_listed and not (rule is not None and rule.complete)
 
 
 def workload_of(plan: Plan, questions: tuple[int, ...]) -> Workload:
     """The workload of some counts, which `workloads` has found."""
     columns = dict.fromkeys(column for index in questions for column in plan.query[index].by)
-    return Workload(questions=questions, columns=tuple(columns), others=not plan.only_listed)
+    others = any(_others(plan, column) for column in columns)
+    return Workload(questions=questions, columns=tuple(columns), others=others)
 
 
 def hidden_groupings(plan: Plan, workload: Workload) -> tuple[tuple[str, ...], ...]:

@@ -17,6 +17,7 @@ from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import Tree, as_key, column, integer, local
 from rangebound.release.sql.expression import text as literal
+from rangebound.release.sql.group_key import key_text, key_value
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.relation import Relation, added, aliased, at_most, join, of, same, select_from, where, wide
 
@@ -64,45 +65,59 @@ class Scan:
 
     def rows(self, measures: Mapping[str, Tree]) -> exp.Select:
         """Rows that have an owner and a key, with what is measured of each, which is made of what is read of it."""
-        selected = [exp.alias_(self._key(name), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)]
+        selected = [exp.alias_(self._value(name), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)]
+        keys: list[Tree] = [self._made(name, local(f"k{at}")) for at, name in enumerate(self.block.by)]
+        kept = [exp.alias_(key, f"k{at}", quoted=True) for at, key in enumerate(keys)]
         if self.unit is not None:
             selected.insert(0, exp.alias_(self._owner(), "u", quoted=True))
-        kept = [local(each.alias) for each in selected]
+            kept.insert(0, local("u"))
         read = self.read.trees if measures else {}
         selected += [exp.alias_(tree.copy(), name, quoted=True) for name, tree in read.items()]
         if not selected:  # a count of all rows reads nothing of them
             selected = [exp.alias_(integer(1), "v", quoted=True)]
         rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
-        needed = [self._key(name) for name in self.block.by]
+        plain = [name for name, key in zip(self.block.by, keys, strict=True) if isinstance(key, exp.Column)]
+        needed = [self._value(name) for name in plain]
         needed += [self._owner()] if self.unit is not None else []
         rows = where(
             rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed), *self._listed()
         )
-        if not measures:
+        if not measures and len(plain) == len(keys):
             return rows
-        return select_from(
+        rows = select_from(
             rows, "read", *kept, *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items())
         )
+        made = [] if self.public else [key.copy() for key in keys if not isinstance(key, exp.Column)]
+        return where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in made))
 
     def _listed(self) -> list[Tree]:
         """Whether a row has listed keys in all columns that have any, where other rows do not count in the plan.
 
         The keys are a table: engines hash one, and compare each row with each member of a list.
         """
-        if not self.plan.only_listed:
+        plan = self.plan
+        if not plan.only_listed:
             return []
-        columns = zip(self.plan.keys, self.plan.columns(tuple(self.plan.keys)), strict=True)
+        columns = zip(plan.listed_columns, plan.columns(plan.listed_columns), strict=True)
+        combined = [(each.columns, [list(map(literal, key)) for key in each.texts]) for each in plan.combinations or ()]
+        lists = [*(((name,), [[literal(key)] for key in keys]) for name, keys in columns), *combined]
         return [
             exp.In(
-                this=self._key(name),
-                query=_table(["k"], [[literal(each)] for each in keys]).subquery(copy=False),
+                this=_row([self._key(name) for name in names]),
+                query=_table([f"k{at}" for at in range(len(names))], keys).subquery(copy=False),
             )
-            for name, keys in columns
+            for names, keys in lists
         ]
 
+    def _value(self, name: str) -> Tree:
+        return key_value(name, self.plan.rule(name), self.schema)
+
+    def _made(self, name: str, value: Tree) -> Tree:
+        """The key of a row by the value that it is made of; that value itself where there is no rule."""
+        return key_text(name, self.plan.rule(name), self.schema, value, self.dialect)
+
     def _key(self, name: str) -> Tree:
-        kinds = {type(each) for each in self.plan.keys.get(name, ())}
-        return as_key(name, self.schema, kind=kinds.pop() if len(kinds) == 1 else str)
+        return self._made(name, self._value(name))
 
     def _owner(self) -> Tree:
         assert self.unit is not None
@@ -217,6 +232,11 @@ class Scan:
             sums = added(at_most(scaled, local("n"), rows), self.dialect)
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
         return tree
+
+
+def _row(values: list[Tree]) -> Tree:
+    """One value, or several as a row."""
+    return values[0] if len(values) == 1 else exp.Tuple(expressions=values)
 
 
 def _table(names: list[str], rows: list[list[Tree]]) -> exp.Select:

@@ -77,7 +77,9 @@ def choice(*cases: tuple[Tree, Tree], otherwise: Tree | None = None) -> Tree:
 def as_number(name: str, schema: Schema, *, dated: bool = False) -> Tree:
     """A column as a double; a value that is not a number (or a date) is NULL, NaN or infinite."""
     family, this = schema[name], column(name)
-    return _AS_DAYS[family](this) if dated or family in (Family.DATE, Family.TIMESTAMP) else _AS_NUMBER[family](this)
+    if dated or family in (Family.DATE, Family.TIMESTAMP):
+        return _days(as_day(name, schema))
+    return _AS_NUMBER[family](this)
 
 
 def _from_boolean(this: Tree) -> Tree:
@@ -120,39 +122,47 @@ _AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
 }
 
 
-def _days(this: Tree) -> Tree:
-    """Days since 1970-01-01 of a date between the years 1 and 9999, the ones that every engine can count."""
-    inside = exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY))
-    count = exp.DateDiff(this=this.copy(), expression=day(datetime.date(1970, 1, 1)), unit=exp.var("DAY"))
-    return choice((inside, exp.cast(count, "DOUBLE")))
+def _known_day(this: Tree) -> Tree:
+    """A date between the years 1 and 9999, the ones that every engine can count; NULL for another."""
+    return choice((exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY)), this.copy()))
 
 
 def _written_day(this: Tree) -> Tree:
     """The day of a date in a text; a time of day behind it is left out, as that of a timestamp is."""
     first = exp.Left(this=_text(this), expression=integer(10))
-    return choice((_matches(_text(this), _DAY), _days(_parsed(first, "DATE"))))
+    return choice((_matches(_text(this), _DAY), _known_day(_parsed(first, "DATE"))))
 
 
-_AS_DAYS: dict[Family, Callable[[Tree], Tree]] = {
-    Family.DATE: _days,
-    Family.TIMESTAMP: lambda this: _days(exp.cast(this, "DATE")),
+_AS_DAY: dict[Family, Callable[[Tree], Tree]] = {
+    Family.DATE: _known_day,
+    Family.TIMESTAMP: lambda this: _known_day(exp.cast(this, "DATE")),
     Family.TEXT: _written_day,
     Family.UNTYPED: _written_day,
 }
+
+
+def as_day(name: str, schema: Schema) -> Tree:
+    """A column as dates; a value that is not one between the years 1 and 9999 is NULL."""
+    return _AS_DAY[schema[name]](column(name))
+
+
+def _days(this: Tree) -> Tree:
+    """Days since 1970-01-01 of a date."""
+    count = exp.DateDiff(this=this, expression=day(datetime.date(1970, 1, 1)), unit=exp.var("DAY"))
+    return exp.cast(count, "DOUBLE")
 
 
 def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     """A column as the text of a key; NULL where there is none.
 
     Where the keys are of a `kind`, a text that spells one in another way is that one: "1.0" is the whole number 1,
-    "TRUE" is true, and a time of day behind a date is left out.
+    "TRUE" is true, and a time of day behind a date is left out. The key of a timestamp is its day.
     """
     family, this = schema[name], column(name)
     if family is Family.BOOLEAN:
         return choice((this, text("true")), (exp.Not(this=this.copy()), text("false")))
-    if family is Family.DATE:
-        inside = exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY))
-        return choice((inside, exp.cast(this.copy(), "TEXT")))
+    if family in (Family.DATE, Family.TIMESTAMP):
+        return exp.cast(as_day(name, schema), "TEXT")
     if kind in _SPELLED and family in (Family.TEXT, Family.UNTYPED):
         return choice(*_SPELLED[kind](this), otherwise=_text(this))
     return exp.cast(this, "TEXT")

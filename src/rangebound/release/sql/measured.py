@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -66,8 +67,7 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
     padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
     texts = [repr(each) for each in padded]
     if number is not None:
-        most = _MOST[dialect]
-        texts = [str(min(max(math.ceil(written(each)), -most), most)) for each in padded]
+        texts = [str(_nearest(each, math.ceil, MOST_WHOLE[dialect])) for each in padded]
     split = exp.Anonymous(this=_SPLIT[dialect], expressions=[text(" ".join(texts)), text(" ")])
     listed = exp.cast(split, _LISTS[dialect][number is not None])
     guess = _guess(places, x, last)
@@ -95,10 +95,36 @@ def _guess(places: Places, x: Tree, last: int) -> Tree:
     return exp.Least(this=exp.cast(exp.Floor(this=scaled), "INT"), expressions=[integer(last)])
 
 
-_MOST = {"duckdb": 2**127 - 1, "spark": 10**38 - 1}
+MOST_WHOLE = {"duckdb": 2**127 - 1, "spark": 10**38 - 1}
+"""The largest whole number that an engine can compare."""
 _SPLIT = {"duckdb": "STR_SPLIT", "spark": "SPLIT"}
 _ITEM = {"duckdb": "LIST_EXTRACT", "spark": "ELEMENT_AT"}
 _LISTS = {"duckdb": ("DOUBLE[]", "INT128[]"), "spark": ("ARRAY<DOUBLE>", "ARRAY<DECIMAL(38, 0)>")}
+
+
+def _nearest(border: float, rounded: Callable[[Fraction], int], most: int) -> int:
+    return min(max(rounded(written(border)), -most), most)
+
+
+def whole_border(border: float, rounded: Callable[[Fraction], int], most: int) -> Tree:
+    """A border that whole numbers are compared with: the one above it (math.ceil), or below it (math.floor)."""
+    return integer(_nearest(border, rounded, most))
+
+
+def among(this: Tree, borders: Sequence[Tree], results: Sequence[Tree]) -> Tree:
+    """The result of the place of a value among rising borders, found by halving: i has i borders not above the value.
+
+    Edge cases: a value that is NULL is at one of the places, so what is missing is to be decided before.
+    """
+
+    def between(low: int, high: int) -> Tree:
+        if low == high:
+            return results[low].copy()
+        middle = (low + high) // 2
+        test = exp.LT(this=this.copy(), expression=borders[middle].copy())
+        return choice((test, between(low, middle)), otherwise=between(middle + 1, high))
+
+    return between(0, len(borders))
 
 
 def present(value: Tree) -> Tree:

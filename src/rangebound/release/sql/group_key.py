@@ -1,0 +1,92 @@
+"""Grouping columns as keys: a row's value as the engine reads it, and the text of the key that a rule makes of it.
+
+Both are trees over one row. So a key is a public function of the row alone, and truncation, sensitivities and partition
+selection are those of any column of keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from rangebound.release.plan.fields import canonical, number
+from rangebound.release.plan.key_rule import KeyRule
+from rangebound.release.plan.measure import Values
+from rangebound.release.plan.table_schema import Schema
+from rangebound.release.sql.comparison import beyond_doubles
+from rangebound.release.sql.expression import Tree, as_day, as_key, choice, column, day, double, every_pair, text
+from rangebound.release.sql.measured import MOST_WHOLE, among, value, whole_border
+
+
+def key_value(name: str, rule: KeyRule | None, schema: Schema) -> Tree:
+    """What a key is made of, NULL where it is missing: a text, a day or a number, as the rule reads the column."""
+    if rule is None:
+        return as_key(name, schema)
+    if rule.span is not None:
+        return as_day(name, schema)
+    if rule.bins is None:
+        return as_key(name, schema, kind=rule.kind)
+    if _whole(name, rule, schema):
+        return column(name)
+    lower, upper = number(rule.bins[0]), number(rule.bins[-1])
+    return value(Values(column=name, lower=lower, upper=upper, dated=rule.dated), schema)
+
+
+def key_text(name: str, rule: KeyRule | None, schema: Schema, this: Tree, dialect: str) -> Tree:
+    """The key that a rule makes of such a value; NULL where the row has none.
+
+    Guarantee: the same in every engine; where the rule is more than a list, only public keys are ever made.
+    """
+    if rule is None or rule.listed_alone:
+        return this
+    label = _label(name, rule, schema, this, dialect) if rule.public else this
+    if rule.missing is None and rule.other is None:
+        return label
+    there = exp.Not(this=exp.Is(this=this.copy(), expression=exp.Null()))
+    other, missing = (None if each is None else text(each) for each in (rule.other, rule.missing))
+    return exp.Coalesce(this=label, expressions=[choice((there, other or exp.Null()), otherwise=missing)])
+
+
+def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: str) -> Tree:
+    """The key of a value that is listed, in a bin or on one of the days; NULL for another."""
+    if rule.span is not None:
+        first, last = map(day, rule.span)
+        start = exp.cast(_START[dialect](this.copy(), text("WEEK" if rule.weeks else "MONTH")), "DATE")
+        within = choice((exp.LT(this=start, expression=first), first.copy()), otherwise=start.copy())
+        inside = exp.Between(this=this.copy(), low=first.copy(), high=last)
+        return choice((inside, exp.cast(within, "TEXT")))
+    if rule.bins is not None:
+        return _bin(name, rule, schema, this, dialect)
+    if rule.fold is None:
+        return choice((_one_of(this, rule.own_labels), this.copy()))
+    return choice(
+        *((_one_of(this, [canonical(each) for each in some]), text(label)) for label, some in rule.fold.items())
+    )
+
+
+_START: dict[str, Callable[[Tree, Tree], Tree]] = {
+    "duckdb": lambda this, unit: exp.Anonymous(this="DATE_TRUNC", expressions=[unit, this]),
+    "spark": lambda this, unit: exp.Anonymous(this="TRUNC", expressions=[this, unit]),
+}
+
+
+def _one_of(this: Tree, texts: Sequence[str]) -> Tree:
+    return exp.In(this=this.copy(), expressions=list(map(text, texts)))
+
+
+def _bin(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: str) -> Tree:
+    """The name of the bin of a number, decided on the number itself, as for the bins of a histogram."""
+    assert rule.bins is not None
+    edges, names = [number(each) for each in rule.bins], list(map(text, rule.own_labels))
+    most = MOST_WHOLE[dialect] if _whole(name, rule, schema) else None
+    *lower, _ = (whole_border(edge, math.ceil, most) if most else double(edge) for edge in edges)
+    upper = whole_border(edges[-1], math.floor, most) if most else double(edges[-1])
+    inside = every_pair(exp.GTE(this=this.copy(), expression=lower[0]), exp.LTE(this=this.copy(), expression=upper))
+    return choice((inside, among(this, lower[1:], names)))
+
+
+def _whole(name: str, rule: KeyRule, schema: Schema) -> bool:
+    """Whether whole numbers and not doubles are compared with the edges."""
+    return beyond_doubles(name, [number(each) for each in rule.bins or ()], schema)
