@@ -126,12 +126,43 @@ def selection_plan(seed):
     }
 
 
+WEIGHTS = {"weighted_by": {"column": "weight", "range": [0, 2.5]}}
+FURTHER = [
+    {"kind": "count", **WEIGHTS},
+    {"kind": "sum", "column": "wait", "range": [-20, 100], **WEIGHTS},
+    {"kind": "mean", **WAIT, **WEIGHTS},
+    {"kind": "share", "of": [{"column": "wait", "is": ">", "value": 50}], **WEIGHTS},
+    {"kind": "distinct count", "column": "town", "values": 2},
+]
+"""Questions with weights, about distinct values, and about several columns."""
+FURTHERS = range(3000, 3016)
+
+
+def further_plan(seed):
+    """Every question of `FURTHER` in some grouping, for all units, both neighbours, with and without a delta."""
+    chance = random.Random(seed)
+    unit = dict(UNITS[seed % len(UNITS)])
+    if seed // len(UNITS) % 2:
+        unit |= {"neighbours": "replace", "size": ROWS}
+    delta = [0.0, 1e-3][seed // 8 % 2]
+    ways = [[], ["clinic"], ["floor"], *([["town"]] if delta else [])]
+    known = [{**each, "values": 1} if "values" in each and "column" not in unit else each for each in FURTHER]
+    asked = [{"kind": "count", "by": ["clinic"]}, *({**each, "by": chance.choice(ways)} for each in known)]
+    return {
+        "unit": unit,
+        "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": delta},
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
+    }
+
+
 def plan_of(seed):
     """A random plan as plain data: two workloads, and three or four other questions, some by keys that are selected."""
     if seed in MARGINALS:
         return marginal_plan(seed)
     if seed in SELECTIONS:
         return selection_plan(seed)
+    if seed in FURTHERS:
+        return further_plan(seed)
     chance = random.Random(seed)
     unit = dict(UNITS[seed % len(UNITS)])
     if seed // len(UNITS) % 2:
@@ -199,6 +230,8 @@ COLUMNS = {
     "town": pa.string(),
     "wait": pa.float64(),
     "age": pa.int64(),
+    "weight": pa.float64(),
+    "cost": pa.float64(),
 }
 ODD = [None, float("nan"), float("inf"), -50.0, 0.0, 100.0, 1e9]
 
@@ -229,6 +262,8 @@ def rows_of(chance, world, person, count, extreme):
                 None if town is None else f"{world}:{town}",
                 wait if extreme else chance.choice([*ODD, chance.uniform(0, 100)]),
                 30 if extreme else chance.choice([None, 5, 30, 70]),
+                9.0 if extreme else [None, 0.0, 1.0, float("nan"), -3.0][(person + at) % 5],
+                [0.0, 500.0][(person + world) % 2] if extreme else [None, 20.0, 70.0][(person + at) % 3],
             )
         )
     return made
@@ -435,7 +470,7 @@ def check(seed, worlds, most, *, change=lambda way: way, every=True):
         check_way(small, change(way), sides, units, pairs, most)
 
 
-FEW = [35, 0, 31, 64, 3, 44, 39, 4, 77, 33, 1, 13, 2000, 2005, 2011, 2014]
+FEW = [35, 0, 31, 64, 3, 44, 39, 4, 77, 33, 1, 13, 2000, 2005, 2011, 2014, 3000, 3004, 3010, 3015]
 """Plans with all kinds, units, strategies, workloads and ways to select keys, nearly all in both accounts."""
 ATTAINED = {"maximum": 0.05, "minimum": 0.05, "quantiles": 0.05, "central range": 0.05, "median": 0.4, "plan": 0.7}
 """Exponential mechanisms lose less than their bound, on tables of a few rows most of all, and plans have one each."""
@@ -472,7 +507,7 @@ def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypat
 @pytest.mark.long
 def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
     most = {}
-    for seed in (*range(96), *SELECTIONS):
+    for seed in (*range(96), *SELECTIONS, *FURTHERS):
         check(seed, 105, most)
     print(most)
     expect_attained(most)

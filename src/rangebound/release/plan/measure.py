@@ -1,7 +1,8 @@
 """What a question adds up over rows: a small vocabulary that the room `sql` compiles, and that knows no kind.
 
-A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`), or sums of a whole table
-that say what the contribution bounds dropped (`Totals`). All arithmetic is in whole numbers; see `ONE`.
+A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`), the number of
+`DistinctValues`, or sums of a whole table that say what the contribution bounds dropped (`Totals`). All arithmetic is
+in whole numbers; see `ONE`.
 """
 
 from __future__ import annotations
@@ -134,6 +135,19 @@ class Totals:
     limit: int = 0
 
 
-Measures = GroupSums | Places | Totals
+@dataclass(frozen=True, kw_only=True)
+class DistinctValues:
+    """How many distinct values a column has in every group, of each unit at most `most`, under the name "n".
+
+    Values are compared as grouping keys are; rows without one do not count. A unit that has more values in a group
+    keeps those that come first in its own keyed order.
+    """
+
+    rows: Rows
+    column: str
+    most: int
+
+
+Measures = GroupSums | Places | Totals | DistinctValues
 Found = Mapping[str | int, int]
 """What the engine found in a group: sums by their names, or counts by place."""

@@ -66,6 +66,8 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         for each in question.conditions:
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
             _comparable(schema, each.column, each.values, f"{place}.where")
+        for field, column in question.compares.items():
+            _need(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
         for field, values in _read(question, place):
             families = _DATES if values.dated else _NUMBERS
             _need(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")

@@ -233,6 +233,30 @@ class Scan:
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
         return tree
 
+    def by_value(self, value: Tree, most: int) -> exp.Select:
+        """The number `n` of distinct values `d` by key, of each unit those `most` that come first in its own order.
+
+        The order of a unit's values depends on the unit, the values and the salt, on nothing else: what one unit does
+        never moves another one's choice.
+        """
+        there = exp.Not(this=exp.Is(this=local("d"), expression=exp.Null()))
+        if self.unit is None:
+            rows = where(select_from(self.rows({"d": value}), "rows", exp.Star()), there)
+            found = select_from(rows, "rows", *map(local, (*self.texts, "d"))).distinct(copy=False)
+            tree = self.grouped(found, self.texts, {"n": exp.Count(this=exp.Star())})
+            return self.listed(tree, ["n"]) if self.public else tree
+        owners = ["u", *self.keys]
+        rows = where(select_from(self.truncated({"d": value}), "rows", exp.Star()), there)
+        own = select_from(rows, "rows", *map(local, (*owners, "d"))).distinct(copy=False)
+        place = exp.alias_(group_order.digest(self.salt, local("u"), local("d")), "p", quoted=True)
+        placed = select_from(own, "own", *map(local, (*owners, "d")), place)
+        order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", "d")])
+        rank = exp.Window(this=exp.RowNumber(), partition_by=list(map(local, owners)), order=order)
+        ranked = select_from(placed, "placed", *map(local, (*self.keys, "d")), exp.alias_(rank, "a", quoted=True))
+        first = where(select_from(ranked, "ranked", exp.Star()), exp.LTE(this=local("a"), expression=integer(most)))
+        found = select_from(first, "first", *map(local, (*self.keys, "d"))).distinct(copy=False)
+        return self.grouped(found, self.keys, {"n": exp.Count(this=exp.Star())})
+
 
 def _row(values: list[Tree]) -> Tree:
     """One value, or several as a row."""

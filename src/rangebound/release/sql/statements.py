@@ -18,6 +18,7 @@ from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.measure import (
     ONE,
     Counted,
+    DistinctValues,
     GroupSums,
     Measure,
     Met,
@@ -35,7 +36,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles, meets
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import Tree, choice, column, every_pair, integer, local
+from rangebound.release.sql.expression import Tree, as_key, choice, column, every_pair, integer, local
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import fixed_point, outside, place, scaled_product, value
 from rangebound.release.sql.relation import Relation, added, at_most, total
@@ -74,6 +75,7 @@ def statements(
         if sums or block.keys is None:
             found.append(compiler.summed(sums))
         found += [compiler.placed(index, each) for index, each in own if isinstance(each, Places)]
+        found += [compiler.distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
         for index, each in own:
             if isinstance(each, Totals):
                 grouping = block_of(plan, each.over, (index,))
@@ -129,6 +131,16 @@ class _Compiler:
         return Statement(
             block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=columns, placed=True
         )
+
+    def distinct(self, index: int, asked: DistinctValues) -> Statement:
+        """The statement for the number of distinct values."""
+        scan = self.scan
+        scan.read = Sheet("v")
+        value: Tree = local(scan.read.name(as_key(asked.column, scan.schema)))
+        counted = self._counted(asked.rows)
+        tree = scan.by_value(value if counted is None else choice((counted, value)), asked.most)
+        columns = {index: {"n": len(scan.keys)}}
+        return Statement(block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=columns)
 
     def totals(self, index: int, asked: Totals, block: Block) -> list[Statement]:
         """The statements for sums of all groups together, as sums of the block that publishes them."""

@@ -19,6 +19,7 @@ from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountOfUnits
 from rangebound.release.plan.kinds.crosstab import Crosstab
+from rangebound.release.plan.kinds.distinct_count import DistinctCount
 from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.hierarchy import Hierarchy
 from rangebound.release.plan.kinds.histogram import Histogram
@@ -33,7 +34,19 @@ from rangebound.release.plan.kinds.share import Share
 from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.variance import Variance
-from rangebound.release.plan.measure import ONE, Counted, Met, Outside, Owned, Places, Product, Square, Totals, Value
+from rangebound.release.plan.measure import (
+    ONE,
+    Counted,
+    DistinctValues,
+    Met,
+    Outside,
+    Owned,
+    Places,
+    Product,
+    Square,
+    Totals,
+    Value,
+)
 from rangebound.release.plan.unit import Unit
 
 RANGES = [(0.0, 4.0), (-20.0, 100.0), (-100.0, 20.0), (-5.0, 5.0), (3.0, 7.0), (-7.0, -3.0)]
@@ -75,6 +88,7 @@ def kinds(ends):
         Dropped(name="q", about=("a",), over=("k",), units=True),
         Clipped(name="q", about=("a",), over=("k",), valued="x", within=ends),
         *two_columns(ends),
+        DistinctCount(name="q", column="x", values=1),
     ]
 
 
@@ -119,6 +133,8 @@ def found(question, asked, rows):
             sum(border <= question.bounds.lower + float(each) * width for border in asked.borders) for each, _ in rows
         ]
         return {at: ONE * places.count(at) for at in places}
+    if isinstance(asked, DistinctValues):
+        return {"n": min(len({each for each, _ in rows}), asked.most)}
     return {name: added(each, rows) for name, each in asked.of.items()}
 
 
@@ -207,7 +223,7 @@ def test_no_unit_moves_coordinates_by_more_and_some_unit_by_as_much(question, un
 
 @pytest.mark.parametrize(
     "question",
-    [each for each in kinds((-20.0, 100.0)) if "column" in type(each).model_fields and not each.reads_also],
+    [each for each in kinds((-20.0, 100.0)) if "missing" in type(each).model_fields and not each.reads_also],
     ids=said,
 )
 def test_where_the_number_of_rows_is_public(question):

@@ -281,6 +281,11 @@ class Kind(Part):
         return {}
 
     @property
+    def compares(self) -> Mapping[str, str]:
+        """Columns whose values it compares as grouping keys are, by the field of the plan that names them."""
+        return {}
+
+    @property
     def needs_also(self) -> tuple[RangedColumn, ...]:
         """The same columns as those that a row needs a value in."""
         return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
