@@ -1,0 +1,146 @@
+"""An expression of a plan as a tree, before anything is known of its columns; `str` writes it as a plan does."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rangebound.release.plan.expressions.value_type import ValueType
+
+Literal = bool | float | str | datetime.date
+WORDS = {"true": True, "false": False, "True": True, "False": False}
+"""The truth values; columns of these names are written column("true")."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number, a text, a truth value or a date. The constants 1 and true are different, though Python says equal."""
+
+    value: Literal
+    type: ValueType
+
+    def __str__(self) -> str:
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        if isinstance(self.value, datetime.date):
+            return f'date("{self.value.isoformat()}")'
+        return json.dumps(self.value, ensure_ascii=False) if isinstance(self.value, str) else _numeral(self.value)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column by its name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        plain = re.fullmatch(r"[^\W\d]\w*", self.name) and unicodedata.normalize("NFKC", self.name) == self.name
+        bare = plain and not keyword.iskeyword(self.name) and self.name not in WORDS
+        return self.name if bare else f"column({json.dumps(self.name, ensure_ascii=False)})"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function or an operator of its arguments."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return _written(self)
+
+
+Expression = Constant | Named | Call
+"""A tree of an expression, as it was written."""
+
+
+def constant(value: Literal | int) -> Constant:
+    """A constant of the type that its value has.
+
+    >>> str(constant(18)), str(constant(True)), str(constant(datetime.date(2025, 1, 31)))
+    ('18', 'true', 'date("2025-01-31")')
+    """
+    if isinstance(value, bool):
+        return Constant(value, ValueType.TRUTH)
+    if isinstance(value, str):
+        return Constant(value, ValueType.TEXT)
+    if isinstance(value, datetime.date):
+        return Constant(value, ValueType.DATE)
+    return Constant(float(value), ValueType.NUMBER)
+
+
+def call(function: str, *arguments: Expression) -> Expression:
+    """A call in the form that reading its text gives: conjunctions in conjunctions are one, a sign goes to its number.
+
+    >>> str(call("and", Named("a"), call("and", Named("b"), Named("c"))))
+    'a and b and c'
+    """
+    if function in ("and", "or"):
+        parts = [_joined(each, function) for each in arguments]
+        return Call(function, tuple(one for part in parts for one in part))
+    if function == "-x":
+        (number,) = arguments
+        if isinstance(number, Constant) and isinstance(number.value, float):
+            return constant(-number.value if number.value else 0.0)
+    return Call(function, arguments)
+
+
+def _joined(node: Expression, function: str) -> tuple[Expression, ...]:
+    return node.arguments if isinstance(node, Call) and node.function == function else (node,)
+
+
+def columns_of(node: Expression) -> tuple[str, ...]:
+    """The names of the columns that an expression uses, each once.
+
+    >>> columns_of(call("+", Named("a"), call("*", Named("b"), Named("a"))))
+    ('a', 'b')
+    """
+    return tuple(dict.fromkeys(_names(node)))
+
+
+def _names(node: Expression) -> Iterator[str]:
+    if isinstance(node, Named):
+        yield node.name
+    for each in node.arguments if isinstance(node, Call) else ():
+        yield from _names(each)
+
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+_BINDING = {"or": 1, "and": 2, "not": 3, **dict.fromkeys((*COMPARISONS, "in", "not in"), 4)}
+_BINDING |= {"+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6, "-x": 7}
+_ATOM = 8
+
+
+def _binding(node: Expression) -> int:
+    if isinstance(node, Constant):
+        return _BINDING["-x"] if isinstance(node.value, float) and node.value < 0.0 else _ATOM
+    return _BINDING.get(node.function, _ATOM) if isinstance(node, Call) else _ATOM
+
+
+def _written(node: Call) -> str:
+    name, arguments, own = node.function, node.arguments, _binding(node)
+    if own == _ATOM:
+        return f"{name}({', '.join(map(str, arguments))})"
+    if name in ("in", "not in"):
+        return f"{_within(arguments[0], own + 1)} {name} [{', '.join(map(str, arguments[1:]))}]"
+    if name in ("and", "or"):
+        return f" {name} ".join(_within(each, own + 1) for each in arguments)
+    if name in ("not", "-x"):
+        return ("not " if name == "not" else "-") + _within(arguments[0], own)
+    left, right = arguments
+    tight = name in COMPARISONS  # these do not chain
+    return f"{_within(left, own + tight)} {name} {_within(right, own + 1)}"
+
+
+def _within(node: Expression, binding: int) -> str:
+    """An argument, in parentheses where it binds less than its place asks for."""
+    return str(node) if _binding(node) >= binding else f"({node})"
+
+
+def _numeral(value: float) -> str:
+    return repr(value).removesuffix(".0")

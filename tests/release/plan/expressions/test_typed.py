@@ -1,0 +1,138 @@
+import math
+
+import pytest
+
+from rangebound.release.plan.expressions import Known, ValueType, read, typed
+from rangebound.release.plan.expressions.functions import FUNCTIONS, Signature
+from rangebound.release.plan.expressions.typed import column_uses
+
+NUMBER, TEXT, TRUTH, DATE, COLUMN = ValueType
+KNOWN = {
+    "age": Known(type=NUMBER, range=(0.0, 120.0), clipped=(0.0, 120.0)),
+    "minutes": Known(type=NUMBER, range=(0.0, 1440.0)),
+    "band": Known(type=TEXT, range=(-math.inf, math.inf)),
+    "late": Known(type=TRUTH, range=(0.0, 1.0)),
+    "day": Known(type=DATE, range=(20089.0, 20453.0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "uses"),
+    [
+        ("a + 1", NUMBER, {"a": NUMBER}),
+        ("a - b", NUMBER, {"a": NUMBER, "b": NUMBER}),
+        ("a - b < c", TRUTH, {"a": NUMBER, "b": NUMBER, "c": NUMBER}),
+        ("a + 30", NUMBER, {"a": NUMBER}),
+        ('a + 30 > date("2025-01-01")', TRUTH, {"a": DATE}),
+        ('a - date("2025-01-01")', NUMBER, {"a": DATE}),
+        ("a - day", NUMBER, {"a": DATE, "day": DATE}),
+        ("day + a", DATE, {"day": DATE, "a": NUMBER}),
+        ("a == 'x'", TRUTH, {"a": TEXT}),
+        ("a == late", TRUTH, {"a": TRUTH, "late": TRUTH}),
+        ("a and b", TRUTH, {"a": TRUTH, "b": TRUTH}),
+        ("coalesce(a, 0)", NUMBER, {"a": NUMBER}),
+        ("coalesce(a, b, band)", TEXT, {"a": TEXT, "b": TEXT, "band": TEXT}),
+        ("case(a, b, 1)", NUMBER, {"a": TRUTH, "b": NUMBER}),
+        ("case(a, 'x')", TEXT, {"a": TRUTH}),
+        ("min(a, b)", NUMBER, {"a": NUMBER, "b": NUMBER}),
+        ("min(a, day)", DATE, {"a": DATE, "day": DATE}),
+        ("year(a)", NUMBER, {"a": DATE}),
+        ("missing(a)", TRUTH, {"a": COLUMN}),
+        ("missing(age)", TRUTH, {"age": NUMBER}),
+        ("number(a) == number(b)", TRUTH, {"a": COLUMN, "b": COLUMN}),
+        ("starts(a, 'x')", TRUTH, {"a": TEXT}),
+        ("a in [1, 2]", TRUTH, {"a": NUMBER}),
+        ("number(late)", NUMBER, {"late": TRUTH}),
+    ],
+)
+def test_types_follow_from_the_use(text, kind, uses):
+    found = typed(read(text), KNOWN)
+    assert found.type is kind
+    assert {name: read_as for _, name, read_as in column_uses(found)} == uses
+
+
+@pytest.mark.parametrize("text", ["a == b", "a < b", "a", "coalesce(a, b)", "case(late, a, b)", "a if b else c"])
+def test_a_type_that_does_not_follow_is_asked_for(text):
+    with pytest.raises(
+        ValueError, match=r"does not follow from its use; write number\(\w\), text\(\w\), date\(\w\) or"
+    ):
+        typed(read(text), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("band + 1", "band is a text"),
+        ("band < 'x'", "texts have no order"),
+        ("late + 1", "late is true or false"),
+        ("age == 'x'", "age is a number"),
+        ("age and late", "age is a number"),
+        ("case(age, 1, 2)", "age is a number"),
+        ("round(age, 1)", "takes round(x)"),
+        ("year(age)", "takes a date"),
+        ("hour(day)", "a column of the table as it stands"),
+        ("text(age)", "age is a number"),
+        ("age in [1, 'a']", "takes a number"),
+        ("bin(age, minutes)", "constants"),
+        ("bin(age, 0)", "positive"),
+        ("bin(age, 3, 2)", "rise"),
+        ("day * 2", "day is a date"),
+        ("1 + 'a' > b", '"a" is a text'),
+        ("case()", "takes case"),
+        ("missing()", "takes missing"),
+    ],
+)
+def test_types_that_do_not_fit_are_named(text, words):
+    with pytest.raises(ValueError, match=r".") as caught:
+        typed(read(text), KNOWN)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("minutes / 60", (0.0, 24.0)),
+        ("age - 20", (-20.0, 100.0)),
+        ("20 - age", (-100.0, 20.0)),
+        ("age * age", (0.0, 14400.0)),
+        ("-age", (-120.0, 0.0)),
+        ("abs(age - 20)", (0.0, 100.0)),
+        ("age // 10 * 10", (0.0, 120.0)),
+        ("age % 7", (0.0, 7.0)),
+        ("clip(x, 0, 5)", (0.0, 5.0)),
+        ("min(x, 5)", (-math.inf, 5.0)),
+        ("case(late, 3, age / 2)", (0.0, 60.0)),
+        ("case(late, 3)", (3.0, 3.0)),
+        ("case(age < 5, 1, late, 2, 7)", (1.0, 7.0)),
+        ("coalesce(age, -1)", (-1.0, 120.0)),
+        ("bin(age, 50)", (0.0, 100.0)),
+        ("bin(x, 0, 18, 65)", (0.0, 18.0)),
+        ("month(x)", (1.0, 12.0)),
+        ("year(day)", (2025.0, 2025.0)),
+        ("day + 1", (20090.0, 20454.0)),
+        ('day - date("2025-01-01")', (0.0, 364.0)),
+        ("round(age / 7)", (0.0, 17.0)),
+        ("number(late)", (0.0, 1.0)),
+        ("1 / age", (-math.inf, math.inf)),
+        ("1 / (1 + age)", (1 / 121, 1.0)),
+        ("x + 1", (-math.inf, math.inf)),
+        ("age * 1e308", (0.0, math.inf)),
+        ("age < 18", (0.0, 1.0)),
+        ("x * 0", (-math.inf, math.inf)),
+    ],
+)
+def test_public_ranges_follow_from_the_parts(text, found):
+    assert typed(read(text), KNOWN).range == found
+
+
+def test_a_column_is_compared_as_it_stands_and_clipped_where_it_is_computed_with():
+    compared = typed(read("age > 130"), KNOWN).parts[0]
+    assert (compared.clipped, compared.range) == (None, (-math.inf, math.inf))
+    assert typed(read("age + 0 > 130"), KNOWN).parts[0].parts[0].clipped == (0.0, 120.0)
+
+
+def test_every_function_says_what_it_takes():
+    for name, each in FUNCTIONS.items():
+        assert each.written
+        assert each.means
+        assert all(isinstance(one, Signature) and one.types(len(one.takes)) for one in each.signatures), name
