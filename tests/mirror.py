@@ -92,6 +92,16 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/output/suggestion.py": ("release/test_suggest.py",),
     "release/plan/questions.py": ("release/plan/kinds/test_kind.py", "release/plan/test_toml.py"),
     "release/plan/condition.py": ("release/plan/test_toml.py", "release/test_oracle.py"),
+    "release/plan/expressions/functions.py": (
+        "release/plan/expressions/test_typed.py",
+        "release/sql/test_made_column.py",
+    ),
+    "release/plan/expressions/nodes.py": ("release/plan/expressions/test_reading.py",),
+    "release/plan/expressions/public_range.py": (
+        "release/plan/expressions/test_typed.py",
+        "release/sql/test_made_column.py",
+    ),
+    "release/plan/expressions/value_type.py": ("release/plan/expressions/test_typed.py",),
     "release/plan/faults.py": ("release/plan/test_toml.py",),
     "release/plan/fields.py": ("release/plan/test_toml.py",),
     "release/plan/groupings.py": ("release/test_neighbours.py", "release/engine/test_engines.py"),

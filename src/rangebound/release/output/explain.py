@@ -12,6 +12,7 @@ from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.conversion import conversions
 from rangebound.release.output.forecast import part_of
 from rangebound.release.output.scope import scope
+from rangebound.release.plan.column_declaration import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse
@@ -41,6 +42,7 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     lines += [f"Joins {each.words}." for each in plan.join or ()]
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
     lines.append(f"Spends {plan.budget} in all{account}.")
+    lines += described(plan.made_columns)
     if plan.report_clipping:
         margins = any(each.margin is not None for each in plan.query)
         part = f"{100 * plan.clipping_share:g} % of {'what the margins leave' if margins else 'epsilon'}"

@@ -8,10 +8,21 @@ from enum import Enum
 from types import NoneType
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from rangebound.release.plan.fields import Bound, Name, Part, Text, as_tuple, no_time_of_day, printable
+from rangebound.release.plan.expressions.conjunction import LONGEST_NAME, conditions_of, hidden_text
+from rangebound.release.plan.expressions.reading import LONGEST
+from rangebound.release.plan.fields import Bound, Part, Text, as_tuple, no_time_of_day, printable
 
 
 class Comparison(Enum):
@@ -63,6 +74,15 @@ def _comparison(value: object) -> object:
         raise ValueError("must be one of " + ", ".join(f'"{each.value}"' for each in Comparison)) from None
 
 
+def _short(name: str) -> str:
+    """Refuse a name that is too long, unless it is the text of an expression."""
+    if len(name) > _LONGEST_COLUMN and hidden_text(name) is None:
+        raise ValueError(f"must have at most {_LONGEST_COLUMN} characters")
+    return name
+
+
+_LONGEST_COLUMN = 200
+Column = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(printable), AfterValidator(_short)]
 _SUCH = '{column = "age", is = ">=", value = 18}'
 
 
@@ -77,7 +97,7 @@ class Condition(Part):
     18.0
     """
 
-    column: Name
+    column: Column
     comparison: Annotated[Comparison, BeforeValidator(_comparison)] = Field(alias="is")
     value: Annotated[Value | None, BeforeValidator(_values)] = None
 
@@ -124,13 +144,22 @@ class Condition(Part):
 
 
 def _listed(value: object) -> object:
-    found = as_tuple(value)
+    found = tuple(conditions_of(value)) if isinstance(value, str) else as_tuple(value)
     if not isinstance(found, tuple):
-        raise ValueError(f"must be a list of conditions, such as [{_SUCH}]")
+        raise ValueError(f'must be an expression, such as "age >= 18", or a list of conditions, such as [{_SUCH}]')
     return found
 
 
-Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_listed)]
+class _Written:
+    """Tells the JSON schema of a plan that conditions may be written as an expression."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST}, handler(schema)]}
+
+
+Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_listed), _Written]
+"""Conditions that hold together: a list of them, or an expression that is true or false."""
 
 
 def size(value: Plain) -> float:

@@ -59,6 +59,11 @@ def fault(rule: str, place: Place, value: object, *, kind: str = "rule") -> Vali
     return ValidationError.from_exception_data("part", [{"type": words, "loc": place, "input": value}])
 
 
+def first_rule(error: ValidationError) -> str:
+    """The first rule that a part breaks, behind the field that it names."""
+    return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+
+
 def plan_error(error: ValidationError, name: str, where: Mapping[Place, int]) -> PlanError:
     """The first fault of a part as one of our errors."""
     faults = error.errors(include_url=False)

@@ -9,12 +9,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.numeric import rounded_up
 from rangebound.release.plan.clipping_report import cut_questions
+from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
+from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.faults import first_rule
 from rangebound.release.plan.fields import Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.key_file import current_folder
@@ -24,6 +27,10 @@ from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Unit
 
+_NO_RANGE = (
+    "is missing; state it, or that of the column in [columns], as age = {range = [0, 120]}, from which that of an "
+    "expression follows"
+)
 _MOST_GROUPS = 100_000
 _SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
 
@@ -81,13 +88,14 @@ class Plan(Part):
     `keys` lists the public keys of grouping columns, by rules for many and with groups for what is missing or not
     listed (see `KeyRule`), and `combinations` those of several columns that occur together; the keys of a column that
     is in neither are selected privately, which needs a delta. With `only_listed`, a row counts for no question at all
-    if one of the columns that have public keys has none of them in it. `selection` is the weight of that selection
-    beside the weights of the questions. Where no question has a weight, the budget is split so that the `objective` is
-    least: the "total" of the variances, or that of the "relative" ones, which suits tables whose numbers are of very
-    different size. A question with a `margin` gets the share that half the width of its interval asks for, and the
-    others split the rest. With `joint` all intervals of the table hold at once with probability `level`, else each of
-    them does. With `report_clipping` the part `clipping_share` of what the margins leave goes into questions about how
-    much of the rows and values of the others is cut; these stand behind the others in `query`.
+    if one of the columns that have public keys has none of them in it. `columns` makes columns of others, and states
+    public ranges of columns. `selection` is the weight of that selection beside the weights of the questions. Where no
+    question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or that
+    of the "relative" ones, which suits tables whose numbers are of very different size. A question with a `margin` gets
+    the share that half the width of its interval asks for, and the others split the rest. With `joint` all intervals of
+    the table hold at once with probability `level`, else each of them does. With `report_clipping` the part
+    `clipping_share` of what the margins leave goes into questions about how much of the rows and values of the others
+    is cut; these stand behind the others in `query`.
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
@@ -105,6 +113,7 @@ class Plan(Part):
     join: Annotated[tuple[Join, ...], Field(min_length=1, max_length=MOST_JOINS), BeforeValidator(as_tuple)] | None = (
         None
     )
+    made_columns: Declarations = Field(default_factory=dict, alias="columns")
     keys: dict[Name, Keys] = Field(default_factory=dict)
     combinations: Annotated[tuple[Combination, ...], Field(max_length=100), BeforeValidator(as_tuple)] | None = None
     only_listed: bool | None = None
@@ -118,6 +127,9 @@ class Plan(Part):
     query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(as_tuple)]
 
     _folder: _Folder = PrivateAttr(default_factory=_Folder)
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    _made: tuple[MadeColumn, ...] = PrivateAttr(default=())
     _interval_level: float = PrivateAttr(default=0.0)
     _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
 
@@ -125,6 +137,7 @@ class Plan(Part):
     def _fits(self) -> Plan:
         self._folder = _Folder(current_folder())
         self._fit_joins()
+        self._make_columns()
         names = [each.name for each in self.query if not each.made]
         self._rules = self._all_rules()
         if self.only_listed and not any(rule.public for rule in self._rules.values()):
@@ -217,6 +230,31 @@ class Plan(Part):
                 "key of each column; list the keys of each in keys, or ask for a count"
             )
         return question.misfit_of_keys(self.columns(question.by))
+
+    def _make_columns(self) -> None:
+        """Find the types of made columns, and fill the ranges that follow from them into questions without one."""
+        hidden: dict[str, str] = {}
+        for index, each in enumerate(self.query):
+            for one in each.conditions:
+                if hidden_text(one.column) is not None:
+                    hidden.setdefault(one.column, f"query.{index}.{'where' if one in each.where else 'of'}")
+        self._made, known = made_columns(self.made_columns, hidden, {})
+        ranges = {name: question_range(each) for name, each in known.items()}
+        found = {name: each for name, each in ranges.items() if each is not None}
+        filled = []
+        for index, each in enumerate(self.query):
+            try:
+                filled.append(each.filled(found))
+            except ValidationError as reason:  # a field of it does not fit the range
+                raise ValueError(f"query.{index}.{first_rule(reason)}") from None
+            if filled[-1].lacks_range:
+                raise ValueError(f"query.{index}.range: {_NO_RANGE}")
+        object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
+
+    @property
+    def made(self) -> tuple[MadeColumn, ...]:
+        """The columns that expressions of the plan make, each after those that it uses."""
+        return self._made
 
     def _name_misspelt(self) -> None:
         """Name a grouping column that has no keys and looks like one that has."""

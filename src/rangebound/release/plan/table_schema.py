@@ -9,6 +9,9 @@ from enum import Enum
 from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
+from rangebound.release.plan.expressions.typed import column_uses
+from rangebound.release.plan.expressions.value_type import ValueType
+from rangebound.release.plan.faults import field_of
 from rangebound.release.plan.fields import HUGE, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
@@ -52,6 +55,22 @@ _COMPARED: dict[type, tuple[Family, ...]] = {
 }
 
 
+_READ: dict[ValueType, tuple[Family, ...]] = {
+    ValueType.NUMBER: _NUMBERS,
+    ValueType.TEXT: _COMPARED[str],
+    ValueType.TRUTH: _COMPARED[bool],
+    ValueType.DATE: _DATES,
+}
+_USED = {
+    "number(...)": (*_NUMBERS, _F.TEXT),
+    "text(...)": KEYS,
+    "date(...)": _DATES,
+    "missing(...)": (*_NUMBERS, *_DATES),
+    "hour(...)": (_F.TIMESTAMP, _F.TEXT, _F.UNTYPED),
+}
+"""The families that serve a function of a column as it stands."""
+
+
 def check_schema(plan: Plan, schema: Schema) -> None:
     """Refuse a plan whose columns are not in the table or cannot be used as the plan says.
 
@@ -91,6 +110,26 @@ def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) ->
     else:
         _need(schema, column, _DATES if rule.dated else _NUMBERS, field, "bins of days" if rule.dated else "bins")
         _comparable(schema, column, [number(each) for each in rule.bins], f"keys.{column}.bins")
+
+
+def check_made(plan: Plan, schema: Schema) -> None:
+    """Refuse made columns whose expressions use columns that are not in the table, or cannot be used as they do.
+
+    A made column must not have the name of one of the table: which of the two is meant would be a matter of the order
+    of steps. Looks at names and types only.
+    """
+    for name, each in plan.made_columns.items():
+        field = f"columns.{name}"
+        if each.value is None:
+            _need(schema, name, _DATES if each.dated else _NUMBERS, field, "this range")
+        elif name in schema:
+            raise PlanError(f"{field}: the table has a column of this name; give the made one another", field=field)
+    made = {each.name for each in plan.made}
+    for one in plan.made:
+        field = field_of(tuple(int(part) if part.isdigit() else part for part in one.field.split(".")))
+        for use, name, kind in column_uses(one.value):
+            if name not in made:
+                _need(schema, name, _USED[use] if use in _USED else _READ[kind], field, use)
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 
 from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.fields import date
+
+_LONGEST = 300  # characters of an expression that a line has room for
 
 
 def end(value: float, *, dated: bool) -> str:
@@ -29,9 +32,13 @@ def bounds(ends: tuple[float | datetime.date, float | datetime.date]) -> str:
 
 def conditions(some: tuple[Condition, ...]) -> str:
     """Conditions that hold together."""
-    return " and ".join(map(_condition, some))
+    return " and ".join(_condition(each, alone=len(some) == 1) for each in some)
 
 
-def _condition(condition: Condition) -> str:
+def _condition(condition: Condition, *, alone: bool) -> str:
+    expression = hidden_text(condition.column)
+    if expression is not None:
+        shown = expression if len(expression) <= _LONGEST else f"{expression[:_LONGEST]}..."
+        return shown if alone or " or " not in shown else f"({shown})"
     values = ", ".join(f"{each:g}" if isinstance(each, float) else repr(each) for each in condition.values)
     return f"{condition.column!r} {condition.comparison.value} {values}".rstrip()

@@ -24,6 +24,7 @@ SOURCE = "source"
 _NUMERAL = r"^ *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *\z"
 _TRUE, _FALSE = r"^ *[Tt][Rr][Uu][Ee] *\z", r"^ *[Ff][Aa][Ll][Ss][Ee] *\z"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
+_TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
 if TYPE_CHECKING:
@@ -150,6 +151,27 @@ def _days(this: Tree) -> Tree:
     """Days since 1970-01-01 of a date."""
     count = exp.DateDiff(this=this, expression=day(datetime.date(1970, 1, 1)), unit=exp.var("DAY"))
     return exp.cast(count, "DOUBLE")
+
+
+def read_number(this: Tree) -> Tree:
+    """The number that a text spells, NULL where it spells none; it may be infinite."""
+    return _from_text(this)
+
+
+def read_day(this: Tree) -> Tree:
+    """The days since 1970-01-01 of the date that a text spells, NULL where it spells none."""
+    return _days(_written_day(this))
+
+
+def read_hour(name: str, schema: Schema) -> Tree:
+    """The hour of a timestamp; NULL where there is no time of day, or no such day in the calendar."""
+    this = column(name)
+    there = exp.Not(this=exp.Is(this=as_number(name, schema, dated=True), expression=exp.Null()))
+    if schema[name] is Family.TIMESTAMP:
+        return choice((there, exp.Extract(this=exp.var("HOUR"), expression=this)))
+    written = exp.Substring(this=_text(this), start=integer(12), length=integer(2))
+    timed = every([_matches(_text(this), _TIMED), there])
+    return exp.TryCast(this=choice((timed, written)), to=exp.DataType.build("INT"), safe=True)
 
 
 def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:

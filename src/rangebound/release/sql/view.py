@@ -6,16 +6,18 @@ is the same tree in a step as in a question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from rangebound.release.engine import Engine
+from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import Family
+from rangebound.release.plan.table_schema import Family, check_made
 from rangebound.release.sql.expression import Tree, column
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.joined import joined
+from rangebound.release.sql.made_column import made_columns
 from rangebound.release.sql.relation import View, aliased, star
 
 
@@ -30,7 +32,16 @@ def view(plan: Plan, engine: Engine) -> View:
     seen = View(schema=engine.schema(), source=lambda _: table)
     for index in range(len(plan.join or ())):
         seen = joined(seen, plan, index, engine)
-    return seen
+    check_made(plan, seen.schema)
+    return _with_made(seen, plan.made)
+
+
+def _with_made(seen: View, made: Sequence[MadeColumn]) -> View:
+    """A view with made columns, in selections one above the other; its schema leaves out mere steps."""
+    layers, schema = made_columns(seen.schema, made)
+    for layer in layers:
+        seen = with_columns(seen, {name: (tree, schema.get(name, Family.OTHER)) for name, tree in layer.items()})
+    return View(schema=schema, source=seen.source)
 
 
 def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:

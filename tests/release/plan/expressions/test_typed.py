@@ -1,9 +1,10 @@
 import math
+from pathlib import Path
 
 import pytest
 
 from rangebound.release.plan.expressions import Known, ValueType, read, typed
-from rangebound.release.plan.expressions.functions import FUNCTIONS, Signature
+from rangebound.release.plan.expressions.functions import FUNCTIONS, Signature, function_table
 from rangebound.release.plan.expressions.typed import column_uses
 
 NUMBER, TEXT, TRUTH, DATE, COLUMN = ValueType
@@ -136,3 +137,8 @@ def test_every_function_says_what_it_takes():
         assert each.written
         assert each.means
         assert all(isinstance(one, Signature) and one.types(len(one.takes)) for one in each.signatures), name
+
+
+def test_the_page_has_the_table_of_functions():
+    page = Path(__file__).parents[4] / "docs" / "columns.md"
+    assert function_table() in page.read_text(encoding="utf-8")

@@ -295,7 +295,7 @@ FUNCTIONS: Mapping[str, Function] = {
         whole=_if_parts,
     ),
     "bin": Function(
-        written="bin(x, width), bin(x, edge, edge, ...)",
+        written="bin(x, width); bin(x, edge, edge, ...)",
         means="the lower end of the bin that x lies in: floor(x / width) * width, or one of rising edges; each bin "
         "holds its lower edge, the last one its upper edge too, and beyond the edges the value is missing",
         signatures=(Signature(takes=(_N, _N), gives=_N, repeated=True),),
@@ -356,3 +356,17 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("ifnull", "nvl", "fillna"), "coalesce(x, y) is the first that is not missing"),
 }
 """Functions that people look for, and why the language has none of that name."""
+
+
+def function_table() -> str:
+    """The language as a table in Markdown, for the reference: how each function is written, what it takes and gives.
+
+    >>> print(function_table().splitlines()[2])
+    | `x + y` | a number or a date | the sum; a date plus a number of days, rounded down, is a date |
+    """
+    lines = ["| written | is | meaning |", "| --- | --- | --- |"]
+    for each in FUNCTIONS.values():
+        gives = list(dict.fromkeys(one.gives.value for one in each.signatures))
+        kind = "what its parts are" if len(gives) > 2 else " or ".join(gives)
+        lines.append(f"| {', '.join(f'`{one}`' for one in each.written.split('; '))} | {kind} | {each.means} |")
+    return "\n".join(lines)

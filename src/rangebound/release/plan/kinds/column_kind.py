@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Self
+
+from pydantic import Field
 
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Bound, Name, Range, number, written
+from rangebound.release.plan.fields import Bound, Ends, Name, Range, number, written
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Truncation, owner_scope, truncation_scope
 from rangebound.release.plan.measure import Rows, Values
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import bounds, end, span
 from rangebound.support import Interval
 
+UNKNOWN: Ends = (-math.inf, math.inf)
+"""The range of a question that does not state one, until a plan fills it in."""
+
 
 class ColumnKind(Kind):
     """A question about the numbers (or dates) of a column whose range is public.
 
+    A plan fills in the `range` of a question that leaves it out, where its [columns] say it.
     Rows that have no value there do not count, unless `missing` is the number that they count as.
     """
 
     column: Name
-    range: Range
+    range: Range = Field(default_factory=lambda: UNKNOWN)
     missing: Bound | None = None
 
     @property
     def bounds(self) -> Interval:
         """The public range of the column."""
         return Interval(number(self.range[0]), number(self.range[1]))
+
+    def filled(self, ranges: Mapping[str, Ends]) -> Self:
+        """The same question with the public range of its column, where it states none and one is known."""
+        if self.range != UNKNOWN or self.column not in ranges:
+            return self
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**given, "range": ranges[self.column]})
+
+    @property
+    def lacks_range(self) -> bool:
+        """Whether no range is known."""
+        return self.range == UNKNOWN
 
     @property
     def dated(self) -> bool:

@@ -11,7 +11,7 @@ import datetime
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -262,6 +262,17 @@ class Kind(Part):
     @abstractmethod
     def clipping(self) -> Clipping | None:
         """What its range clips, or None."""
+
+    # What a plan fills in
+
+    def filled(self, ranges: Mapping[str, Ends]) -> Self:
+        """The same question with public ranges of columns, where it leaves its own out and they are known."""
+        return self
+
+    @property
+    def lacks_range(self) -> bool:
+        """Whether it needs a public range of its column, and none is known."""
+        return False
 
     # What follows from these
 

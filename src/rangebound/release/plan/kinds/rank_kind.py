@@ -49,6 +49,8 @@ class RankKind(ColumnKind):
 
     @model_validator(mode="after")
     def _grid_fits(self) -> RankKind:
+        if self.lacks_range:
+            return self
         if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
             raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
         if self.step is not None and self.step < _FINEST * max(abs(self.bounds.lower), abs(self.bounds.upper)):

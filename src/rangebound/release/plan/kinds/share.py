@@ -11,6 +11,7 @@ from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.estimate import Fractional
 from rangebound.release.plan.condition import Condition, Conditions
+from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.fields import Name
 from rangebound.release.plan.kinds.joint_kind import JointKind
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Truncation, owner_scope, truncation_scope
@@ -91,7 +92,7 @@ class Share(JointKind, WeightedKind):
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """Rows beyond the contribution bounds, rows without a value to compare, and rows without an owner."""
-        columns = dict.fromkeys(repr(each.column) for each in self.of if each.values)
+        columns = dict.fromkeys(hidden_text(each.column) or repr(each.column) for each in self.of if each.values)
         missing = [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []
         return [*truncation_scope(self, unit, groups, rows=True), *missing, *self._weight_scope, *owner_scope(unit)]
 

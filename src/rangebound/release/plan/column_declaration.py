@@ -1,0 +1,208 @@
+"""Columns of a plan: those that are made of others, and public ranges of the table's own."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.expressions.nodes import columns_of
+from rangebound.release.plan.expressions.reading import LONGEST, read
+from rangebound.release.plan.expressions.typed import Known, Typed, typed
+from rangebound.release.plan.expressions.value_type import Range as PublicRange
+from rangebound.release.plan.expressions.value_type import ValueType
+from rangebound.release.plan.faults import fault
+from rangebound.release.plan.fields import Ends, Name, Part, Range, date, number
+from rangebound.release.plan.words import bounds
+
+_MOST = 1000
+
+
+def _in_one_form(text: str) -> str:
+    return str(read(text))
+
+
+Written = Annotated[str, AfterValidator(_in_one_form)]
+"""The text of an expression, in the form in which `str` writes it."""
+
+
+class ColumnDeclaration(Part):
+    """A column that is made by the expression `value`, or one of the table, and the public `range` of its values.
+
+    Values beyond the range are clipped to it: those of a made column wherever it is used, those of the table's own
+    where they are computed with. A column is compared as it stands.
+
+    Guarantee: the value of a row depends on that row alone, and making it never fails. What goes wrong in a row, such
+    as a division by 0, is a missing value. So one row is still one row, and no sensitivity changes.
+
+    >>> ColumnDeclaration(value="minutes/60", range=(0.0, 24.0)).value
+    'minutes / 60'
+    """
+
+    value: Written | None = None
+    range: Range | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ColumnDeclaration:
+        if self.value is None and self.range is None:
+            raise ValueError('needs a value, such as value = "minutes / 60", or a range of a column of the table')
+        return self
+
+    @property
+    def ends(self) -> PublicRange | None:
+        """The range in numbers."""
+        return None if self.range is None else (number(self.range[0]), number(self.range[1]))
+
+    @property
+    def dated(self) -> bool:
+        """Whether the range has dates."""
+        return self.range is not None and isinstance(self.range[0], datetime.date)
+
+
+def _declaration(value: object) -> object:
+    """A text alone is an expression."""
+    return {"value": value} if isinstance(value, str) else value
+
+
+_EXPRESSION = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+_SCHEMA = {
+    "anyOf": [
+        _EXPRESSION,
+        {
+            "type": "object",
+            "properties": {
+                "value": _EXPRESSION,
+                "range": {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 2, "maxItems": 2},
+            },
+            "minProperties": 1,
+            "additionalProperties": False,
+        },
+    ]
+}
+Declarations = Annotated[
+    dict[Name, Annotated[ColumnDeclaration, BeforeValidator(_declaration), WithJsonSchema(_SCHEMA)]],
+    Field(max_length=_MOST),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeColumn:
+    """A column to be made: its name, its expression, and the range that its values are clipped to, if any is stated.
+
+    `field` is where the plan writes it.
+    """
+
+    name: str
+    value: Typed
+    field: str
+    clipped: PublicRange | None = None
+
+    @property
+    def known(self) -> Known:
+        """What other expressions and questions know of it."""
+        return Known(type=self.value.type, range=self.clipped or self.value.range)
+
+
+def made_columns(
+    declared: Mapping[str, ColumnDeclaration], hidden: Mapping[str, str], known: Mapping[str, Known]
+) -> tuple[tuple[MadeColumn, ...], dict[str, Known]]:
+    """The columns to be made, each after those that it uses, and what is known of all columns by then.
+
+    `hidden` are names of columns that conditions make of themselves, with the fields where they stand; `known` are
+    columns that other parts of the plan make. A fault is named with its field.
+    """
+    facts = {name: _of_table(each) for name, each in declared.items() if each.value is None}
+    facts = {**facts, **known}
+    made: dict[str, MadeColumn] = {}
+    for name in _in_order(declared):
+        each = declared[name]
+        try:
+            found = _typed(each, facts)
+        except ValueError as reason:
+            raise fault(str(reason), ("columns", name), each.value) from None
+        made[name] = MadeColumn(name=name, value=found, field=f"columns.{name}", clipped=each.ends)
+        facts[name] = made[name].known
+    for name, field in hidden.items():
+        text = hidden_text(name)
+        assert text is not None
+        try:
+            found = typed(read(text), facts, ValueType.TRUTH)
+        except ValueError as reason:
+            raise ValueError(f"{field}: {reason}") from None
+        made[name] = MadeColumn(name=name, value=found, field=field)
+    return tuple(made.values()), facts
+
+
+def _of_table(declared: ColumnDeclaration) -> Known:
+    ends = declared.ends
+    assert ends is not None
+    return Known(type=ValueType.DATE if declared.dated else ValueType.NUMBER, range=ends, clipped=ends)
+
+
+def _typed(declared: ColumnDeclaration, known: Mapping[str, Known]) -> Typed:
+    node = read(declared.value or "")
+    if declared.range is None:
+        return typed(node, known)
+    return typed(node, known, ValueType.DATE if declared.dated else ValueType.NUMBER)
+
+
+def _in_order(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
+    """The made columns, each after those that it uses; a circle is a fault."""
+    uses = {
+        name: [one for one in columns_of(read(each.value)) if one == name or _made(declared, one)]
+        for name, each in declared.items()
+        if each.value is not None
+    }
+    order: list[str] = []
+    while len(order) < len(uses):
+        free = [name for name in uses if name not in order and all(one in order for one in uses[name])]
+        if not free:
+            circle = _circle({name: each for name, each in uses.items() if name not in order}, order)
+            way = (
+                "a column of the table of that name needs no value"
+                if len(circle) == 2
+                else "made columns form a circle"
+            )
+            raise fault(f"uses itself: {' -> '.join(circle)}; {way}", ("columns", circle[0]), declared[circle[0]].value)
+        order += free
+    return order
+
+
+def _made(declared: Mapping[str, ColumnDeclaration], name: str) -> bool:
+    return name in declared and declared[name].value is not None
+
+
+def _circle(uses: Mapping[str, Sequence[str]], done: Iterable[str]) -> list[str]:
+    left, path = set(done), [next(iter(uses))]
+    while path[-1] not in path[:-1]:
+        path.append(next(one for one in uses[path[-1]] if one not in left))
+    return path[path.index(path[-1]) :]
+
+
+def question_range(known: Known) -> Ends | None:
+    """The range of a question about a column, where a public one follows: ends that differ, and are finite."""
+    low, high = known.range
+    if known.type is ValueType.TEXT or not (math.isfinite(low) and math.isfinite(high) and low < high):
+        return None
+    return (date(low), date(high)) if known.type is ValueType.DATE else (low, high)
+
+
+def described(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
+    """What a plan says of columns, a sentence each.
+
+    >>> described({"hours": ColumnDeclaration(value="minutes / 60", range=(0.0, 24.0))})
+    ["Column 'hours' is minutes / 60, clipped to [0, 24]."]
+    """
+    found = []
+    for name, each in declared.items():
+        ends = "" if each.range is None else f"clipped to {bounds(each.range)}"
+        if each.value is None:
+            found.append(f"Column {name!r} is {ends} where it is computed with.")
+        else:
+            found.append(f"Column {name!r} is {each.value}{', ' if ends else ''}{ends}.")
+    return found

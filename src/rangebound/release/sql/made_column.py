@@ -1,0 +1,506 @@
+"""Made columns as SQL trees: the same bits in every engine, NULL where a value is missing, and no row can fail.
+
+Numbers are doubles, and all arithmetic on them is one correctly rounded operation at a time; dates count days since
+1970-01-01. A part that is needed twice, as in `CASE WHEN y <> 0 THEN y END`, is a column of a selection below, so that
+statements grow with the expression and not with the power of its depth.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+
+from sqlglot import exp
+
+from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.condition import Comparison, Condition
+from rangebound.release.plan.expressions.nodes import Constant, Named
+from rangebound.release.plan.expressions.typed import Typed, whole
+from rangebound.release.plan.expressions.value_type import CALENDAR, Range, ValueType
+from rangebound.release.plan.fields import WHOLE, number
+from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.sql.comparison import meets
+from rangebound.release.sql.expression import (
+    Tree,
+    as_key,
+    as_number,
+    choice,
+    column,
+    day,
+    double,
+    every,
+    finite,
+    read_day,
+    read_hour,
+    read_number,
+    text,
+)
+
+_FAMILIES = {ValueType.TEXT: Family.TEXT, ValueType.TRUTH: Family.BOOLEAN, ValueType.DATE: Family.DATE}
+_WHOLE = (Family.INTEGER, Family.BOOLEAN)
+_FINITE = (*_WHOLE, Family.DECIMAL)
+
+
+def made_columns(schema: Schema, columns: Sequence[MadeColumn]) -> tuple[list[Mapping[str, Tree]], Schema]:
+    """Columns that are made of those before them: what selections one above the other add, and the schema.
+
+    Guarantee: the value of a row depends on that row alone, is the same in every engine, and NULL where it is missing;
+    no number is NaN or infinite. A number that is whole by its expression is of family INTEGER, where one from 2^53 on
+    is missing.
+    """
+    steps = _Steps(schema=dict(schema))
+    for each in columns:
+        steps.make(each)
+    return list(steps.layers), steps.schema
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A compiled part: its tree, on which selection its columns are, and whether it is finite or NULL for sure."""
+
+    tree: Tree
+    level: int = 0
+    finite: bool = True
+
+
+@dataclass
+class _Steps:
+    """Selections one above the other, with the columns that each adds."""
+
+    schema: dict[str, Family]
+    layers: list[dict[str, Tree]] = field(default_factory=list)
+    levels: dict[str, int] = field(default_factory=dict)  # of made columns
+    names: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    def make(self, made: MadeColumn) -> None:
+        """Add a made column."""
+        found, kind = self.compiled(made.value), made.value.type
+        if made.clipped is not None:
+            found = self._clipped(found, made.clipped)
+        integers = {name: family in _WHOLE for name, family in self.schema.items()}
+        family = _FAMILIES.get(kind, Family.NUMBER)
+        if kind is ValueType.NUMBER:
+            found = self.guarded(found)
+            ends = made.clipped or (0.0, 0.0)
+            if whole(made.value, integers) and all(each.is_integer() for each in ends):
+                family, found = Family.INTEGER, self._integer(found)
+        elif kind is ValueType.DATE:
+            found = _Value(_calendar_day(found.tree), found.level)
+        self._add(made.name, found)
+        self.levels[made.name], self.schema[made.name] = found.level + 1, family
+
+    def _add(self, name: str, found: _Value) -> None:
+        while len(self.layers) <= found.level:
+            self.layers.append({})
+        self.layers[found.level][name] = found.tree
+
+    def shared(self, found: _Value) -> _Value:
+        """The same value as a column, which may stand in a tree more than once."""
+        if isinstance(found.tree, exp.Column | exp.Literal | exp.Boolean) or _is_number(found.tree):
+            return found
+        key = found.level, found.tree.sql()
+        if key not in self.names:
+            self.names[key] = self._new()
+            self._add(self.names[key], found)
+        return _Value(column(self.names[key]), found.level + 1, found.finite)
+
+    def _new(self) -> str:
+        """A name that no column has."""
+        at = len(self.names)
+        while (name := f"rangebound step {at}") in self.schema:
+            at += len(self.schema)
+        return name
+
+    def guarded(self, found: _Value) -> _Value:
+        """A number that is finite or NULL: an overflow is missing, whatever is made of it."""
+        if found.finite:
+            return found
+        one = self.shared(found)
+        return _Value(choice((finite(one.tree, numeric=True), one.tree)), one.level)
+
+    def compiled(self, each: Typed) -> _Value:
+        """A typed expression."""
+        if isinstance(each.node, Constant):
+            return _Value(_LITERALS[each.type](each.node.value))
+        if isinstance(each.node, Named):
+            return self._column(each, each.node.name)
+        compile_ = COMPILED[each.node.function]
+        return compile_(self, each, [self.compiled(part) for part in each.parts])
+
+    def _column(self, each: Typed, name: str) -> _Value:
+        level, family = self.levels.get(name, 0), self.schema[name]
+        if each.type is ValueType.COLUMN:
+            return _Value(column(name), level)
+        found = _Value(_READ[each.type](name, self.schema), level, each.type is not ValueType.NUMBER)
+        if each.type is ValueType.NUMBER and (name in self.levels or family in _FINITE):
+            found = _Value(found.tree, level)
+        return found if each.clipped is None else self._clipped(found, each.clipped)
+
+    def _clipped(self, found: _Value, ends: Range) -> _Value:
+        one = self.shared(self.guarded(found))
+        low, high = (double(each) for each in ends)
+        below = exp.LT(this=one.tree.copy(), expression=low), low.copy()
+        above = exp.GT(this=one.tree.copy(), expression=high), high.copy()
+        return _Value(choice(below, above, otherwise=one.tree.copy()), one.level)
+
+    def _integer(self, found: _Value) -> _Value:
+        one = self.shared(found)
+        small = exp.Between(this=one.tree.copy(), low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
+        return _Value(exp.cast(choice((small, one.tree.copy())), "BIGINT"), one.level)
+
+    def floor(self, found: _Value) -> _Value:
+        """The whole number at or below: from 2^53 on every double is one, and not every engine can round it down."""
+        one = self.shared(self.guarded(found))
+        small = exp.Between(this=one.tree.copy(), low=double(-WHOLE), high=double(WHOLE))
+        below = exp.cast(exp.Floor(this=choice((small.copy(), one.tree.copy()))), "DOUBLE")
+        return _Value(choice((small, below), otherwise=one.tree.copy()), one.level)
+
+    def nonzero(self, found: _Value) -> _Value:
+        """A number, NULL where it is 0: no engine is ever asked to divide by 0."""
+        one = self.shared(self.guarded(found))
+        there = exp.NEQ(this=one.tree.copy(), expression=double(0.0))
+        return _Value(choice((there, one.tree.copy())), one.level)
+
+    def within_calendar(self, found: _Value) -> _Value:
+        """Days since 1970-01-01, NULL outside the calendar."""
+        one = self.shared(found)
+        inside = exp.Between(this=one.tree.copy(), low=double(CALENDAR[0]), high=double(CALENDAR[1]))
+        return _Value(choice((inside, one.tree.copy())), one.level)
+
+    def smaller(self, first: _Value, second: _Value, sign: type[Tree]) -> _Value:
+        """The one of two numbers that the sign is true for; NULL where one is missing."""
+        a, b = self.shared(self.guarded(first)), self.shared(self.guarded(second))
+        test = sign(this=a.tree.copy(), expression=b.tree.copy())
+        other = exp.Not(this=test.copy())
+        return _Value(choice((test, a.tree.copy()), (other, b.tree.copy())), max(a.level, b.level))
+
+
+def _is_number(tree: Tree) -> bool:
+    return isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal)
+
+
+def _truth_column(name: str, schema: Schema) -> Tree:
+    if schema[name] is Family.BOOLEAN:
+        return column(name)
+    words = as_key(name, schema, kind=bool)
+    same = [exp.EQ(this=words.copy(), expression=text(each)) for each in ("true", "false")]
+    return choice((same[0], exp.true()), (same[1], exp.false()))
+
+
+_READ: Mapping[ValueType, Callable[[str, Schema], Tree]] = {
+    ValueType.NUMBER: as_number,
+    ValueType.TEXT: as_key,
+    ValueType.TRUTH: _truth_column,
+    ValueType.DATE: lambda name, schema: as_number(name, schema, dated=True),
+}
+_LITERALS: Mapping[ValueType, Callable[..., Tree]] = {
+    ValueType.NUMBER: double,
+    ValueType.TEXT: text,
+    ValueType.TRUTH: lambda value: exp.true() if value else exp.false(),
+    ValueType.DATE: lambda value: double(number(value)),
+}
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+def _calendar_day(days: Tree) -> Tree:
+    """The date of a number of days since 1970-01-01, which lies in the calendar."""
+    return exp.Add(this=day(_EPOCH), expression=exp.cast(days, "INT"))
+
+
+Parts = Sequence[_Value]
+_Compile = Callable[[_Steps, Typed, Parts], _Value]
+
+
+def _level(parts: Parts) -> int:
+    return max(each.level for each in parts)
+
+
+def _bounded(each: Typed) -> bool:
+    return all(abs(end) < float("inf") for end in each.range)
+
+
+def _arithmetic(operation: type[Tree]) -> _Compile:
+    """One operation on doubles: it may overflow, unless public ranges say that it does not."""
+
+    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+        left, right = parts
+        tree = exp.Paren(this=operation(this=left.tree, expression=right.tree))
+        sure = left.finite and right.finite and _bounded(each)
+        return _Value(tree, _level(parts), sure)
+
+    return compiled
+
+
+def _sum(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    if each.type is not ValueType.DATE:
+        return _arithmetic(exp.Add)(steps, each, parts)
+    dated = 0 if each.parts[0].type is ValueType.DATE else 1
+    return _moved(steps, parts[dated], parts[1 - dated], exp.Add)
+
+
+def _difference(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    if each.type is not ValueType.DATE:
+        return _arithmetic(exp.Sub)(steps, each, parts)
+    return _moved(steps, parts[0], parts[1], exp.Sub)
+
+
+def _moved(steps: _Steps, date: _Value, days: _Value, operation: type[Tree]) -> _Value:
+    count = steps.floor(days)
+    tree = exp.Paren(this=operation(this=date.tree, expression=count.tree))
+    return steps.within_calendar(_Value(tree, max(date.level, count.level)))
+
+
+def _quotient(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    return _arithmetic(exp.Div)(steps, each, [parts[0], steps.nonzero(parts[1])])
+
+
+def _whole_quotient(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    left, right = parts[0], steps.nonzero(parts[1])
+    tree = exp.Paren(this=exp.Div(this=left.tree, expression=right.tree))
+    return steps.floor(_Value(tree, _level([left, right]), finite=False))
+
+
+def _remainder(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    """The exact remainder that has the sign of x, and where that is not the sign of y, y more."""
+    left, right = steps.guarded(parts[0]), steps.shared(steps.nonzero(parts[1]))
+    tree = exp.Paren(this=exp.Mod(this=left.tree, expression=right.tree.copy()))
+    rest = steps.shared(_Value(tree, _level([left, right])))
+    zero = double(0.0)
+    opposite = [
+        every(
+            [sign(this=rest.tree.copy(), expression=zero.copy()), other(this=right.tree.copy(), expression=zero.copy())]
+        )
+        for sign, other in ((exp.LT, exp.GT), (exp.GT, exp.LT))
+    ]
+    more = exp.Paren(this=exp.Add(this=rest.tree.copy(), expression=right.tree.copy()))
+    cases = [(each, more.copy()) for each in opposite]
+    return _Value(choice(*cases, otherwise=rest.tree.copy()), rest.level)
+
+
+def _negative(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    (one,) = parts
+    return _Value(exp.Paren(this=exp.Neg(this=one.tree)), one.level, one.finite)
+
+
+def _size(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    (one,) = parts
+    return _Value(exp.Abs(this=one.tree), one.level, one.finite)
+
+
+def _floor(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    return steps.floor(parts[0])
+
+
+def _ceil(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    return _negative(steps, each, [steps.floor(_negative(steps, each, parts))])
+
+
+def _round(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    """A half away from zero: the part behind the whole number is exact where it is near a half."""
+    x = steps.shared(steps.guarded(parts[0]))
+    low = steps.shared(steps.floor(_Value(exp.Abs(this=x.tree.copy()), x.level)))
+    rest = exp.Paren(this=exp.Sub(this=exp.Abs(this=x.tree.copy()), expression=low.tree.copy()))
+    up = exp.Paren(this=exp.Add(this=low.tree.copy(), expression=double(1.0)))
+    near = choice((exp.GTE(this=rest, expression=double(0.5)), up), otherwise=low.tree.copy())
+    size = steps.shared(_Value(near, low.level))
+    below = exp.LT(this=x.tree.copy(), expression=double(0.0))
+    back = exp.Paren(this=exp.Neg(this=size.tree.copy()))
+    return _Value(choice((below, back), otherwise=size.tree.copy()), size.level)
+
+
+def _extreme(sign: type[Tree]) -> _Compile:
+    return lambda steps, each, parts: reduce(lambda a, b: steps.smaller(a, b, sign), parts)
+
+
+def _clip(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    x, lower, upper = parts
+    return steps.smaller(steps.smaller(x, lower, exp.GTE), upper, exp.LTE)
+
+
+def _bin(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    if len(parts) == 2:
+        count = _whole_quotient(steps, each, parts)
+        tree = exp.Paren(this=exp.Mul(this=count.tree, expression=parts[1].tree.copy()))
+        return _Value(tree, count.level, count.finite and _bounded(each))
+    x, edges = steps.shared(steps.guarded(parts[0])), [one.tree for one in parts[1:]]
+    cases: list[tuple[Tree, Tree]] = [(exp.LT(this=x.tree.copy(), expression=edges[0].copy()), exp.Null())]
+    for low, high in pairwise(edges[:-1]):
+        cases.append((exp.LT(this=x.tree.copy(), expression=high.copy()), low.copy()))
+    cases.append((exp.LTE(this=x.tree.copy(), expression=edges[-1].copy()), edges[-2].copy()))
+    return _Value(choice(*cases), x.level)
+
+
+def _comparison(sign: type[Tree]) -> _Compile:
+    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+        left, right = map(steps.guarded, parts)
+        return _Value(exp.Paren(this=sign(this=left.tree, expression=right.tree)), _level([left, right]))
+
+    return compiled
+
+
+def _in(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    one = steps.guarded(parts[0])
+    return _Value(exp.Paren(this=exp.In(this=one.tree, expressions=[part.tree for part in parts[1:]])), one.level)
+
+
+def _not_in(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    found = _in(steps, each, parts)
+    return _Value(exp.Paren(this=exp.Not(this=found.tree)), found.level)
+
+
+def _connected(connector: type[Tree]) -> _Compile:
+    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+        tree = reduce(lambda a, b: connector(this=a, expression=b), (part.tree for part in parts))
+        return _Value(exp.Paren(this=tree), _level(parts))
+
+    return compiled
+
+
+def _not(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    (one,) = parts
+    return _Value(exp.Paren(this=exp.Not(this=one.tree)), one.level)
+
+
+def _case(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    pairs = [(parts[at].tree, parts[at + 1].tree) for at in range(0, len(parts) - 1, 2)]
+    values = [*parts[1::2], *parts[len(parts) - len(parts) % 2 :]]
+    otherwise = parts[-1].tree if len(parts) % 2 else None
+    return _Value(choice(*pairs, otherwise=otherwise), _level(parts), all(one.finite for one in values))
+
+
+def _coalesce(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    first, *others = (steps.guarded(one) for one in parts)
+    tree = exp.Coalesce(this=first.tree, expressions=[one.tree for one in others])
+    return _Value(tree, _level([first, *others]))
+
+
+def _name(each: Typed) -> str:
+    node = each.parts[0].node
+    assert isinstance(node, Named)
+    return node.name
+
+
+def _missing(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    if each.parts[0].type is ValueType.COLUMN:
+        condition = Condition.model_validate({"column": _name(each), "is": Comparison.MISSING.value})
+        return _Value(exp.Paren(this=meets([condition], steps.schema)), parts[0].level)
+    one = steps.guarded(parts[0])
+    return _Value(exp.Paren(this=exp.Is(this=one.tree, expression=exp.Null())), one.level)
+
+
+def _number(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    (one,), kind = parts, each.parts[0].type
+    if kind is ValueType.NUMBER:
+        return one
+    if kind is ValueType.TRUTH:
+        this = steps.shared(one)
+        no = exp.Not(this=this.tree.copy())
+        return _Value(choice((this.tree.copy(), double(1.0)), (no, double(0.0))), this.level)
+    family = steps.schema[_name(each)] if kind is ValueType.COLUMN else Family.TEXT
+    if family is not Family.TEXT:
+        return _Value(as_number(_name(each), steps.schema), one.level, family in _FINITE)
+    this = steps.shared(one)
+    return _Value(read_number(this.tree), this.level, finite=False)
+
+
+def _text(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    (one,), kind = parts, each.parts[0].type
+    if kind is ValueType.COLUMN:
+        return _Value(as_key(_name(each), steps.schema), one.level)
+    if kind is ValueType.DATE:
+        return _Value(exp.cast(_calendar_day(one.tree), "TEXT"), one.level)
+    if kind is ValueType.TRUTH:
+        this = steps.shared(one)
+        no = exp.Not(this=this.tree.copy())
+        return _Value(choice((this.tree.copy(), text("true")), (no, text("false"))), this.level)
+    return one
+
+
+def _date(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    (one,), kind = parts, each.parts[0].type
+    if kind is ValueType.COLUMN:
+        return _Value(as_number(_name(each), steps.schema, dated=True), one.level)
+    if kind is ValueType.DATE:
+        return one
+    this = steps.shared(one)
+    return _Value(read_day(this.tree), this.level)
+
+
+def _extracted(part: str) -> _Compile:
+    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+        (one,) = parts
+        found = exp.Extract(this=exp.var(part), expression=exp.Paren(this=_calendar_day(one.tree)))
+        return _Value(exp.cast(found, "DOUBLE"), one.level)
+
+    return compiled
+
+
+def _weekday(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    """1970-01-01 was a Thursday, and the day number -719162 a Monday."""
+    (one,) = parts
+    since = exp.Paren(this=exp.Add(this=one.tree, expression=double(-CALENDAR[0])))
+    rest = exp.Paren(this=exp.Mod(this=since, expression=double(7.0)))
+    return _Value(exp.Paren(this=exp.Add(this=rest, expression=double(1.0))), one.level)
+
+
+def _hour(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    name = _name(each)
+    return _Value(exp.cast(read_hour(name, steps.schema), "DOUBLE"), parts[0].level)
+
+
+def _texts(function: type[exp.Func]) -> _Compile:
+    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+        first, second = parts
+        return _Value(function(this=first.tree, expression=second.tree), _level(parts))
+
+    return compiled
+
+
+COMPILED: Mapping[str, _Compile] = {
+    "+": _sum,
+    "-": _difference,
+    "*": _arithmetic(exp.Mul),
+    "/": _quotient,
+    "//": _whole_quotient,
+    "%": _remainder,
+    "-x": _negative,
+    "==": _comparison(exp.EQ),
+    "!=": _comparison(exp.NEQ),
+    "<": _comparison(exp.LT),
+    "<=": _comparison(exp.LTE),
+    ">": _comparison(exp.GT),
+    ">=": _comparison(exp.GTE),
+    "in": _in,
+    "not in": _not_in,
+    "and": _connected(exp.And),
+    "or": _connected(exp.Or),
+    "not": _not,
+    "case": _case,
+    "coalesce": _coalesce,
+    "missing": _missing,
+    "number": _number,
+    "text": _text,
+    "date": _date,
+    "year": _extracted("YEAR"),
+    "quarter": _extracted("QUARTER"),
+    "month": _extracted("MONTH"),
+    "week": _extracted("WEEK"),
+    "day": _extracted("DAY"),
+    "weekday": _weekday,
+    "hour": _hour,
+    "floor": _floor,
+    "ceil": _ceil,
+    "round": _round,
+    "abs": _size,
+    "min": _extreme(exp.LTE),
+    "max": _extreme(exp.GTE),
+    "clip": _clip,
+    "bin": _bin,
+    "starts": _texts(exp.StartsWith),
+    "ends": _texts(exp.EndsWith),
+    "contains": _texts(exp.Contains),
+}
+"""How every function and operator of `FUNCTIONS` is computed."""

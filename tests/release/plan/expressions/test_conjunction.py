@@ -1,0 +1,80 @@
+import re
+
+import pytest
+
+from rangebound.errors import PlanError
+from rangebound.release import make_plan, parse_plan
+from rangebound.release.plan.expressions.conjunction import HIDDEN, conditions_of, hidden_text
+
+QUERY = {"name": "n", "kind": "count"}
+
+
+def plan(where, **more):
+    return make_plan({"budget": {"epsilon": 1.0}, "query": [{**QUERY, "where": where}], **more})
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("age >= 18", [{"column": "age", "is": ">=", "value": 18}]),
+        ("18 <= age < 65", [{"column": "age", "is": ">=", "value": 18}, {"column": "age", "is": "<", "value": 65}]),
+        ("late", [{"column": "late", "is": "==", "value": True}]),
+        (
+            "not late and region == 'a'",
+            [{"column": "late", "is": "==", "value": False}, {"column": "region", "is": "==", "value": "a"}],
+        ),
+        ("region in ['a', 'b']", [{"column": "region", "is": "in", "value": ["a", "b"]}]),
+        ("missing(x) and not missing(y)", [{"column": "x", "is": "missing"}, {"column": "y", "is": "present"}]),
+        ("column('odd name') != 1", [{"column": "odd name", "is": "!=", "value": 1}]),
+    ],
+)
+def test_plans_with_plain_comparisons_are_equal_whichever_way_they_are_written(text, listed):
+    assert plan(text) == plan(listed)
+    assert plan(text).made == ()
+
+
+def test_anything_else_is_a_hidden_column_that_the_explanation_shows_as_its_text():
+    found = plan("age >= 18 and a+b > 3 and (late or early)")
+    assert [each.column for each in found.query[0].where] == ["age", "= a + b > 3", "= late or early"]
+    assert [each.name for each in found.made] == ["= a + b > 3", "= late or early"]
+    assert found.query[0].described() == "n: count, where 'age' >= 18 and a + b > 3 and (late or early)"
+    assert hidden_text("= a + b > 3") == "a + b > 3"
+    assert hidden_text("a") is None
+
+
+def test_a_plan_that_was_made_is_the_same_when_it_is_made_again():
+    found = plan("a + b > 3 or missing(c)")
+    assert make_plan(found.model_dump(by_alias=True, exclude_none=True)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a + b", r"query\[0\].where: a \+ b is a number, where true or false is needed"),
+        ("a == b or a > 3", r"query\[0\].where: a == b: the type of 'a' does not follow"),
+        ("upper(a) == 'X'", r"query\[0\].where=.*: upper\(...\) is not in the language"),
+        ("a = 3", "written =="),
+        ("name < 'x'", "texts and truth values have no order"),
+    ],
+)
+def test_a_condition_that_is_not_true_or_false_is_refused(text, words):
+    with pytest.raises(PlanError, match=r".") as caught:
+        plan(text)
+    assert re.search(words, str(caught.value)), str(caught.value)
+
+
+def test_a_fault_in_a_condition_has_its_line():
+    text = '[budget]\nepsilon = 1.0\n[[query]]\nname = "n"\nkind = "count"\nwhere = "a + b"\n'
+    with pytest.raises(PlanError, match=r"plan:6: query\[0\].where: a \+ b is a number"):
+        parse_plan(text)
+
+
+def test_a_share_takes_an_expression_too():
+    share = {"name": "s", "kind": "share", "of": "a * 2 > b + 1"}
+    found = make_plan({"budget": {"epsilon": 1.0}, "query": [share]})
+    assert found.query[0].of[0].column == HIDDEN + "a * 2 > b + 1"
+    assert [each.field for each in found.made] == ["query.0.of"]
+
+
+def test_the_conditions_of_a_text_are_fields_of_a_plan():
+    assert conditions_of("a") == [{"column": "a", "is": "==", "value": True}]

@@ -1,0 +1,194 @@
+import datetime
+import math
+import random
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.spark import Spark
+from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.expressions import Known, ValueType, read, typed
+from rangebound.release.plan.expressions.functions import FUNCTIONS
+from rangebound.release.plan.table_schema import Family
+from rangebound.release.sql.made_column import COMPILED, made_columns
+from rangebound.release.sql.relation import aliased
+from tests.release import row_oracle
+
+KINDS = {"n1": "n", "n2": "n", "i1": "n", "t1": "t", "t2": "t", "b1": "b", "b2": "b", "d1": "d", "d2": "d"}
+TYPES = {
+    "n1": pa.float64(),
+    "n2": pa.float64(),
+    "i1": pa.int64(),
+    "t1": pa.string(),
+    "t2": pa.string(),
+    "b1": pa.bool_(),
+    "b2": pa.bool_(),
+    "d1": pa.date32(),
+    "d2": pa.date32(),
+}
+PARTS = ("year", "quarter", "month", "week", "day", "weekday")
+SPARK = "at bigint, n1 double, n2 double, i1 bigint, t1 string, t2 string, b1 boolean, b2 boolean, d1 date, d2 date"
+
+
+def made(texts, known=None, clipped=None):
+    return [
+        MadeColumn(name=f"made {at}", value=typed(read(text), known or {}), field="columns", clipped=clipped)
+        for at, text in enumerate(texts)
+    ]
+
+
+def table(rows):
+    columns = {"at": pa.array(range(len(rows)), pa.int64())}
+    return pa.table(columns | {name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()})
+
+
+def computed(engine, columns):
+    """The values of made columns, row by row, and their families."""
+    layers, schema = made_columns(engine.schema(), columns)
+    found = engine.source
+    for layer in layers:
+        named = [exp.alias_(tree, name, quoted=True) for name, tree in layer.items()]
+        found = exp.select(exp.Star(), *named).from_(aliased(found))
+    names = [exp.column(exp.to_identifier(each.name, quoted=True)) for each in columns]
+    statement = exp.select(exp.column("at"), *names).from_(aliased(found))
+    ordered = sorted(engine.run(statement), key=lambda row: row[0])
+    return [row[1:] for row in ordered], [schema[each.name] for each in columns]
+
+
+def same(found, expected, family):
+    if expected is None or found is None:
+        return found is expected or (family is Family.INTEGER and found is None and abs(expected) >= 2.0**53)
+    if family in (Family.NUMBER, Family.INTEGER):
+        return (float(found) == expected and float(found).hex() == (expected + 0.0).hex()) or found == expected == 0.0
+    return type(found) is type(expected) and found == expected
+
+
+def check(engine, texts, rows):
+    columns = made(texts)
+    values, families = computed(engine, columns)
+    for at, row in enumerate(rows):
+        given = row_oracle.seen(row)
+        for text, column, found, family in zip(texts, columns, values[at], families, strict=True):
+            expected = row_oracle.evaluate(text, given)
+            assert same(found, expected, family), (text, row, found, expected)
+            if expected is not None and column.value.type is not ValueType.TEXT:
+                lower, upper = column.value.range
+                days = (expected - row_oracle.EPOCH).days if column.value.type is ValueType.DATE else expected
+                assert lower <= days <= upper, (text, column.value.range, expected)
+            if family is Family.INTEGER and expected is not None:
+                assert float(expected).is_integer(), text
+
+
+def some_texts(seed, count, depth):
+    draw = random.Random(seed)
+    return [row_oracle.expression(draw.choice("nnbbtd"), draw.randint(1, depth), draw) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(5, 11))
+def test_random_expressions_have_the_values_of_another_evaluator(seed):
+    rows = row_oracle.rows(random.Random(seed), 60)
+    with DuckDB(table(rows)) as engine:
+        check(engine, some_texts(seed, 40, 4), rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1000, 1100))
+def test_many_random_expressions_have_the_values_of_another_evaluator(seed):
+    rows = row_oracle.rows(random.Random(seed), 200)
+    with DuckDB(table(rows)) as engine:
+        check(engine, some_texts(seed, 60, 6), rows)
+
+
+def test_every_function_has_the_same_values_in_spark(spark):
+    """One statement with many expressions: the fuzzer's, and each function once more."""
+    rows = row_oracle.rows(random.Random(3), 40)
+    texts = some_texts(5, 40, 4)
+    texts += [f"{name}(date({column}))" for name in PARTS for column in ("d1", "d2")]
+    texts += [
+        f"{name}(number({column}))" for name in ("floor", "ceil", "round", "abs") for column in ("n1", "n2", "i1")
+    ]
+    texts += [f"(number(n1) {sign} number(n2))" for sign in ("+", "-", "*", "/", "//", "%", "<", "==", "!=")]
+    texts += [f"{name}(text(t1), text(t2))" for name in ("starts", "ends", "contains")]
+    texts += ["bin(number(n1), 2)", "bin(number(i1), 0, 18, 65)", "clip(number(n1), -1, 1)", "date(text(t2)) + 1"]
+    texts += ["min(number(n1), number(n2))", "max(date(d1), date(d2))", "text(date(d1))", "number(t1)", "missing(t1)"]
+    texts += ["coalesce(number(n1), 0)", "case((b1 == true), 1, 0)", "text(t1) in ['a', 'é']", "i1 not in [1, 7]"]
+    missing = [name for name in FUNCTIONS if name.isidentifier() and not any(f"{name}(" in each for each in texts)]
+    assert set(missing) <= {"hour", "in", "not", "and", "or"}, missing
+    frame = spark.createDataFrame([(at, *(row[name] for name in TYPES)) for at, row in enumerate(rows)], SPARK)
+    with Spark(frame) as engine:
+        check(engine, texts, rows)
+
+
+def test_control_a_wrong_evaluator_is_found(monkeypatch):
+    rows = row_oracle.rows(random.Random(0), 30)
+    texts = ["round(number(n2))", "number(n1) // 2", "week(date(d2))", "number(t2)"]
+    with DuckDB(table(rows)) as engine:
+        check(engine, texts, rows)
+        wrong = {"round": lambda x: None if x is None else float(round(x)), "number": lambda x: x}
+        for name, other in wrong.items():
+            with monkeypatch.context() as changed:
+                changed.setitem(row_oracle.FUNCTIONS, name, other)
+                with pytest.raises((AssertionError, TypeError)):
+                    check(engine, texts, rows)
+
+
+def test_every_function_of_the_language_is_computed_and_no_other():
+    assert COMPILED.keys() == FUNCTIONS.keys()
+
+
+def values(text, table_, known=None, clipped=None):
+    with DuckDB(table_) as engine:
+        found, families = computed(engine, made([text], known, clipped))
+    return [row[0] for row in found], families[0]
+
+
+def column_of(*given, kind=None):
+    return pa.table({"at": list(range(len(given))), "x": pa.array(given, kind)})
+
+
+def test_a_range_of_the_table_clips_where_it_is_computed_with_and_not_where_it_is_compared():
+    known = {"x": Known(type=ValueType.NUMBER, range=(0.0, 10.0), clipped=(0.0, 10.0))}
+    data = column_of(-5.0, 3.0, 50.0, math.nan, None)
+    assert values("x + 0", data, known)[0] == [0.0, 3.0, 10.0, None, None]
+    assert values("x > 20", data, known)[0] == [False, False, True, None, None]
+    assert values("x * 2", data, known, clipped=(1.0, 15.0))[0] == [1.0, 6.0, 15.0, None, None]
+
+
+def test_the_hour_of_a_timestamp_and_of_a_text_that_spells_one():
+    times = [datetime.datetime(2025, 1, 31, 23, 59, 59, 999999), datetime.datetime(1, 1, 1), None]
+    assert values("hour(x)", column_of(*times, kind=pa.timestamp("us")))[0] == [23, 0, None]
+    written = ["2025-01-31 07:30", "2025-01-31T24:00", "2025-01-31", "2025-02-30 10:00", "7", None]
+    assert values("hour(x)", column_of(*written))[0] == [7, None, None, None, None, None]
+
+
+def test_whole_numbers_are_a_column_of_integers_and_can_be_keys():
+    assert values("x // 10 * 10", column_of(47.0, -3.0, 1e300)) == ([40, -10, None], Family.INTEGER)
+    assert values("x + 1", column_of(1, 2)) == ([2, 3], Family.INTEGER)
+    assert values("x + 1", column_of(1.0, 2.0)) == ([2.0, 3.0], Family.NUMBER)
+    assert values("x / 2", column_of(1, 2))[1] is Family.NUMBER
+    assert values("round(x) % 2", column_of(1.2, 2.0)) == ([1, 0], Family.INTEGER)
+
+
+def test_a_deep_expression_stays_a_small_statement():
+    deep = "x"
+    for _ in range(25):
+        deep = f"1 / (1 + {deep})"
+    with DuckDB(column_of(1.0, -1.0)) as engine:
+        layers, _ = made_columns(engine.schema(), made([deep]))
+        assert sum(len(tree.sql()) for layer in layers for tree in layer.values()) < 20_000
+        assert computed(engine, made([deep]))[0][1] == (None,) != computed(engine, made([deep]))[0][0]
+
+
+def test_constants_alone_stay_a_small_statement():
+    deep = "1"
+    for _ in range(25):
+        deep = f"1 / (1 + {deep})"
+    found, _ = values(deep, column_of(1.0))
+    assert found == [pytest.approx((5**0.5 - 1) / 2)]
+
+
+def test_steps_do_not_hide_a_column_of_the_table():
+    data = pa.table({"at": [0], "x": [4.0], "rangebound step 0": [7.0]})
+    assert values('1 / (x + 1) + column("rangebound step 0")', data)[0] == [7.2]
