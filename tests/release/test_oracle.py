@@ -13,6 +13,7 @@ import decimal
 import math
 import operator
 import random
+import re
 import sqlite3
 from fractions import Fraction
 
@@ -495,6 +496,56 @@ def test_an_edge_and_the_doubles_beside_it_are_told_apart(lower, upper, bins):
     true[-1] += 2  # the upper end and what is above
     found = counted_in_bins(pa.table({"x": values}), {"column": "x", "range": [lower, upper], "bins": bins})
     assert found == true == np.histogram(np.clip(values, lower, upper), bins=edges)[0].tolist()
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.int64(), pa.decimal128(22, 3)])
+def test_bins_of_unequal_width_are_those_of_numpy(kind, spark):
+    edges = [0, 18, 19, 65, 120]
+    values = [*range(-3, 130), 18, 18, 65, 120, 120]
+    if pa.types.is_floating(kind):
+        values += [near for edge in edges for near in (math.nextafter(edge, -9), math.nextafter(edge, 999))]
+    true = np.histogram(np.clip(values, 0, 120), bins=edges)[0].tolist()
+    for question in ({"bins": edges}, {"bins": edges, "range": [0, 120], "bin_names": list("abcd")}):
+        assert counted_in_bins(pa.table({"x": pa.array(values).cast(kind)}), {"column": "x", **question}) == true
+    if pa.types.is_floating(kind):
+        frame = spark.createDataFrame([(float(each),) for each in [*values, math.nan]], "x double")
+        assert counted_in_bins(Spark(frame), {"column": "x", "bins": edges}) == true
+        assert counted_in_bins(Spark(frame), {"column": "x", "bins": edges, "missing": 18.5}) == [
+            count + (at == 1) for at, count in enumerate(true)
+        ]
+
+
+def test_unequal_bins_of_whole_numbers_and_of_days_are_decided_on_the_value():
+    big = 2**60
+    values = [0, 1, big - 1, big, big + 1, big + 2**20, big + 2**20 + 1, None]
+    question = {"column": "x", "bins": [-1.5, 0.5, big, big + 2**20]}
+    assert counted_in_bins(pa.table({"x": values}), question) == [1, 2, 4]
+    days = [datetime.date(2025, 1, day) for day in range(1, 32)]
+    question = {"column": "x", "bins": [days[0], days[6], days[30]]}
+    assert counted_in_bins(pa.table({"x": days}), question) == [6, 25]
+    many = [float(at * at) for at in range(1001)]
+    found = counted_in_bins(pa.table({"x": [each + 0.25 for each in many]}), {"column": "x", "bins": many})
+    assert found == [*[1] * 999, 2]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"bins": [0, 1]}, "bins=[0, 1]: must have three edges or more"),
+        ({"bins": [0, 2, 1]}, "bins=[0, 2, 1]: the edges must rise"),
+        ({"bins": [5]}, "bins=[5]: must be a list of 2 to 1001 edges"),
+        ({"bins": [2, 1, 0]}, "bins=[2, 1, 0]: the edges must rise"),
+        ({"bins": [0, 1, 2], "range": [0, 3]}, "range: must be from the first to the last edge"),
+        ({"bins": [0, 1, 2], "bin_names": ["a"]}, "bin_names: must be 2, one for each bin"),
+        ({"bins": 2, "range": [0, 1], "bin_names": ["a", "a"]}, "bin_names: two bins have the same name"),
+        ({"bins": 1, "range": [0, 1]}, "bins=1: must be greater than or equal to 2"),
+        ({"bins": "3", "range": [0, 1]}, "bins='3': must be a whole number, without quotation marks"),
+        ({"bins": [0, "a", 3]}, "bins[1]='a': must be a number"),
+    ],
+)
+def test_wrong_bins_are_refused_with_their_field(question, words):
+    with pytest.raises(PlanError, match=re.escape(words)):
+        counted_in_bins(pa.table({"x": [1]}), {"column": "x", **question})
 
 
 def test_bins_of_days_are_named_by_the_days_that_they_have():

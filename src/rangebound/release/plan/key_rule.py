@@ -239,7 +239,7 @@ def key_rule(value: object) -> KeyRule:
     if not isinstance(value, dict):
         if not isinstance(value, (list, tuple)):
             raise ValueError(f"must be a list of keys, or a table with one of {', '.join(_WAYS)}")
-        return KeyRule.model_validate({"values": _LISTED.validate_python(value)})
+        return KeyRule.model_validate({"values": _LISTED.validate_python(value, strict=True)})
     for name in value:
         if name not in _FIELDS:
             raise unknown_field(name, value[name], _FIELDS)

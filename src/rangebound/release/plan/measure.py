@@ -110,13 +110,13 @@ class Places:
     """Counts of rows by the place of their value among `borders`: place i has the values with i borders not above them.
 
     Counts are in units of 1 / `ONE` row. `scale` and `shift` give the place of a value x but for one either way:
-    floor((x - lower) scale + shift).
+    floor((x - lower) scale + shift). There is no `scale` where the borders are not at equal distances.
     """
 
     rows: Rows
     values: Values
     borders: tuple[float, ...]
-    scale: Fraction
+    scale: Fraction | None
     shift: float
 
 

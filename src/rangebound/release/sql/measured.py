@@ -56,21 +56,30 @@ def _scaled(values: Values, x: Tree, factor: float, more: float) -> Tree:
 def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
     """The place of a value among borders, such as the bin of a histogram or the point of a grid, counted from 0.
 
-    The number of borders that are not above the value. A first guess by arithmetic is at most one off,
-    since borders are several doubles apart; then the value itself is compared with the borders around it: the double x
-    with doubles, or the whole `number`, where one is given, with whole numbers.
+    The number of borders that are not above the value. Among borders at equal distances a first guess by arithmetic is
+    at most one off, since they are several doubles apart; the place among others is found by halving. What is compared
+    with the borders is the value itself: the double x with doubles, or the whole `number`, where one is given, with
+    whole numbers.
 
     Guarantee: the same in every engine, from 0 to the number of borders, and it cannot fail, whatever the row holds. A
     missing value is where the plan's constant is, if it has one, else at one end.
     """
     borders, last = places.borders, len(places.borders)
+    constant = places.values.filler
+    filler = 0 if constant is None else bisect_right(borders, constant)
+    missing = exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)
+    if places.scale is None:
+        most = MOST_WHOLE[dialect]
+        compared = [double(each) if number is None else whole_border(each, math.ceil, most) for each in borders]
+        this = x if number is None else number
+        return choice(missing, otherwise=among(this, compared, list(map(integer, range(last + 1)))))
     padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
     texts = [repr(each) for each in padded]
     if number is not None:
         texts = [str(_nearest(each, math.ceil, MOST_WHOLE[dialect])) for each in padded]
     split = exp.Anonymous(this=_SPLIT[dialect], expressions=[text(" ".join(texts)), text(" ")])
     listed = exp.cast(split, _LISTS[dialect][number is not None])
-    guess = _guess(places, x, last)
+    guess = _guess(places, places.scale, x, last)
 
     def border(after: int) -> Tree:
         item = exp.Add(this=guess.copy(), expression=integer(after))
@@ -79,19 +88,17 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
     this = x if number is None else number
     below = exp.GT(this=guess.copy(), expression=integer(0)), exp.LT(this=this.copy(), expression=border(1))
     above = exp.LT(this=guess.copy(), expression=integer(last)), exp.GTE(this=this.copy(), expression=border(2))
-    constant = places.values.filler
-    filler = 0 if constant is None else bisect_right(borders, constant)
     return choice(
-        (exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)),
+        missing,
         (every_pair(*below), exp.Sub(this=guess.copy(), expression=integer(1))),
         (every_pair(*above), exp.Add(this=guess.copy(), expression=integer(1))),
         otherwise=guess,
     )
 
 
-def _guess(places: Places, x: Tree, last: int) -> Tree:
+def _guess(places: Places, scale: Fraction, x: Tree, last: int) -> Tree:
     """The place of a value by arithmetic, or one next to it: the borders are off by an eighth of a place at most."""
-    scaled = _scaled(places.values, x, float(places.scale), places.shift)
+    scaled = _scaled(places.values, x, float(scale), places.shift)
     return exp.Least(this=exp.cast(exp.Floor(this=scaled), "INT"), expressions=[integer(last)])
 
 

@@ -8,14 +8,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema, model_validator
 
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Columns, Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.fields import HALF_LINE, LINE
+from rangebound.release.plan.fields import HALF_LINE, LINE, MOST_BINS, Bound, Edges, Names, number
 from rangebound.release.plan.kinds.additive_kind import AdditiveKind
 from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.kinds.kind import Agreement, rounded_half_width
@@ -26,21 +26,74 @@ from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import end
 from rangebound.support import Interval
 
+_COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)])
+_EDGES: TypeAdapter[tuple[Bound, ...]] = TypeAdapter(Edges)
+
+
+def _bins(value: object) -> int | tuple[Bound, ...]:
+    """The number of bins, or their edges: two bins at least."""
+    if not isinstance(value, (list, tuple)):
+        return _COUNT.validate_python(value)
+    found = _EDGES.validate_python(value, strict=True)
+    if len(found) == 2:
+        raise ValueError("must have three edges or more, for two bins")
+    return found
+
+
+Bins = Annotated[
+    int | tuple[Bound, ...],
+    PlainValidator(_bins),
+    WithJsonSchema(
+        {"anyOf": [_COUNT.json_schema(), _EDGES.json_schema() | {"minItems": 3, "maxItems": MOST_BINS + 1}]}
+    ),
+]
+
 
 class Histogram(AdditiveKind, ColumnKind, WholeKind):
-    """The number of rows in each of some bins of equal width over the column's range.
+    """The number of rows in each of some bins: so many of equal width over the column's range, or those between edges.
 
     A bin has its lower edge and not its upper one, but the last has both; what is beyond the range is in the end bins.
+    The range of a list of edges is from the first to the last. With `bin_names` the bins have names of the plan's own.
+
+    >>> Histogram(name="ages", column="age", bins=(0, 18, 65, 120), bin_names=("child", "adult", "old")).bounds
+    Interval(lower=0.0, upper=120.0)
     """
 
     kind: Literal["histogram"] = "histogram"
-    bins: Annotated[int, Field(ge=2, le=1000)] = 10
+    bins: Bins = 10
+    bin_names: Names | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _range_of_edges(cls, data: object) -> object:
+        if not isinstance(data, dict) or "range" in data:
+            return data
+        edges = data.get("bins")
+        if not isinstance(edges, (list, tuple)):
+            return data
+        try:
+            first, *_, last = _EDGES.validate_python(edges, strict=True)
+        except ValidationError:  # the field itself says what is wrong with it
+            first, last = 0.0, 1.0
+        return {**data, "range": (first, last)}
 
     @model_validator(mode="after")
     def _bins_fit(self) -> Histogram:
-        if self.dated and self.bins > self.bounds.width:
-            raise ValueError(f"bins: must be at most {self.bounds.width:.0f}, so that each has a day")
+        if isinstance(self.bins, int):
+            if self.dated and self.bins > self.bounds.width:
+                raise ValueError(f"bins: must be at most {self.bounds.width:.0f}, so that each has a day")
+        elif (self.bins[0], self.bins[-1]) != self.range:
+            raise ValueError("range: must be from the first to the last edge of `bins`; it can be left out")
+        if self.bin_names is not None and len(self.bin_names) != self.size:
+            raise ValueError(f"bin_names: must be {self.size}, one for each bin")
+        if self.bin_names is not None and len(set(self.bin_names)) < self.size:
+            raise ValueError("bin_names: two bins have the same name")
         return self
+
+    @property
+    def size(self) -> int:
+        """How many bins there are."""
+        return self.bins if isinstance(self.bins, int) else len(self.bins) - 1
 
     @property
     def natural(self) -> Interval:
@@ -57,11 +110,13 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         """The edges of the bins, by which values are counted and bins are named.
 
         Edge i is the double nearest to lower + (upper - lower) i / bins, where the ends are as the plan writes them; of
-        dates, the first day that is not before that.
+        dates, the first day that is not before that. Edges that the plan lists are as they are.
 
         >>> Histogram(name="ages", column="age", range=(0.1, 0.7), bins=6).edges
         (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
         """
+        if not isinstance(self.bins, int):
+            return tuple(map(number, self.bins))
         lower, upper = self.ends
         exact = [lower + (upper - lower) * at / self.bins for at in range(self.bins + 1)]
         return tuple(float(math.ceil(each)) if self.dated else float(each) for each in exact)
@@ -74,12 +129,12 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Counts by bin."""
         lower, upper = self.ends
-        scale = self.bins / (upper - lower)
+        scale = self.bins / (upper - lower) if isinstance(self.bins, int) else None
         return Places(rows=self.counted_rows, values=self.values, borders=self.borders, scale=scale, shift=0.0)
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """Rows by bin."""
-        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.bins))
+        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.size))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """L1 r g and L2 r sqrt(g): a row adds 1 to one of the bins, so it is a case of `of_parts`."""
@@ -87,11 +142,13 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The bins by their edges: all digits of them, so that the name says which values a bin has.
+        """The bins by their names, or else by their edges: all digits of them, so that these say which values it has.
 
         >>> Histogram(name="hours", column="hour", range=(0, 1), bins=3).parts[0]
         '0 to 0.3333333333333333'
         """
+        if self.bin_names is not None:
+            return self.bin_names
         texts = [end(edge, dated=self.dated) for edge in self.edges]
         return tuple(f"{a} to {b}" for a, b in pairwise(texts))
 
@@ -121,7 +178,7 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
         support = LINE if self.signed else HALF_LINE
         return publishers.joint_coordinates(
-            found, share, support=support, width=1, parts=self.bins, confidence=level, unclamped=self.unclamped
+            found, share, support=support, width=1, parts=self.size, confidence=level, unclamped=self.unclamped
         )
 
     @property
@@ -155,4 +212,5 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
     def agreement(self) -> Agreement:
         """Its bins add up to counts of the same rows."""
         lacking = self.column if self.missing is None else None
-        return Agreement(counts=True, bins=f"\0{self.column} {self.range} {self.bins}", lacking=lacking)
+        own = "" if self.bin_names is None else f" {self.bin_names}"
+        return Agreement(counts=True, bins=f"\0{self.column} {self.range} {self.bins}{own}", lacking=lacking)
