@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.special import ndtr
+from sqlglot import exp
 
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.exponential_mechanism import rate
@@ -32,6 +33,8 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.expression import choice, integer, local, text
+from rangebound.release.sql.group_key import key_text
 from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses, strategy_of
 from tests.release.plans import SALT, WAIT, written_once
 from tests.release.reference import meets
@@ -40,6 +43,30 @@ from tests.thinning import some
 CLINICS, FLOORS, SEXES, TOWNS = ["a", "b", "c"], [1, 2], ["f", "m"], ["s", "t", "u"]
 DAYS = [datetime.date(2025, 1, 27) + datetime.timedelta(days=at) for at in range(9)]  # across a month and a week
 KEYS = {"clinic": CLINICS, "floor": FLOORS, "sex": SEXES, "day": DAYS}
+RULED = [
+    (
+        {
+            **KEYS,
+            "floor": {"values": FLOORS, "missing": "none", "other": "above"},
+            "sex": {"fold": {"woman": ["f"], "man": ["m"]}, "missing": "man"},
+        },
+        {"floor": {1: "1", 2: "2", 9: "above", None: "none"}, "sex": {"f": "woman", "m": "man", None: "man"}},
+    ),
+    (
+        {
+            **KEYS,
+            "floor": {"bins": [1, 2, 8], "other": "out", "missing": "out"},
+            "sex": {"values": SEXES, "missing": "?", "other": "?"},
+        },
+        {
+            "floor": {1: "[1, 2)", 2: "[2, 8]", 9: "out", None: "out"},
+            "sex": {"f": "f", "m": "m", None: "?"},
+        },
+    ),
+]
+"""Keys by rule, and which values have which."""
+PAIRS = [[0, DAYS[0]], [1, DAYS[1]], [1, DAYS[8]]]
+"""Which of the keys of a column are listed with which days."""
 REGIONS = {"north": ["a", "c"], "south": ["b"]}
 
 WORKLOADS = [
@@ -155,6 +182,35 @@ def further_plan(seed):
     }
 
 
+KEYED = range(4000, 4016)
+"""Plans whose keys are made by rules, and listed as combinations."""
+UNEQUAL = {"kind": "histogram", "column": "wait", "bins": [0, 1, 50, 100], "bin_names": ["none", "short", "long"]}
+
+
+def keyed_plan(seed):
+    """Questions by columns whose keys are made by rules, one of which has keys that are selected beside them."""
+    chance = random.Random(seed)
+    unit = dict(UNITS[seed % len(UNITS)])
+    if seed % 8 >= 4:
+        unit |= {"neighbours": "replace", "size": ROWS}
+    asked = [{**chance.choice(WORKLOADS[:3])}, {**UNEQUAL, "by": chance.choice([[], ["floor"]])}]
+    asked += [{"kind": "count", "by": by} for by in (["floor"], ["sex"], ["floor", "sex"])]
+    others = [each for each in PLAIN if "column" in unit or "units" not in each["kind"]]
+    asked += [
+        {**chance.choice(others), "by": by} for by in (["sex", "day"], ["day", "floor", "sex"], ["town", "floor"])
+    ]
+    return {
+        "unit": unit,
+        "budget": {"epsilon": 1.0, "delta": 1e-3},
+        "only_listed": seed % 3 == 2,
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
+    }
+
+
+def keys_of(seed):
+    return RULED[seed % 2][0] if seed in KEYED else KEYS
+
+
 def plan_of(seed):
     """A random plan as plain data: two workloads, and three or four other questions, some by keys that are selected."""
     if seed in MARGINALS:
@@ -163,6 +219,8 @@ def plan_of(seed):
         return selection_plan(seed)
     if seed in FURTHERS:
         return further_plan(seed)
+    if seed in KEYED:
+        return keyed_plan(seed)
     chance = random.Random(seed)
     unit = dict(UNITS[seed % len(UNITS)])
     if seed // len(UNITS) % 2:
@@ -189,12 +247,16 @@ def plan_of(seed):
 def with_keys(data, keys):
     """A plan with the keys of the columns that it uses."""
     used = {column for each in data["query"] for column in each["by"]}
-    return make_plan({**data, "keys": {name: each for name, each in keys.items() if name in used}})
+    combined = {}
+    if isinstance(keys["floor"], dict):
+        names = ("woman", "man") if "fold" in keys["sex"] else SEXES
+        combined = {"combinations": [{"columns": ["sex", "day"], "keys": [[names[at], day] for at, day in PAIRS]}]}
+    return make_plan({**data, **combined, "keys": {name: each for name, each in keys.items() if name in used}})
 
 
-def in_worlds(data, worlds):
+def in_worlds(data, worlds, keys):
     """The same plan for many worlds: every grouping has a column whose keys say which world they are of."""
-    keys = {**KEYS, "world": list(range(worlds))}
+    keys = {**keys, "world": list(range(worlds))}
     keys["clinic"] = [f"{world}:{clinic}" for world in range(worlds) for clinic in CLINICS]
     asked = []
     for each in data["query"]:
@@ -399,7 +461,7 @@ def workload_losses(ready, workload, sides, pairs):
     where = plan.query[workload.questions[0]].where
     for block in hidden_blocks(plan, workload):
         for own, pair in zip(moved, pairs, strict=True):
-            before, after = ([counted(each, block, where, key) for key in block.keys] for each in pair)
+            before, after = ([counted(plan, each, block, where, key) for key in block.keys] for each in pair)
             own.append([x - y for x, y in zip(before, after, strict=True)])
     sizes = [len(each) for each in moved[0]]
     found = strategy_of(ready.publishers[workload.questions[0]], *sizes)
@@ -407,11 +469,19 @@ def workload_losses(ready, workload, sides, pairs):
     return [PairLoss(epsilon=math.inf, square=each) for each in losses.tolist()]
 
 
-def counted(rows, block, where, key):
+def counted(plan, rows, block, where, key):
     """How many rows of a world have a key and meet the conditions."""
     named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    own = [tuple(str(row[column]).rpartition(":")[2] for column in block.by) for row in named]
+    own = [tuple(label(plan, column, row[column]) for column in block.by) for row in named]
     return sum(found == key and meets(row, where) for found, row in zip(own, named, strict=True))
+
+
+def label(plan, column, value):
+    """The key of a value: the value itself, or what a rule makes of it."""
+    for _, labels in RULED:
+        if set(labels.get(column, {}).values()) == set(plan.columns((column,))[0]):
+            return labels[column][value]
+    return str(value).rpartition(":")[2]
 
 
 def check_account(budget, way, totals, most):
@@ -456,7 +526,7 @@ def selection_losses(plan, way, selection, share, units):
 def check(seed, worlds, most, *, change=lambda way: way, every=True):
     """One random plan on so many pairs, by `every` way to split its budget or the last one, which is mostly taken."""
     data = plan_of(seed)
-    small, large = with_keys(data, KEYS), in_worlds(data, worlds)
+    small, large = with_keys(data, keys_of(seed)), in_worlds(data, worlds, keys_of(seed))
     chance = random.Random(f"pairs {seed}")
     pairs = [pair_of(chance, world, small.unit) for world in range(worlds)]
     with written_once():
@@ -498,6 +568,32 @@ def test_neither_does_one_where_counts_are_measured_as_marginals_of_one_table(se
     assert 0.9 < most["marginals", "mu^2"] <= 1 + CLOSE
 
 
+@pytest.mark.parametrize("seed", some(KEYED, of=8))
+def test_neither_does_one_whose_keys_are_made_by_rules(seed):
+    most = {}
+    check(seed, 40, most, every=False)
+    assert {("histogram", "L1"), ("count", "L1"), ("crosstab", "L1")} <= set(most)
+    assert max(ratio for (_, name), ratio in most.items() if name == "L1") > 0.95
+
+
+def test_control_a_key_that_depends_on_other_rows_is_caught(monkeypatch):
+    def with_neighbours(name, rule, schema, this, dialect):
+        found = key_text(name, rule, schema, this, dialect)
+        if rule is None or rule.listed_alone or not rule.public:
+            return found
+        order = exp.Order(expressions=[exp.Ordered(this=local("u"))])
+        place = exp.Paren(this=exp.Window(this=exp.RowNumber(), order=order))
+        even = exp.EQ(this=exp.Mod(this=place, expression=integer(2)), expression=integer(0))
+        return choice((even, found), otherwise=text(rule.labels[0]))
+
+    data = keyed_plan(KEYED[0])
+    public = {**data, "query": [each for each in data["query"] if "town" not in each["by"]]}
+    monkeypatch.setattr("tests.release.test_plan_pairs.plan_of", lambda seed: public)
+    check(KEYED[0], 40, {}, every=False)
+    monkeypatch.setattr("rangebound.release.sql.contribution_bound.key_text", with_neighbours)
+    expect_caught(KEYED[0], "cell|L1|L2|groups")
+
+
 def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypatch, forgetting):
     path = "rangebound.release.noise.marginal_publisher.rescaled"
     monkeypatch.setattr(path, lambda strategy, budget: rescaled(strategy, budget * Fraction(6, 5)))
@@ -507,7 +603,7 @@ def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypat
 @pytest.mark.long
 def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
     most = {}
-    for seed in (*range(96), *SELECTIONS, *FURTHERS):
+    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED):
         check(seed, 105, most)
     print(most)
     expect_attained(most)

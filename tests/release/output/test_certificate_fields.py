@@ -66,7 +66,12 @@ SHAPES = {
     "keys by rule": (
         PURE,
         PEOPLE,
-        [COUNT, {"kind": "count", "by": ["x", "day"]}, {"kind": "count", "by": ["city", "town"]}],
+        [
+            COUNT,
+            {"kind": "count", "by": ["x", "day"]},
+            {"kind": "count", "by": ["city", "town"]},
+            {"kind": "histogram", "column": "x", "bins": [0, 1, 10], "bin_names": ["few", "many"]},
+        ],
         {
             "keys": {
                 "sex": {"fold": {"one": ["f"], "two": ["m"]}, "other": "x", "missing": "none"},
