@@ -90,6 +90,9 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/output/rendering.py": ("release/output/test_table.py",),
     "release/output/report.py": ("release/output/test_table.py",),
     "release/output/suggestion.py": ("release/test_suggest.py",),
+    "release/asked_in_sql.py": ("release/test_sql_oracle.py", "cli/test_sql_command.py"),
+    "release/output/answer.py": ("release/test_sql_oracle.py", "cli/test_sql_command.py"),
+    "release/plan/asking/": ("release/plan/asking/test_translation.py", "release/plan/asking/test_hostile_sql.py"),
     "release/plan/questions.py": ("release/plan/kinds/test_kind.py", "release/plan/test_toml.py"),
     "release/plan/condition.py": ("release/plan/test_toml.py", "release/test_oracle.py"),
     "release/plan/expressions/functions.py": (

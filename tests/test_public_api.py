@@ -46,6 +46,7 @@ PROMISED = {
     "Plan",
     "read_plan",
     "release_table",
+    "sql",
     "compose",
 }
 MEMBERS = {

@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.published.variable_scale import VariableScaleLaplace
     from rangebound.query import Query
     from rangebound.release import Plan, read_plan
+    from rangebound.release import ask as sql
     from rangebound.release import release as release_table
     from rangebound.support import Grid, Interval, Union
 
@@ -100,6 +101,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "read_plan",
         "release_table",
         "renyi",
+        "sql",
         "verify",
     ]
 
@@ -138,10 +140,10 @@ _NAMES = {
     "privacy.claim": ("Claim",),
     "published.variable_scale": ("VariableScaleLaplace",),
     "query": ("Query",),
-    "release": ("Plan", "read_plan", "release_table"),
+    "release": ("Plan", "read_plan", "release_table", "sql"),
     "support": ("Grid", "Interval", "Union"),
 }
-_OWN_NAMES = {"release_table": "release"}  # how a module calls it, where that differs
+_OWN_NAMES = {"release_table": "release", "sql": "ask"}  # how a module calls it, where that differs
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 _MODULES = ("accounting", "audit", "errors", "learn", "ledger", "plot", "release")  # the public ones
 _EXTRAS = {"release": ("clarabel", "duckdb", "pydantic", "sqlglot")}  # what a module cannot be imported without

@@ -8,6 +8,8 @@ from rangebound.extras import need
 
 need("clarabel", "duckdb", "pydantic", "sqlglot")
 
+from rangebound.release.asked_in_sql import ask
+from rangebound.release.output.answer import Answer
 from rangebound.release.output.conversion import Conversions
 from rangebound.release.output.explain import explain
 from rangebound.release.output.forecast import Outlook, forecast
@@ -15,6 +17,7 @@ from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
+from rangebound.release.plan.asking import Translated, translate
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
 from rangebound.release.plan.kinds.central_range import CentralRange
@@ -41,6 +44,7 @@ from rangebound.release.run import release
 from rangebound.release.suggest import suggest
 
 __all__ = [
+    "Answer",
     "Budget",
     "CentralRange",
     "Checked",
@@ -68,8 +72,10 @@ __all__ = [
     "StandardDeviation",
     "Suggestion",
     "Sum",
+    "Translated",
     "Unit",
     "Variance",
+    "ask",
     "check_certificate",
     "check_entry",
     "draft",
@@ -82,6 +88,7 @@ __all__ = [
     "release",
     "solve",
     "suggest",
+    "translate",
 ]
 
 if not TYPE_CHECKING:  # a kind is found by its file, and so is its class

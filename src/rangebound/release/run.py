@@ -66,7 +66,7 @@ def release(
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
-    engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
+    engine = engine_of(data)
     engine.give(tables or {})
     tell = progress or _quiet
     tell("checking the plan")
@@ -125,7 +125,8 @@ def _quiet(_: str) -> None:
     pass
 
 
-def _duckdb(data: Any) -> Engine:
+def engine_of(data: Any) -> Engine:
+    """An engine as it is, or DuckDB with a table in memory."""
     from rangebound.release.engine.duckdb import DuckDB
 
-    return DuckDB(data)
+    return data if isinstance(getattr(data, "dialect", None), str) else DuckDB(data)

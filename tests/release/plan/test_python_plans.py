@@ -180,6 +180,8 @@ def test_a_fault_is_the_same_error_as_in_toml(fault):
     maker = written_kinds().get(kind) if kind else PARTS.get(place)
     if maker is not None and len(value) <= 1 + (place != "query"):
         own = value[0] if place == "query" else value
+        if own.keys() == {"name", "kind", "column"}:
+            return  # a range may come from the plan around it
         with pytest.raises(PlanError) as alone:  # a part by itself is refused by the same rule
             maker(**own)
         assert rule.removeprefix(f"{place}[0]").removeprefix(place).removeprefix(".") in str(alone.value)

@@ -1,0 +1,303 @@
+"""Aggregates of a SELECT as questions of a plan: a table of what each becomes, and what is said about it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from rangebound.errors import PlanError
+from rangebound.release.plan.asking.refusal import fragment
+from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
+from rangebound.release.plan.asking.statement import only
+
+Fields = dict[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question that an aggregate asks: its fields, but for name, filter and groups, and conditions on its rows.
+
+    `part` names the number that is meant, where it publishes several.
+    """
+
+    fields: Fields
+    where: tuple[str, ...] = ()
+    part: str | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+class Aggregates:
+    """Reads the aggregates of one text; `made` has the columns that their arguments make.
+
+    `unit` is the column of the privacy unit, where one row is not one unit already, and `most` its rows in a group: so
+    many distinct values it can have there.
+    """
+
+    def __init__(
+        self, rows: RowExpressions, made: dict[str, object], *, unit: str | None, most: int | None = None
+    ) -> None:
+        self.rows, self.made, self.unit, self.most = rows, made, unit, most
+
+    def question(self, node: exp.Expr) -> Question | None:
+        """The question of an aggregate, or None where a node is not one."""
+        node = bare(node)
+        where: tuple[str, ...] = ()
+        if isinstance(node, exp.Filter):
+            only(self.rows.text, node, this="", expression="")
+            where, node = (self.rows.written(node.expression.this),), bare(node.this)
+        reader = _READERS.get(type(node))
+        found = self._quotient(node) if reader is None else reader(self, node)
+        if found is None and isinstance(node, exp.AggFunc):
+            raise self.refused(node, _INSTEAD.get(type(node), _OTHER))
+        if found is None and where:
+            raise self.refused(node, "FILTER stands behind an aggregate")
+        return found and Question(fields=found.fields, where=where + found.where, part=found.part, notes=found.notes)
+
+    def refused(self, node: exp.Expr, rule: str) -> PlanError:
+        """The error about a node."""
+        found = self.rows.refused(node, rule)
+        assert isinstance(found, PlanError)
+        return found
+
+    def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
+        """The one argument of an aggregate."""
+        only(self.rows.text, node, this="", big_int="", **dict.fromkeys(others, ""))
+        if isinstance(node.this, exp.Distinct):
+            raise self.refused(node, "DISTINCT stands in COUNT(DISTINCT x) alone")
+        if not isinstance(node.this, exp.Expr):
+            raise self.refused(node, "takes a column")
+        return node.this
+
+    def column(self, node: exp.Expr) -> Fields:
+        """The fields of a column question: the column, made of an expression where it is one, and the range it has."""
+        clipped = self.rows.clip(node)
+        if clipped is not None:
+            what, ends = clipped
+            low, high = ends
+            if isinstance(low, datetime.date) != isinstance(high, datetime.date) or not low < high:  # type: ignore[operator]
+                raise self.refused(node, "the lower end must be below the upper one, and of its kind")
+            return {"column": self._named(what), "range": ends}
+        return {"column": self._named(node)}
+
+    def _named(self, node: exp.Expr) -> str:
+        node = bare(node)
+        if isinstance(node, exp.Column):
+            return self.rows.resolve(node)
+        if self.rows.constant(node) is not None:
+            raise self.refused(node, "a constant needs no answer; name a column")
+        written = f"number({self.rows.written(node)})" if is_condition(node) else self.rows.written(node)
+        return made_name(written, self.made)
+
+    def _count(self, node: exp.Expr) -> Question:
+        only(self.rows.text, node, this="", big_int="")
+        what = node.this
+        if isinstance(what, exp.Distinct):
+            return self._distinct(node, what)
+        if what is None:
+            raise self.refused(node, "COUNT takes a column, or a star")
+        if isinstance(what, exp.Star):
+            only(self.rows.text, what)
+            return Question(fields={"kind": "count"})
+        if self.rows.constant(what) is not None:
+            return Question(fields={"kind": "count"})
+        return self._present(what)
+
+    def _present(self, node: exp.Expr) -> Question:
+        """The rows in which an expression has a value; those in which the condition of a CASE without ELSE holds."""
+        condition = self._chosen(node, None)
+        return Question(fields={"kind": "count"}, where=(condition or f"(not missing({self.rows.written(node)}))",))
+
+    def _chosen(self, node: exp.Expr, otherwise: float | None) -> str | None:
+        """The condition of CASE WHEN c THEN 1 [ELSE 0] END, with no ELSE where `otherwise` is None."""
+        node = bare(node)
+        if not isinstance(node, (exp.Case, exp.If)) or (isinstance(node, exp.Case) and node.this is not None):
+            return None
+        first = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
+        default = None if isinstance(default, exp.Null) else default
+        if len(first) != 1 or (default is None) != (otherwise is None):
+            return None
+        value = self.rows.constant(first[0].args["true"])
+        fits = value is not None if otherwise is None else value == 1.0 and value is not True
+        if not fits or (default is not None and self.rows.constant(default) != otherwise):
+            return None
+        return self.rows.written(first[0].this)
+
+    def _distinct(self, node: exp.Expr, what: exp.Distinct) -> Question:
+        only(self.rows.text, what, expressions="")
+        if len(what.expressions) != 1:
+            raise self.refused(node, "COUNT(DISTINCT x) takes one column")
+        inner = bare(what.expressions[0])
+        name = self._named(inner)
+        if name == self.unit:
+            return Question(fields={"kind": "count of units"})
+        return Question(
+            fields={"kind": "distinct count", "column": name} | ({"values": self.most} if self.most else {})
+        )
+
+    def _sum(self, node: exp.Expr) -> Question:
+        what = self._argument(node)
+        condition = self._chosen(what, 0.0)
+        if condition is not None:
+            return Question(fields={"kind": "count"}, where=(condition,))
+        if is_condition(what):
+            return Question(fields={"kind": "count"}, where=(self.rows.written(what),))
+        return Question(fields={"kind": "sum", **self.column(what)})
+
+    def _count_if(self, node: exp.Expr) -> Question:
+        return Question(fields={"kind": "count"}, where=(self.rows.written(self._argument(node)),))
+
+    def _mean(self, node: exp.Expr) -> Question:
+        what = self._argument(node)
+        condition = self._chosen(what, 0.0)
+        if condition is not None:
+            return Question(fields={"kind": "share", "of": condition})
+        return Question(fields={"kind": "mean", **self.column(what)})
+
+    def _plain(self, node: exp.Expr) -> Question:
+        return Question(fields={"kind": _KINDS[type(node)], **self.column(self._argument(node))})
+
+    def _extreme(self, node: exp.Expr) -> Question:
+        what, low = self._argument(node), isinstance(node, exp.Min)
+        level, name = ("0.01", "minimum") if low else ("0.99", "maximum")
+        note = f"{fragment(node)} is published as the {level} quantile: a single row must not decide it"
+        return Question(fields={"kind": name, **self.column(what)}, notes=(note,))
+
+    def _mode(self, node: exp.Expr) -> Question:
+        return Question(fields={"kind": "mode", "column": self._named(self._argument(node, "deterministic"))})
+
+    def _quantile(self, node: exp.Expr) -> Question:
+        only(self.rows.text, node, this="", expression="", quantile="")
+        level = node.args.get("expression") or node.args.get("quantile")
+        if level is None:
+            raise self.refused(node, "takes a column and a level, such as QUANTILE_CONT(x, 0.9)")
+        return self._at(node, node.this, level, falling=False)
+
+    def _within(self, node: exp.Expr) -> Question | None:
+        only(self.rows.text, node, this="", expression="")
+        inner, order = node.this, node.expression
+        ordered = order.expressions if isinstance(order, exp.Order) else []
+        if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc, exp.Mode)) or len(ordered) != 1:
+            raise self.refused(node, "WITHIN GROUP goes with PERCENTILE_CONT and PERCENTILE_DISC, by one column")
+        if isinstance(inner, exp.Mode):
+            return Question(fields={"kind": "mode", "column": self._named(ordered[0].this)})
+        only(self.rows.text, inner, this="")
+        return self._at(node, ordered[0].this, inner.this, falling=bool(ordered[0].args.get("desc")))
+
+    def _at(self, node: exp.Expr, what: exp.Expr, level: exp.Expr, *, falling: bool) -> Question:
+        value = self.rows.constant(level)
+        if not isinstance(value, float) or not 0.0 < value < 1.0:
+            raise self.refused(node, "the level must be one number between 0 and 1; for the ends ask MIN or MAX")
+        value = float(f"{1.0 - value:.15g}") if falling else value
+        median = value == 0.5
+        return Question(
+            fields={"kind": "median" if median else "quantiles", **self.column(what)}
+            | ({} if median else {"levels": [value]})
+        )
+
+    def _two(self, node: exp.Expr) -> Question:
+        """Correlation and line: SQL has the dependent column first."""
+        only(self.rows.text, node, this="", expression="")
+        first, second = self.column(node.this), self.column(node.expression)
+        if isinstance(node, exp.Corr):
+            return Question(fields={"kind": "correlation", **pair(first, second)})
+        part = "slope" if isinstance(node, exp.RegrSlope) else "intercept"
+        return Question(fields={"kind": "line", **pair(second, first)}, part=part)
+
+    def _quotient(self, node: exp.Expr) -> Question | None:
+        """A share, COUNT(*) FILTER (WHERE c) / COUNT(*), or a ratio of two sums; None for any other quotient."""
+        if not isinstance(node, exp.Div):
+            return None
+        left, right = self._plainly(node.this), self._plainly(node.expression)
+        if isinstance(left, exp.Sum) and isinstance(right, exp.Sum):
+            first, second = self.column(self._argument(left)), self.column(self._argument(right))
+            return Question(fields={"kind": "ratio", **over(first, second)})
+        over_all = isinstance(right, exp.Count) and isinstance(right.this, exp.Star)
+        if not over_all or not isinstance(left, (exp.Filter, exp.Count, exp.CountIf, exp.Sum)):
+            return None
+        part = self.question(left)
+        if part is None or part.fields != {"kind": "count"} or not part.where:
+            return None
+        return Question(fields={"kind": "share", "of": conjunction(part.where)})
+
+    def _plainly(self, node: exp.Expr) -> exp.Expr:
+        """A side of a quotient without what only makes it a number: parentheses, a cast, 1.0 *, NULLIF(x, 0)."""
+        node = bare(node)
+        if isinstance(node, exp.Cast) and node.to.this is exp.DType.DOUBLE:
+            return self._plainly(node.this)
+        if isinstance(node, exp.Mul) and self.rows.constant(node.this) == 1.0:
+            return self._plainly(node.expression)
+        if isinstance(node, exp.Mul) and self.rows.constant(node.expression) == 1.0:
+            return self._plainly(node.this)
+        if isinstance(node, exp.Nullif) and self.rows.constant(node.expression) == 0.0:
+            return self._plainly(node.this)
+        return node
+
+
+def conjunction(conditions: Sequence[str]) -> str:
+    """Conditions that hold together, as one."""
+    return " and ".join(conditions)
+
+
+def made_name(written: str, made: dict[str, object]) -> str:
+    """The name of a made column: its expression, cut where it is long; the column is made."""
+    name = written if len(written) <= _LONGEST else f"{written[: _LONGEST - 8]} ... {len(made)}"
+    made[name] = written
+    return name
+
+
+def pair(x: Fields, y: Fields) -> Fields:
+    """The fields of a question about two columns."""
+    return {"x": _ranged(x), "y": _ranged(y)}
+
+
+def over(above: Fields, below: Fields) -> Fields:
+    """The fields of a ratio."""
+    return {"numerator": _ranged(above), "denominator": _ranged(below)}
+
+
+def _ranged(column: Fields) -> Fields:
+    return column
+
+
+_LONGEST = 150
+_KINDS: Mapping[type[exp.Expr], str] = {
+    exp.VariancePop: "variance",
+    exp.StddevPop: "standard deviation",
+    exp.Median: "median",
+}
+Reader = Callable[[Aggregates, exp.Expr], Question | None]
+_READERS: Mapping[type[exp.Expr], Reader] = {
+    exp.Count: Aggregates._count,
+    exp.CountIf: Aggregates._count_if,
+    exp.Sum: Aggregates._sum,
+    exp.Avg: Aggregates._mean,
+    exp.Min: Aggregates._extreme,
+    exp.Max: Aggregates._extreme,
+    exp.Mode: Aggregates._mode,
+    exp.Quantile: Aggregates._quantile,
+    exp.PercentileCont: Aggregates._quantile,
+    exp.PercentileDisc: Aggregates._quantile,
+    exp.WithinGroup: Aggregates._within,
+    exp.Corr: Aggregates._two,
+    exp.RegrSlope: Aggregates._two,
+    exp.RegrIntercept: Aggregates._two,
+    **dict.fromkeys(_KINDS, Aggregates._plain),
+}
+_SAMPLE = "that of a sample divides by n - 1; VAR_POP and STDDEV_POP are published"
+_ROWS = "it would publish values of single rows; MODE(x), MEDIAN(x) and quantiles are private"
+_OTHER = (
+    "this aggregate is not in the subset, which has COUNT, SUM, AVG, VAR_POP, STDDEV_POP, MIN, MAX, MEDIAN, quantiles, "
+    "MODE, CORR, REGR_SLOPE and REGR_INTERCEPT"
+)
+_INSTEAD: Mapping[type[exp.Expr], str] = {
+    **dict.fromkeys((exp.Variance, exp.Stddev, exp.StddevSamp), _SAMPLE),
+    **dict.fromkeys((exp.ArrayAgg, exp.GroupConcat, exp.AnyValue, exp.First, exp.Last, exp.ArgMax, exp.ArgMin), _ROWS),
+    exp.ApproxDistinct: "COUNT(DISTINCT x) is published",
+    exp.ApproxQuantile: "QUANTILE_CONT(x, 0.9) is published",
+    exp.CovarPop: "CORR, VAR_POP and REGR_SLOPE are published",
+    exp.CovarSamp: "CORR, VAR_POP and REGR_SLOPE are published",
+}

@@ -1,0 +1,389 @@
+"""Expressions about one row: from SQL into the language of a plan's columns."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import keyword
+import re
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from rangebound.release.plan.asking.refusal import refused
+from rangebound.release.plan.asking.statement import only
+
+Resolve = Callable[[exp.Column], str]
+"""The name of a column in the plan, by what the text calls it."""
+
+_CALLS: Mapping[type[exp.Expr], str] = {
+    exp.Abs: "abs",
+    exp.Floor: "floor",
+    exp.Ceil: "ceil",
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.Week: "week",
+    exp.WeekOfYear: "week",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfWeekIso: "weekday",
+    exp.Hour: "hour",
+}
+_PARTS = {
+    "YEAR": "year",
+    "QUARTER": "quarter",
+    "MONTH": "month",
+    "WEEK": "week",
+    "DAY": "day",
+    "ISODOW": "weekday",
+    "HOUR": "hour",
+}
+_BINARY: Mapping[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.EQ: "==",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "and",
+    exp.Or: "or",
+}
+ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NUMERIC = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL)
+_WHOLE = (exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT)
+_CLIP = "LEAST and GREATEST of a missing value are missing, as in SQL:2023; DuckDB and PostgreSQL would leave it out"
+INSTEAD: Mapping[type[exp.Expr], str] = {
+    exp.Mod: "the sign of a remainder differs between dialects; name a made column in [columns], as x % y",
+    exp.IntDiv: "how // rounds differs between dialects; FLOOR(x / y) says it",
+    exp.Pow: "its last bits differ between engines; write x * x",
+    exp.DPipe: "texts are not put together; group by both columns",
+    exp.Concat: "texts are not put together; group by both columns",
+    exp.Lower: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
+    exp.Upper: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
+    exp.ILike: "engines have different tables of letters; LIKE compares letter by letter",
+    exp.RegexpLike: "engines read patterns differently; LIKE 'a%' compares the beginning of a text",
+    exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row a unit is",
+    exp.Select: "a query inside another one is not in the subset; a CTE that is one row a unit is",
+    exp.Exists: "a query inside another one is not in the subset; a CTE that is one row a unit is",
+    exp.Window: "a window would see single rows; GROUP BY gives one number a group",
+    exp.CurrentDate: "its value depends on the day on which it is asked; write DATE '2025-01-31'",
+    exp.CurrentTimestamp: "its value depends on the moment at which it is asked; write DATE '2025-01-31'",
+    exp.Rand: "a value must follow from its row",
+    exp.Null: "NULL is compared by IS NULL",
+    exp.Star: "a column must be named; COUNT(*) alone takes a star",
+    exp.DayOfWeek: "dialects count from different days; EXTRACT(ISODOW FROM x) counts from Monday, 1",
+    exp.TimestampTrunc: "group by EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x), or list months in [keys]",
+    exp.DateTrunc: "group by EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x), or list months in [keys]",
+    **dict.fromkeys((exp.Rollup, exp.Cube), "a plan has the kind crosstab for cells with all their margins"),
+    exp.GroupingSets: "ask for each grouping in a statement of its own",
+    **dict.fromkeys(
+        (exp.IgnoreNulls, exp.RespectNulls), "an aggregate leaves missing values out, and must not take single rows"
+    ),
+    exp.Placeholder: "a parameter must be written out",
+    exp.Parameter: "a parameter must be written out",
+}
+_SUBSET = "is not in the subset; an expression has columns, constants, arithmetic, comparisons, CASE, COALESCE, LIKE, "
+_SUBSET += "LEAST, GREATEST, ABS, FLOOR, CEIL, ROUND and parts of dates, and [columns] of the base plan may have more"
+
+
+class RowExpressions:
+    """Writes expressions of one text about rows, whose columns `resolve` knows; `notes` are for the reader."""
+
+    def __init__(self, text: str, resolve: Resolve) -> None:
+        self.text, self.resolve = text, resolve
+        self.notes: dict[str, None] = {}
+
+    def written(self, node: exp.Expr) -> str:
+        """An expression in the language of a plan.
+
+        Guarantee: made of names, constants and the functions on the lists above alone, or a `PlanError`.
+        """
+        writer = _WRITERS.get(type(node))
+        if writer is not None:
+            return writer(self, node)
+        if isinstance(node, exp.AggFunc):
+            raise self.refused(node, "an aggregate stands alone in SELECT, or in HAVING and ORDER BY")
+        raise self.refused(node, INSTEAD.get(type(node), _SUBSET))
+
+    def refused(self, node: exp.Expr, rule: str) -> Exception:
+        """The error about a node."""
+        return refused(self.text, node, rule)
+
+    def clip(self, node: exp.Expr) -> tuple[exp.Expr, list[float | datetime.date]] | None:
+        """What is clipped to constants by LEAST and GREATEST, and the two ends; None for any other expression."""
+        for outer, inner in ((exp.Least, exp.Greatest), (exp.Greatest, exp.Least)):
+            node = _bare(node)
+            if not isinstance(node, outer):
+                continue
+            first, limit = self._limited(node)
+            nested = _bare(first) if first is not None else None
+            if limit is not None and isinstance(nested, inner):
+                what, other = self._limited(nested)
+                if what is not None and other is not None:
+                    self.notes[_CLIP] = None
+                    ends = [other, limit] if outer is exp.Least else [limit, other]
+                    return what, ends
+        return None
+
+    def _limited(self, node: exp.Expr) -> tuple[exp.Expr | None, float | datetime.date | None]:
+        """The two sides of LEAST or GREATEST of an expression and a constant."""
+        parts = [node.this, *node.expressions]
+        fixed = [each for each in parts if self.constant(each) is not None]
+        others = [each for each in parts if each not in fixed]
+        if len(parts) != 2 or len(fixed) != 1:
+            return None, None
+        value = self.constant(fixed[0])
+        return (others[0], value) if isinstance(value, (float, datetime.date)) else (None, None)
+
+    def constant(self, node: exp.Expr) -> bool | float | str | datetime.date | None:
+        """The value of a constant; None for anything else."""
+        node = _bare(node)
+        match node:
+            case exp.Literal():
+                return self._text(node) if node.is_string else self._number(node)
+            case exp.Boolean():
+                return bool(node.this)
+            case exp.Neg():
+                value = self.constant(node.this)
+                return -value if isinstance(value, float) else None
+            case exp.Cast() if _is_type(node, exp.DType.DATE) and isinstance(node.this, exp.Literal):
+                return self._day(node)
+        return None
+
+    def _number(self, node: exp.Expr) -> float:
+        try:
+            found = float(node.name)
+        except ValueError:
+            raise self.refused(node, "must be a number") from None
+        if found in (float("inf"), float("-inf")):
+            raise self.refused(node, "must be at most about 1.8e308")
+        return found
+
+    def _text(self, node: exp.Expr) -> str:
+        found = node.name
+        if "\x00" in found or any("\ud800" <= each <= "\udfff" for each in found):
+            raise self.refused(node, "must be valid Unicode, without the character of code 0")
+        return found
+
+    def _day(self, node: exp.Expr) -> datetime.date:
+        found = iso_day(node.this.name)
+        if found is None:
+            raise self.refused(node, "a date is written DATE '2025-01-31'")
+        return found
+
+    def _constant(self, node: exp.Expr) -> str:
+        value = self.constant(node)
+        assert value is not None
+        return constant_text(value)
+
+    def _column(self, node: exp.Expr) -> str:
+        assert isinstance(node, exp.Column)
+        return column_text(self.resolve(node))
+
+    def _paren(self, node: exp.Expr) -> str:
+        return self.written(node.this)
+
+    def _binary(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expression="", typed="", safe="")
+        left, right = self.written(node.this), self.written(node.expression)
+        if isinstance(node, ORDERED):  # texts have no order, so a text that is a day is meant as one
+            left, right = self._dated(node.this, left), self._dated(node.expression, right)
+        return f"({left} {_BINARY[type(node)]} {right})"
+
+    def _dated(self, node: exp.Expr, written: str) -> str:
+        value = self.constant(node)
+        day = iso_day(value) if isinstance(value, str) else None
+        return written if day is None else constant_text(day)
+
+    def _not(self, node: exp.Expr) -> str:
+        return f"(not {self.written(node.this)})"
+
+    def _negative(self, node: exp.Expr) -> str:
+        return f"(-{self.written(node.this)})"
+
+    def _between(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", low="", high="")
+        what = self.written(node.this)
+        low, high = (self._dated(node.args[each], self.written(node.args[each])) for each in ("low", "high"))
+        return f"(({what} >= {low}) and ({what} <= {high}))"
+
+    def _in(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expressions="")
+        values = [self.constant(each) for each in node.expressions]
+        if not values or None in values:
+            raise self.refused(node, "IN takes a list of constants, such as x IN ('a', 'b')")
+        return (
+            f"({self.written(node.this)} in [{', '.join(constant_text(each) for each in values if each is not None)}])"
+        )
+
+    def _is(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expression="")
+        if not isinstance(node.expression, exp.Null):
+            raise self.refused(node, "IS takes NULL alone; a column of truth values stands by itself")
+        return f"missing({self.written(node.this)})"
+
+    def _like(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expression="")
+        pattern = self.constant(node.expression)
+        found = re.fullmatch(r"(%?)([^%_\\]+)(%?)", pattern, re.DOTALL) if isinstance(pattern, str) else None
+        if found is None:
+            raise self.refused(node, "LIKE takes 'text%', '%text' or '%text%'; engines read other patterns differently")
+        before, inner, after = found.groups()
+        what, quoted = self.written(node.this), constant_text(inner)
+        if not before and not after:
+            return f"({what} == {quoted})"
+        name = "contains" if before and after else "starts" if after else "ends"
+        return f"{name}({what}, {quoted})"
+
+    def _case(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", ifs="", default="")
+        subject = self.written(node.this) if node.this is not None else None
+        parts = []
+        for each in node.args["ifs"]:
+            only(self.text, each, this="", true="")
+            condition = self.written(each.this)
+            parts += [condition if subject is None else f"({subject} == {condition})", self.written(each.args["true"])]
+        return f"case({', '.join([*parts, *self._default(node)])})"
+
+    def _default(self, node: exp.Expr) -> list[str]:
+        default = node.args.get("default")
+        return [] if default is None or isinstance(default, exp.Null) else [self.written(default)]
+
+    def _if(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", true="", false="")
+        otherwise = node.args.get("false")
+        parts = [node.this, node.args["true"], *([] if otherwise is None else [otherwise])]
+        return f"case({', '.join(map(self.written, parts))})"
+
+    def _coalesce(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expressions="")
+        return f"coalesce({', '.join(map(self.written, [node.this, *node.expressions]))})"
+
+    def _nullif(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expression="")
+        what = self.written(node.this)
+        return f"case(({what} != {self.written(node.expression)}), {what})"
+
+    def _extreme(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expressions="", ignore_nulls="")
+        if not node.expressions:
+            raise self.refused(node, "takes two or more values")
+        self.notes[_CLIP] = None
+        name = "min" if isinstance(node, exp.Least) else "max"
+        return f"{name}({', '.join(map(self.written, [node.this, *node.expressions]))})"
+
+    def _round(self, node: exp.Expr) -> str:
+        only(self.text, node, this="")
+        return f"round({self.written(node.this)})"
+
+    def _call(self, node: exp.Expr) -> str:
+        only(self.text, node, this="")
+        what = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+        return f"{_CALLS[type(node)]}({self.written(what)})"
+
+    def _extract(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", expression="")
+        name = _PARTS.get(node.name.upper())
+        if name is None:
+            said = "; DOW counts from different days in different dialects, and ISODOW from Monday, 1"
+            raise self.refused(node, f"EXTRACT takes {', '.join(_PARTS)}{said if 'DOW' in node.name.upper() else ''}")
+        return f"{name}({self.written(node.expression)})"
+
+    def _cast(self, node: exp.Expr) -> str:
+        only(self.text, node, this="", to="")
+        if _is_type(node, exp.DType.DATE):
+            if isinstance(node.this, exp.Literal):
+                return constant_text(self._day(node))
+            return f"date({self.written(node.this)})"
+        if _is_type(node, *_NUMERIC) or (_is_type(node, *_WHOLE) and is_condition(node.this)):
+            return f"number({self.written(node.this)})"
+        if _is_type(node, exp.DType.VARCHAR, exp.DType.TEXT):
+            return f"text({self.written(node.this)})"
+        way = "; how a number becomes a whole one differs, and FLOOR(x) or ROUND(x) says it"
+        raise self.refused(node, f"CAST takes DOUBLE, VARCHAR and DATE{way if _is_type(node, *_WHOLE) else ''}")
+
+
+Writer = Callable[[RowExpressions, exp.Expr], str]
+_WRITERS: Mapping[type[exp.Expr], Writer] = {
+    exp.Literal: RowExpressions._constant,
+    exp.Boolean: RowExpressions._constant,
+    exp.Column: RowExpressions._column,
+    exp.Paren: RowExpressions._paren,
+    exp.Not: RowExpressions._not,
+    exp.Neg: RowExpressions._negative,
+    exp.Between: RowExpressions._between,
+    exp.In: RowExpressions._in,
+    exp.Is: RowExpressions._is,
+    exp.Like: RowExpressions._like,
+    exp.Case: RowExpressions._case,
+    exp.If: RowExpressions._if,
+    exp.Coalesce: RowExpressions._coalesce,
+    exp.Nullif: RowExpressions._nullif,
+    exp.Least: RowExpressions._extreme,
+    exp.Greatest: RowExpressions._extreme,
+    exp.Round: RowExpressions._round,
+    exp.Extract: RowExpressions._extract,
+    exp.Cast: RowExpressions._cast,
+    **dict.fromkeys(_BINARY, RowExpressions._binary),
+    **dict.fromkeys(_CALLS, RowExpressions._call),
+}
+CONDITIONS = (exp.EQ, exp.NEQ, *ORDERED, exp.And, exp.Or, exp.Not, exp.In, exp.Between, exp.Is, exp.Like, exp.Boolean)
+
+
+def is_condition(node: exp.Expr) -> bool:
+    """Whether a node is a condition by its form."""
+    return isinstance(_bare(node), CONDITIONS)
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """A node without parentheses around it."""
+    return _bare(node)
+
+
+def _is_type(node: exp.Expr, *types: exp.DType) -> bool:
+    to = node.args.get("to")
+    return isinstance(to, exp.DataType) and to.this in types and not to.args.get("nested")
+
+
+def iso_day(text: str) -> datetime.date | None:
+    """The day that a text spells, if it does."""
+    if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        return None
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def constant_text(value: bool | float | str | datetime.date) -> str:
+    """A constant in the language of a plan.
+
+    >>> constant_text(18.0), constant_text("x"), constant_text(datetime.date(2025, 1, 31)), constant_text(True)
+    ('18.0', '"x"', 'date("2025-01-31")', 'true')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.date):
+        return f'date("{value.isoformat()}")'
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def column_text(name: str) -> str:
+    """A column in the language of a plan.
+
+    >>> column_text("age"), column_text("odd name")
+    ('age', 'column("odd name")')
+    """
+    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and not keyword.iskeyword(name)
+    return name if plain and name not in ("true", "false") else f"column({json.dumps(name, ensure_ascii=False)})"

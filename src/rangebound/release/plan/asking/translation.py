@@ -1,0 +1,678 @@
+"""From a SELECT to a plan: groups, questions, per-unit steps and joins, and what is made of the published numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from sqlglot import exp
+
+from rangebound.errors import ArgumentTypeError, PlanError, plain
+from rangebound.release.plan.asking.aggregates import Aggregates, Question, conjunction, made_name
+from rangebound.release.plan.asking.column_names import Names
+from rangebound.release.plan.asking.computed import Computed, Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.asking.refusal import fragment, refused
+from rangebound.release.plan.asking.row_expression import INSTEAD, RowExpressions, bare
+from rangebound.release.plan.asking.statement import only, parsed
+from rangebound.release.plan.asking.unit_step import per_unit
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.plan.toml_text import written_fields
+
+Base = Plan | Mapping[str, object]
+Tables = dict[str, Mapping[str, str] | None]
+"""The tables of a SELECT by what it calls them; of joined ones our names of their columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordering:
+    """What rows are ordered by, and where rows without a value stand."""
+
+    by: Computed
+    falling: bool
+    missing_first: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translated:
+    """What a SELECT asks: a plan, and what its rows are made of once the plan's table is published.
+
+    `columns` are the columns of its rows by name. `having`, `order` and `limit` are applied to published numbers.
+    `notes` say in words where an answer is not quite what other databases would give.
+    """
+
+    text: str
+    plan: Plan
+    columns: tuple[tuple[str, Computed], ...]
+    having: Computed | None = None
+    order: tuple[Ordering, ...] = ()
+    limit: int | None = None
+    notes: tuple[str, ...] = ()
+    nodes: tuple[exp.Expr, ...] = field(default=(), repr=False, compare=False)
+
+    @contextmanager
+    def pointing(self) -> Iterator[None]:
+        """Give faults of questions that show only with the table at hand the place in the text."""
+        try:
+            yield
+        except PlanError as error:
+            at = re.match(r"query\[(\d+)\]", error.field)
+            if at is None or error.line is not None or int(at[1]) >= len(self.nodes):
+                raise
+            raise refused(self.text, self.nodes[int(at[1])], str(error).removeprefix("plan: ")) from None
+
+    def __str__(self) -> str:
+        """The plan as TOML, and the notes as comments."""
+        return "".join(f"# {plain(each)}\n" for each in self.notes) + self.plan.to_toml()
+
+
+def translate(text: str, base: Base, *, columns: Iterable[str] = (), folder: str | Path | None = None) -> Translated:
+    """The plan that a SELECT asks for, on the table, unit, budget, keys and ranges of a base plan.
+
+    `base` is a plan or plain data as a TOML file gives it; it may lack questions, and those that it has are not asked.
+    `columns` are the names of the table's columns, where they are known: a name without quotation marks means the one
+    that differs in upper and lower case at most. Files that a base plan names are relative to `folder`, or to that of a
+    `Plan` that was read.
+
+    Guarantee: a `PlanError` with the place in the text for all that is not in the subset of `docs/sql.md`; nothing is
+    ever passed over. The plan is made of names, constants and the language of made columns: no SQL is in it.
+
+    >>> base = {"budget": {"epsilon": 1.0}, "keys": {"clinic": ["north", "south"]}}
+    >>> asked = translate("SELECT clinic, COUNT(*) AS visits FROM t GROUP BY clinic", base)
+    >>> asked.plan.query[0].name, asked.plan.query[0].by
+    ('visits', ('clinic',))
+    >>> translate("SELECT clinic, ARRAY_AGG(x) FROM t", base)
+    Traceback (most recent call last):
+    rangebound.errors.PlanError: sql:1:8: clinic: is not an aggregate; rows are never published
+    """
+    if not isinstance(base, (Plan, Mapping)):
+        raise ArgumentTypeError(
+            f"plan of type {type(base).__name__}: must be a Plan, or a dict as a TOML file gives it"
+        )
+    data = dict(written_fields(base) if isinstance(base, Plan) else base)
+    select = parsed(text)
+    try:
+        return _Translation(text, select, data, list(columns), _folder(base, folder)).asked()
+    except RecursionError:
+        raise refused(text, 0, "has too many parts within each other") from None
+
+
+def _folder(base: Base, given: str | Path | None) -> str | Path | None:
+    if given is not None:
+        return given
+    return base.folder if isinstance(base, Plan) else "."
+
+
+@dataclass(kw_only=True)
+class _Item:
+    """A column of the rows that a SELECT gives."""
+
+    name: str
+    node: exp.Expr
+    value: Computed | None = None
+
+
+@dataclass(kw_only=True)
+class _Asked:
+    """A question on its way into the plan."""
+
+    name: str
+    question: Question
+    node: exp.Expr
+
+
+_OPERATORS: Mapping[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.EQ: "==",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "and",
+    exp.Or: "or",
+}
+_FUNCTIONS: Mapping[type[exp.Expr], str] = {
+    exp.Neg: "-x",
+    exp.Not: "not",
+    exp.Abs: "abs",
+    exp.Floor: "floor",
+    exp.Ceil: "ceil",
+}
+_MOST_ROWS = 10**9
+_NULLS = "rows without a key are in no group; `missing` in [keys] of the base plan gives them one"
+
+
+@dataclass
+class _Translation:
+    text: str
+    select: exp.Select
+    data: dict[str, object]
+    table_columns: list[str]
+    folder: str | Path | None
+    made: dict[str, object] = field(default_factory=dict)
+    places: dict[str, exp.Expr] = field(default_factory=dict)
+    questions: list[_Asked] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    items: list[_Item] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
+    joined: list[Mapping[str, object]] = field(default_factory=list)
+    unit: str | None = None
+    there: set[str] = field(default_factory=set)
+    rows: RowExpressions = field(init=False)
+    names: Names = field(init=False)
+    aggregates: Aggregates = field(init=False)
+
+    def asked(self) -> Translated:
+        """The whole."""
+        select = self.select
+        only(
+            self.text,
+            select,
+            **dict.fromkeys(
+                ("expressions", "from_", "with_", "joins", "where", "group", "having", "order", "limit"), ""
+            ),
+        )
+        if self.data.pop("query", None):
+            self.notes["the questions of the base plan are not asked"] = None
+        self._read_from()
+        self.aggregates = Aggregates(self.rows, self.made, unit=self.unit, most=self._unit_rows())
+        self._read_groups()
+        where = select.args.get("where")
+        conditions = () if where is None else (self.rows.written(where.this),)
+        for each in self.items:
+            each.value = self._computed(each.node, asking=each)
+        having, order = select.args.get("having"), select.args.get("order")
+        kept = None if having is None else self._computed(having.this)
+        ordering = () if order is None else tuple(map(self._ordering, order.expressions))
+        limit = self._limit()
+        if not self.questions:
+            raise refused(self.text, select, "asks for no aggregate, such as COUNT(*); rows are never published")
+        plan = self._plan(conditions)
+        self.notes.update(self.rows.notes)
+        self.notes.update(dict.fromkeys(note for each in self.questions for note in each.question.notes))
+        if any(each.by for each in plan.query):
+            self.notes[_NULLS] = None
+        return Translated(
+            text=self.text,
+            plan=plan,
+            columns=tuple((each.name, each.value) for each in self.items if each.value is not None),
+            having=kept,
+            order=ordering,
+            limit=limit,
+            notes=tuple(self.notes),
+            nodes=tuple(each.node for each in self.questions),
+        )
+
+    def _unit_rows(self) -> int | None:
+        """The rows of a unit that count in a group, where that is not one."""
+        found = _fields(self.data.get("unit", {})).get("rows") if self.unit else None
+        return found if isinstance(found, int) and found > 1 else None
+
+    # Where rows come from
+
+    def _read_from(self) -> None:
+        """The table, its joins, and the step before the questions that makes one row of a unit."""
+        source, step = self.select.args.get("from_"), None
+        if source is None:
+            raise refused(self.text, self.select, "names no table; write FROM and the name of the base plan's table")
+        steps = self._steps()
+        from_ = source.this
+        if isinstance(from_, exp.Subquery):
+            only(self.text, from_, this="", alias="")
+            if steps or not isinstance(from_.this, exp.Select):
+                raise refused(self.text, from_, "a query inside another one must be one row a unit, and the only one")
+            step, name = from_.this, from_.alias
+        elif isinstance(from_, exp.Table) and from_.name in steps and not from_.args.get("db"):
+            only(self.text, from_, this="", alias="")
+            step, name = steps[from_.name], from_.alias or from_.name
+        elif steps:
+            raise refused(
+                self.text, from_, f"the CTE {next(iter(steps))!r} is not used; write FROM {next(iter(steps))}"
+            )
+        if step is None:
+            self._read_table(self.select, source)
+            return
+        if self.select.args.get("joins"):
+            raise refused(self.text, self.select.args["joins"][0], "a join stands inside the CTE, before its GROUP BY")
+        if self.data.get("per_unit"):
+            raise refused(self.text, step, "the base plan has a per-unit step already")
+        inner = step.args.get("from_")
+        if inner is None or step.args.get("with_"):
+            raise refused(self.text, step, "a CTE must be one row a unit of the base plan's table")
+        self._read_table(step, inner)
+        made = per_unit(self.text, step, self.rows, self.unit)
+        self.data["per_unit"] = made
+        self.notes[f"one row a unit first, by {self.unit!r}"] = None
+        self.there = {*made, *([self.unit] if self.unit else [])}
+        names = Names(self.text, self.there, {name: None}, complete=True)
+        self.notes.update(self.rows.notes)
+        self.rows = RowExpressions(self.text, names.resolve)
+        self.unit = None  # a row is a unit
+
+    def _steps(self) -> dict[str, exp.Select]:
+        with_ = self.select.args.get("with_")
+        if with_ is None:
+            return {}
+        only(self.text, with_, expressions="")
+        (first, *others) = with_.expressions
+        if others:
+            raise refused(self.text, others[0], "one CTE is in the subset, which is one row a unit")
+        only(self.text, first, this="", alias="")
+        alias = first.args["alias"]
+        only(self.text, alias, this="")
+        if not isinstance(first.this, exp.Select):
+            raise refused(self.text, first, "a CTE must be a SELECT that is one row a unit")
+        return {alias.name: first.this}
+
+    def _read_table(self, select: exp.Select, source: exp.Expr) -> None:
+        table = source.this
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise refused(
+                self.text, source, "must be the name of the base plan's table; files and functions are not read"
+            )
+        only(self.text, table, this="", alias="", db="", catalog="")
+        self._check_alias(table)
+        self._check_table(table)
+        tables: dict[str, Mapping[str, str] | None] = dict.fromkeys(_called(table))
+        named = [self._join(each, tables) for each in select.args.get("joins") or []]
+        unit = self.data.get("unit")
+        unit_column = unit.get("column") if isinstance(unit, Mapping) else getattr(unit, "column", None)
+        self.unit = unit_column if isinstance(unit_column, str) else None
+        self.there = {*self.table_columns, *_names_in(self.data)}
+        listed = [] if self.table_columns else _mapping(self.data.get("keys"))
+        names = Names(self.text, [*self.there, *listed], tables, complete=bool(self.table_columns))
+        self.rows = RowExpressions(self.text, names.resolve)
+        for each, join in named:
+            self._check_join(each, join)
+        self.names, self.joined = names, [join for _, join in named]
+
+    def _check_alias(self, table: exp.Table) -> None:
+        alias = table.args.get("alias")
+        if alias is not None:
+            only(self.text, alias, this="")
+
+    def _check_table(self, table: exp.Table) -> None:
+        source = self.data.get("source")
+        if source is None:
+            return
+        fields = source if isinstance(source, Mapping) else vars(source)
+        path, own = fields.get("path"), fields.get("table")
+        names = {str(own).casefold(), str(own).rpartition(".")[2].casefold()} if own else set()
+        if path and not own:
+            names |= {PurePath(str(path)).name.casefold(), PurePath(str(path)).stem.casefold()}
+        called = ".".join(part.name for part in table.parts).casefold()
+        if called not in names and table.name.casefold() not in names:
+            guess = str(own) if own else PurePath(str(path)).stem
+            raise refused(self.text, table, f"is not the table of the base plan; write FROM {guess}")
+
+    def _join(
+        self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]
+    ) -> tuple[exp.Join, Mapping[str, object]]:
+        """The join of the base plan that a JOIN names."""
+        only(self.text, node, this="", on="", side="", kind="")
+        table = node.this
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise refused(self.text, node, "must name a table that the base plan joins")
+        only(self.text, table, this="", alias="")
+        self._check_alias(table)
+        for each in _joins(self.data):
+            path, own = each.get("path"), each.get("table")
+            called = {str(own).casefold()} if own else {PurePath(str(path)).stem.casefold()}
+            if table.name.casefold() in called:
+                theirs = {str(value): str(key) for key, value in _pairs(each.get("columns")).items()}
+                theirs |= {str(value): str(key) for key, value in _pairs(each.get("on")).items()}
+                tables.update(dict.fromkeys(_called(table), theirs))
+                return node, each
+        way = 'add it there as [[join]], with its path, public = true, on = {region = "code"} and columns'
+        raise refused(self.text, node, f"the base plan joins no table {table.name!r}; {way}")
+
+    def _check_join(self, node: exp.Join, join: Mapping[str, object]) -> None:
+        how = {("", ""): "inner", ("", "INNER"): "inner", ("LEFT", ""): "left", ("LEFT", "OUTER"): "left"}.get(
+            ((node.side or "").upper(), (node.kind or "").upper())
+        )
+        stated = join.get("how", "left")
+        if how != stated:
+            raise refused(self.text, node, f'the base plan joins this table with how = "{stated}"; write it so in both')
+        on = node.args.get("on")
+        wanted = {frozenset((f"ours {key}", f"theirs {value}")) for key, value in _pairs(join.get("on")).items()}
+        found = (
+            set()
+            if on is None
+            else {self._pair(each, node) for each in bare(on).flatten()}
+            if isinstance(bare(on), exp.And)
+            else {self._pair(bare(on), node)}
+        )
+        if found != wanted:
+            said = ", ".join(f"{key} = {value}" for key, value in _pairs(join.get("on")).items())
+            raise refused(self.text, node, f"the base plan joins this table on {said}; write it so in both")
+
+    def _pair(self, node: exp.Expr, join: exp.Join) -> frozenset[str]:
+        node = bare(node)
+        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
+        if not sides or not all(isinstance(each, exp.Column) for each in sides):
+            raise refused(self.text, node, "a join is ON columns that are equal")
+        called = {each.casefold() for each in _called(join.this)}
+        return frozenset(
+            f"theirs {each.name}" if each.table.casefold() in called else f"ours {self.rows.resolve(each)}"
+            for each in sides
+            if isinstance(each, exp.Column)
+        )
+
+    # Groups and columns
+
+    def _read_groups(self) -> None:
+        names: set[str] = set()
+        for each in self.select.expressions:
+            node, alias = (each.this, each.alias) if isinstance(each, exp.Alias) else (each, "")
+            if isinstance(bare(node), exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+                raise refused(self.text, each, "rows are never published; name aggregates, such as COUNT(*)")
+            plain = node.name if isinstance(bare(node), exp.Column) else fragment(node)
+            self.items.append(_Item(name=_free(alias or plain, names), node=node))
+        group = self.select.args.get("group")
+        if group is None:
+            return
+        only(self.text, group, expressions="", all="")
+        keys = group.expressions
+        if group.args.get("all"):
+            keys = [each.node for each in self.items if not _aggregated(each.node)]
+        for each in keys:
+            node, alias = self._meant(each)
+            name = self._key_name(node, alias)
+            if name in self.groups:
+                raise refused(self.text, each, "is named twice in GROUP BY")
+            self.groups.append(name)
+
+    def _meant(self, node: exp.Expr) -> tuple[exp.Expr, str]:
+        """What a position or an alias in GROUP BY means, and its name."""
+        node = bare(node)
+        value = self.rows.constant(node)
+        if isinstance(value, float):
+            if not value.is_integer() or not 1 <= value <= len(self.items):
+                raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
+            return self.items[int(value) - 1].node, self.items[int(value) - 1].name
+        if isinstance(node, exp.Column) and not node.table and not self._is_column(node):
+            for each in self.items:
+                if each.name == node.name:
+                    return each.node, each.name
+        same = [each.name for each in self.items if each.node == node]
+        return node, same[0] if same else ""
+
+    def _is_column(self, node: exp.Column) -> bool:
+        return node.name in self.there
+
+    def _key_name(self, node: exp.Expr, alias: str) -> str:
+        """The name of a grouping column, which is made where it is an expression."""
+        node = bare(node)
+        if isinstance(node, exp.Column):
+            return self.rows.resolve(node)
+        if _aggregated(node):
+            raise refused(self.text, node, "an aggregate does not make groups")
+        if self.rows.constant(node) is not None:
+            raise refused(self.text, node, "a constant does not make groups")
+        written = self.rows.written(node)
+        for name, value in self.made.items():
+            if value == written:
+                return name
+        if alias and alias not in self.there and alias != fragment(node):
+            self.made[alias] = written
+            self.places[alias] = node
+            return alias
+        name = made_name(written, self.made)
+        self.places[name] = node
+        return name
+
+    # What is made of published numbers
+
+    def _computed(self, node: exp.Expr, *, asking: _Item | None = None) -> Computed:
+        """An expression of published numbers and keys; a question is added where a column of SELECT is `asking`."""
+        node = bare(node)
+        value = self.rows.constant(node)
+        if value is not None and not isinstance(node, exp.Neg):
+            return Fixed(value if isinstance(value, (bool, float, str)) else value.isoformat())
+        known = self._known(node, asking)
+        if known is not None:
+            return known
+        question = self.aggregates.question(node)
+        if question is not None:
+            return Number(self._number(node, question, asking), question.part)
+        if isinstance(node, exp.Column) or not _aggregated(node, self._aliases(asking)):
+            rule = (
+                "is neither an aggregate nor in GROUP BY"
+                if self.groups
+                else "is not an aggregate; rows are never published"
+            )
+            raise refused(self.text, node, rule)
+        return self._operation(node, asking)
+
+    def _aliases(self, asking: _Item | None) -> frozenset[str]:
+        """Names of columns of SELECT, which HAVING and ORDER BY may use."""
+        return frozenset() if asking is not None else frozenset(each.name for each in self.items)
+
+    def _known(self, node: exp.Expr, asking: _Item | None) -> Computed | None:
+        """A key, or a column of SELECT by its name."""
+        if asking is None and isinstance(node, exp.Column) and not node.table:
+            for each in self.items:
+                if each.name == node.name and each.value is not None:
+                    return each.value
+        if asking is None:
+            for each in self.items:
+                if bare(each.node) == node and each.value is not None:
+                    return each.value
+        if isinstance(node, exp.Column):
+            name = self.rows.resolve(node)
+            if name in self.groups:
+                return KeyOf(self.groups.index(name))
+            return None
+        if self.groups and not _aggregated(node, self._aliases(asking)):
+            written = self.rows.written(node)
+            for at, name in enumerate(self.groups):
+                if self.made.get(name) == written:
+                    return KeyOf(at)
+        return None
+
+    def _operation(self, node: exp.Expr, asking: _Item | None) -> Computed:
+        def inner(*parts: exp.Expr) -> tuple[Computed, ...]:
+            return tuple(self._computed(each, asking=asking) for each in parts)
+
+        if type(node) in _OPERATORS:
+            only(self.text, node, this="", expression="", typed="", safe="")
+            return Operation(_OPERATORS[type(node)], inner(node.this, node.expression))
+        if type(node) in _FUNCTIONS:
+            only(self.text, node, this="")
+            return Operation(_FUNCTIONS[type(node)], inner(node.this))
+        if isinstance(node, exp.Round):
+            only(self.text, node, this="", decimals="")
+            digits = node.args.get("decimals")
+            return Operation("round", inner(node.this, *([] if digits is None else [digits])))
+        if isinstance(node, exp.Between):
+            only(self.text, node, this="", low="", high="")
+            what, low, high = inner(node.this, node.args["low"], node.args["high"])
+            return Operation("and", (Operation(">=", (what, low)), Operation("<=", (what, high))))
+        if isinstance(node, exp.In):
+            only(self.text, node, this="", expressions="")
+            what, *values = inner(node.this, *node.expressions)
+            return Operation("or", tuple(Operation("==", (what, each)) for each in values))
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return Operation("missing", inner(node.this))
+        if isinstance(node, exp.Cast) and node.to.this is exp.DType.DOUBLE:
+            return inner(node.this)[0]
+        rule = "is not in the subset; published numbers may be added, multiplied, divided, rounded and compared"
+        raise refused(self.text, node, INSTEAD.get(type(node), rule))
+
+    def _number(self, node: exp.Expr, question: Question, asking: _Item | None) -> int:
+        """The place of a question; a new one is asked for a column of SELECT alone."""
+        for at, each in enumerate(self.questions):
+            if (each.question.fields, each.question.where) == (question.fields, question.where):
+                return at
+        if asking is None:
+            raise refused(self.text, node, "is not in SELECT; HAVING and ORDER BY use numbers that are published there")
+        whole = bare(asking.node) == node
+        name = _free((asking.name if whole else fragment(node))[:_LONGEST], {each.name for each in self.questions})
+        self.questions.append(_Asked(name=name, question=question, node=node))
+        return len(self.questions) - 1
+
+    def _ordering(self, node: exp.Expr) -> Ordering:
+        only(self.text, node, this="", desc="", nulls_first="")
+        inner = bare(node.this)
+        value = self.rows.constant(inner)
+        if isinstance(value, float):
+            if not value.is_integer() or not 1 <= value <= len(self.items):
+                raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
+            by = self.items[int(value) - 1].value
+            assert by is not None
+        else:
+            by = self._computed(inner)
+        return Ordering(by=by, falling=bool(node.args.get("desc")), missing_first=bool(node.args.get("nulls_first")))
+
+    def _limit(self) -> int | None:
+        limit = self.select.args.get("limit")
+        if limit is None:
+            return None
+        value = None
+        if isinstance(limit, exp.Limit):
+            only(self.text, limit, expression="")
+            value = self.rows.constant(limit.expression)
+        if not isinstance(value, float) or not value.is_integer() or not 0 <= value <= _MOST_ROWS:
+            raise refused(self.text, limit, "LIMIT takes a whole number of rows")
+        return int(value)
+
+    # The plan
+
+    def _plan(self, conditions: tuple[str, ...]) -> Plan:
+        data = {**self.data, "query": [self._query(each, conditions) for each in self.questions]}
+        self._leave_out_keys(data)
+        self._leave_out_joins(data)
+        if self.made:
+            data["columns"] = {**_mapping(data.get("columns")), **self.made}
+        try:
+            return make_plan(data, folder=self.folder)
+        except PlanError as error:
+            raise self._placed(error) from None
+
+    def _query(self, asked: _Asked, conditions: tuple[str, ...]) -> dict[str, object]:
+        found: dict[str, object] = {"name": asked.name, **asked.question.fields}
+        if self.groups:
+            found["by"] = list(self.groups)
+        where = (*conditions, *asked.question.where)
+        if where:
+            found["where"] = conjunction(where)
+        return found
+
+    def _leave_out_keys(self, data: dict[str, object]) -> None:
+        """Without keys of columns that this SELECT does not group by: a plan refuses what it does not use."""
+        keys = _mapping(data.get("keys"))
+        modes = (each.question.fields for each in self.questions if each.question.fields["kind"] == "mode")
+        asked = {*self.groups, *(each.get("column") for each in modes)}
+        kept = {name: value for name, value in keys.items() if name in asked}
+        if keys:
+            data["keys"] = kept
+        if len(kept) < len(keys) and data.get("only_listed"):
+            self.notes["only_listed looks at the grouping columns of this SELECT alone"] = None
+            data["only_listed"] = bool(kept)
+        combinations = data.get("combinations")
+        if isinstance(combinations, (list, tuple)):
+            own = [each for each in combinations if set(_fields(each).get("columns", ())) <= set(self.groups)]  # type: ignore[call-overload]
+            data["combinations"] = own
+            if not own:
+                del data["combinations"]
+
+    def _leave_out_joins(self, data: dict[str, object]) -> None:
+        """Without joins that this SELECT neither names nor needs."""
+        joins = _joins(data)
+        if not joins:
+            return
+        words = set(
+            re.findall(r"\w+", f"{data.get('columns')} {data.get('per_unit')} {data['query']} {data.get('keys')}")
+        )
+        needed = [each for each in joins if each in self.joined or words & set(_pairs(each.get("columns")))]
+        for each in needed:
+            if each not in self.joined and each.get("how") == "inner":
+                named = each.get("table") or each.get("path")
+                self.notes[f"the base plan's inner join with {named!r} leaves out rows without a match"] = None
+        data["join"] = needed
+        if not needed:
+            del data["join"]
+
+    def _placed(self, error: PlanError) -> PlanError:
+        """A fault of the plan at the place in the text that asked for it, where one did."""
+        message = str(error).removeprefix("plan: ")
+        at = re.match(r"query\[(\d+)\]", error.field)
+        if at:
+            asked = self.questions[int(at[1])]
+            column = asked.question.fields.get("column")
+            if error.field.endswith(".range") and column is not None and "range" not in asked.question.fields:
+                own = "x" if column in self.made else column
+                what = "its values: state that of its columns" if column in self.made else f"{column!r}: state it"
+                way = f"in the base plan, as [columns] {own} = {{range = [0, 100]}}, or here, as "
+                rule = f"needs the public range of {what} {way}LEAST(GREATEST({own}, 0), 100)"
+                return refused(self.text, asked.node, rule)
+            return refused(self.text, asked.node, message.removeprefix(f"{error.field}: "))
+        made = re.match(r"columns\.(.+)", error.field)
+        if made and made[1] in self.made:
+            node = self.places.get(made[1], self.select)
+            return refused(self.text, node, message)
+        return PlanError(message if error.line is None else str(error), field=error.field, line=error.line)
+
+
+_LONGEST = 190
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that is not taken, made of this one; it is taken then."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} {number}"
+    taken.add(found)
+    return found
+
+
+_WITHIN = (exp.AggFunc, exp.Filter, exp.WithinGroup)
+
+
+def _aggregated(node: exp.Expr, names: frozenset[str] = frozenset()) -> bool:
+    """Whether an aggregate, or a column of SELECT, is in an expression."""
+    return any(
+        isinstance(each, _WITHIN) or (isinstance(each, exp.Column) and each.name in names) for each in node.walk()
+    )
+
+
+def _called(table: exp.Expr) -> list[str]:
+    """What a table is called: its alias alone, where it has one."""
+    return [table.alias or table.name]
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _fields(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else vars(value)
+
+
+def _joins(data: Mapping[str, object]) -> list[Mapping[str, object]]:
+    found = data.get("join")
+    return [_fields(each) for each in found] if isinstance(found, (list, tuple)) else []
+
+
+def _pairs(value: object) -> dict[str, str]:
+    """Columns of ours and of theirs; a list names those that are called the same."""
+    if isinstance(value, Mapping):
+        return {str(key): str(each) for key, each in value.items()}
+    return {str(each): str(each) for each in value} if isinstance(value, (list, tuple)) else {}
+
+
+def _names_in(data: Mapping[str, object]) -> Sequence[str]:
+    """The names of columns that a base plan has for sure; keys may be those of a column that the SELECT makes."""
+    found = [*_mapping(data.get("columns")), *_mapping(data.get("per_unit"))]
+    unit = data.get("unit")
+    if isinstance(unit, Mapping) and isinstance(unit.get("column"), str):
+        found.append(unit["column"])
+    return [*found, *(name for each in _joins(data) for name in _pairs(each.get("columns")))]
