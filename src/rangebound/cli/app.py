@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import rangebound
-from rangebound.cli import account_command, audit_command, ledger_command, plan_command, plot_command, release_command
+from rangebound.cli import (
+    account_command,
+    audit_command,
+    ledger_command,
+    plan_command,
+    plot_command,
+    release_command,
+    sql_command,
+)
 from rangebound.cli.options import SETTINGS, Interrupted
 from rangebound.errors import RangeboundError, plain
 
@@ -29,6 +37,7 @@ app.add_typer(ledger_command.app, name="ledger")
 app.command("account")(account_command.account)
 app.add_typer(plan_command.app, name="plan")
 app.command()(release_command.release)
+app.command()(sql_command.sql)
 app.command()(release_command.verify)
 app.command()(release_command.demo)
 app.add_typer(plot_command.app, name="plot")

@@ -21,6 +21,7 @@ from rangebound.ledger.verification import Report
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
+    from rangebound.release.output.answer import Answer
     from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
     from rangebound.release.plan.model import Plan
@@ -166,6 +167,21 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
         _add(found, *(shown(name, value) for name, value in row.items()))
     said = [*scope_lines(release.plan), *(f"note: {plain(each)}" for each in release.notes)]
     _print(found, *said, plain(charge.words(str(release.plan.budget))))
+
+
+def answer(found: Answer, charge: Charge, *, as_json: bool) -> None:
+    """The rows of a SELECT, and what they have cost."""
+    from rangebound.release.output.rendering import shown
+
+    release = found.release
+    if as_json:
+        facts = {"columns": list(found.columns), "answer": found.rows(), "notes": list(found.asked.notes)}
+        facts |= {"plan": found.asked.plan.to_toml(), "rows": release.rows(), "charge": charge.to_dict()}
+        return _print_json({**facts, "certificate": json.loads(release.certificate)})
+    table = _table(*map(plain, found.columns))
+    for row in found.rows():
+        _add(table, *(shown("value", value) for value in row.values()))
+    _print(table, *found.said(), plain(charge.words(str(release.plan.budget))))
 
 
 def findings(found: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from rangebound.cli.output_files import check_files
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from rangebound.cli.printing import Charge
     from rangebound.ledger.book import Ledger
     from rangebound.release import Plan, Release, Source
     from rangebound.release.engine.duckdb import DuckDB
@@ -37,7 +38,8 @@ Out = Annotated[
 ]
 
 
-def _size(memory: str | None) -> str | None:
+def size(memory: str | None) -> str | None:
+    """A size of memory as it is given, if it is one."""
     if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
         raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
     return memory
@@ -58,7 +60,7 @@ def release(
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=_size, show_default=False)
+        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=size, show_default=False)
     ] = None,
     spark: Annotated[
         str | None,
@@ -73,10 +75,8 @@ def release(
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
     from rangebound.cli import printing
-    from rangebound.ledger import ledger_files
     from rangebound.release import read_plan
     from rangebound.release.engine.open_engine import opened as open_source
-    from rangebound.release.output.table import writable
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.view import view
@@ -94,24 +94,55 @@ def release(
             check_schema(found, columns)
             printing.cautions(found, columns)
             return printing.forecast(found, {"dry_run": True}, as_json=json)
-        book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
-        if book is None:
-            raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
-        if request is None:
-            raise ArgumentError(
-                "request: missing; --request gives the release an id, charged once (--dry-run needs none)"
-            )
-        outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
-        kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder), *_joined_files(found, folder)]
-        check_files(outputs, kept)
-        with _opened(book, key) as opened, stopping(opened, request):
-            before = opened.published(request) is not None
-            made = _made(found, engine, opened, request, quiet=json)
-            charge = printing.charge(opened, request, before=before, account=found.budget.account or "")
-            with _still_charged(opened, request):
-                check_files(outputs, kept)
-                _write(made, output or [], certificate)
+        made, charge = publish(
+            found,
+            engine,
+            plan=plan,
+            request=request,
+            ledger=ledger,
+            key=key,
+            output=output,
+            certificate=certificate,
+            json=json,
+        )
     return printing.table(made, charge, as_json=json)
+
+
+def publish(
+    found: Plan,
+    engine: DuckDB | Spark,
+    *,
+    plan: Path,
+    request: str | None,
+    ledger: Path | None,
+    key: Path | None,
+    output: list[Path] | None,
+    certificate: Path | None,
+    json: bool,
+) -> tuple[Release, Charge]:
+    """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
+    from rangebound.cli import printing
+    from rangebound.ledger import ledger_files
+    from rangebound.release.output.table import writable
+
+    folder = plan.parent
+    assert found.source is not None
+    book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
+    if book is None:
+        raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
+    if request is None:
+        raise ArgumentError("request: missing; --request gives the release an id, charged once (--dry-run needs none)")
+    outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
+    kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder), *_joined_files(found, folder)]
+    check_files(outputs, kept)
+    with _opened(book, key) as opened, stopping(opened, request):
+        before = opened.published(request) is not None
+        made = _made(found, engine, opened, request, quiet=json)
+        charge = printing.charge(opened, request, before=before, account=found.budget.account or "")
+        with _still_charged(opened, request):
+            check_files(outputs, kept)
+            _write(made, output or [], certificate)
+    return made, charge
 
 
 def verify(

@@ -1,0 +1,111 @@
+"""`rangebound sql`: a SELECT becomes a plan, which is shown, saved and released like any other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rangebound.cli.options import Json
+from rangebound.cli.output_files import write_new
+from rangebound.cli.release_command import Out, publish, size
+from rangebound.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from rangebound.release import Plan, Translated
+
+
+def sql(
+    select: Annotated[str, typer.Argument(metavar="SELECT", help="The question, one SELECT in quotation marks.")],
+    plan: Annotated[
+        Path, typer.Option(help="The base plan: table, unit, budget, keys and ranges; its questions are not asked.")
+    ],
+    request: Annotated[
+        str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    output: Out = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Where to write the certificate.", show_default=False)
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Where to write the plan that the SELECT became.", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=size, show_default=False)
+    ] = None,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Answer a SELECT by the plan it stands for, charged to a ledger."""
+    from rangebound.cli import printing
+    from rangebound.release import Answer, Source, translate
+    from rangebound.release.engine.open_engine import opened
+    from rangebound.release.plan.table_schema import check_schema
+    from rangebound.release.plan.toml import pointing
+    from rangebound.release.sql.view import view
+    from rangebound.release.suggest import draft_of
+
+    base = draft_of(plan)
+    if not isinstance(base.get("source"), dict):
+        raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
+    with pointing(plan):
+        source = Source(**base["source"])
+        with opened(source, folder=plan.parent, spark=spark, threads=threads, memory=memory) as engine:
+            asked = translate(select, base, columns=engine.schema(), folder=plan.parent)
+            with asked.pointing():
+                columns = view(asked.plan, engine).schema
+                check_schema(asked.plan, columns)
+                if not json:
+                    sys.stdout.write(f"{asked}\n")
+                    sys.stdout.flush()
+                if save is not None:
+                    write_new(save, str(_moved(asked, plan.parent, save)))
+                if dry_run:
+                    printing.cautions(asked.plan, columns)
+                    facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
+                    return printing.forecast(asked.plan, facts, as_json=json)
+                made, charge = publish(
+                    asked.plan,
+                    engine,
+                    plan=plan,
+                    request=request,
+                    ledger=ledger,
+                    key=key,
+                    output=output,
+                    certificate=certificate,
+                    json=json,
+                )
+    return printing.answer(Answer(asked=asked, release=made), charge, as_json=json)
+
+
+def _moved(asked: Translated, folder: Path, save: Path) -> str:
+    """The plan for a file in another folder: relative paths in it count from there."""
+
+    def moved(path: str | None) -> str | None:
+        if path is None or Path(path).is_absolute():
+            return path
+        return Path(os.path.relpath(folder / path, save.parent)).as_posix()
+
+    found: Plan = asked.plan
+    assert found.source is not None
+    source = found.source.model_copy(update={"path": moved(found.source.path)})
+    budget = found.budget.model_copy(update={"ledger": moved(found.budget.ledger)})
+    plan = found.model_copy(update={"source": source, "budget": budget})
+    notes = "".join(f"# {each}\n" for each in asked.notes)
+    return f"{notes}{plan.to_toml()}"
