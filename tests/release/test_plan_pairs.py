@@ -33,8 +33,9 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregate
-from rangebound.release.sql.expression import choice, integer, local, text
+from rangebound.release.sql.expression import choice, column, integer, local, text
 from rangebound.release.sql.group_key import key_text
+from rangebound.release.sql.made_column import made_columns
 from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses, strategy_of
 from tests.release.plans import SALT, WAIT, written_once
 from tests.release.reference import meets
@@ -42,7 +43,7 @@ from tests.thinning import some
 
 CLINICS, FLOORS, SEXES, TOWNS = ["a", "b", "c"], [1, 2], ["f", "m"], ["s", "t", "u"]
 DAYS = [datetime.date(2025, 1, 27) + datetime.timedelta(days=at) for at in range(9)]  # across a month and a week
-KEYS = {"clinic": CLINICS, "floor": FLOORS, "sex": SEXES, "day": DAYS}
+KEYS = {"clinic": CLINICS, "floor": FLOORS, "sex": SEXES, "day": DAYS, "month": [1, 2]}
 RULED = [
     (
         {
@@ -207,6 +208,42 @@ def keyed_plan(seed):
     }
 
 
+MADE_COLUMNS = {
+    "floor": {"range": [0, 9]},
+    "half": {"value": "wait / 2", "range": [-10, 50]},
+    "each": {"value": "wait / (floor - 1)", "range": [0, 100]},
+    "late": "wait > 50 or age // 10 == 3",
+    "month": "month(day)",
+}
+MADE_OF_ROWS = [
+    {"kind": "count", "where": "late"},
+    {"kind": "count", "where": "missing(each) or half * 2 < age"},
+    {"kind": "sum", "column": "half"},
+    {"kind": "mean", "column": "each", "where": "coalesce(wait, 0) >= 0"},
+    {"kind": "share", "of": "case(late, half, age) > 20"},
+    {"kind": "count", "by": ["month"]},
+]
+MADES = range(6000, 6016)
+"""Plans with questions about columns that expressions make."""
+
+
+def made_plan(seed):
+    """Every question of `MADE_OF_ROWS` in some grouping, for all units, both neighbours, with and without a delta."""
+    chance = random.Random(seed)
+    unit = dict(UNITS[seed % len(UNITS)])
+    if seed // len(UNITS) % 2:
+        unit |= {"neighbours": "replace", "size": ROWS}
+    delta = [0.0, 1e-3][seed // 8 % 2]
+    ways = [[], ["clinic"], ["month"], *([["town"]] if delta else [])]
+    asked = [{"by": chance.choice(ways), **each} for each in MADE_OF_ROWS]
+    return {
+        "unit": unit,
+        "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": delta},
+        "columns": MADE_COLUMNS,
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
+    }
+
+
 def keys_of(seed):
     return RULED[seed % 2][0] if seed in KEYED else KEYS
 
@@ -221,6 +258,8 @@ def plan_of(seed):
         return further_plan(seed)
     if seed in KEYED:
         return keyed_plan(seed)
+    if seed in MADES:
+        return made_plan(seed)
     chance = random.Random(seed)
     unit = dict(UNITS[seed % len(UNITS)])
     if seed // len(UNITS) % 2:
@@ -540,7 +579,7 @@ def check(seed, worlds, most, *, change=lambda way: way, every=True):
         check_way(small, change(way), sides, units, pairs, most)
 
 
-FEW = [35, 0, 31, 64, 3, 44, 39, 4, 77, 33, 1, 13, 2000, 2005, 2011, 2014, 3000, 3004, 3010, 3015]
+FEW = [35, 0, 31, 64, 3, 44, 39, 4, 77, 33, 1, 13, 2000, 2005, 2011, 2014, 3000, 3004, 3010, 3015, 6000, 6005]
 """Plans with all kinds, units, strategies, workloads and ways to select keys, nearly all in both accounts."""
 ATTAINED = {"maximum": 0.05, "minimum": 0.05, "quantiles": 0.05, "central range": 0.05, "median": 0.4, "plan": 0.7}
 """Exponential mechanisms lose less than their bound, on tables of a few rows most of all, and plans have one each."""
@@ -603,7 +642,7 @@ def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypat
 @pytest.mark.long
 def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
     most = {}
-    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED):
+    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED, *MADES):
         check(seed, 105, most)
     print(most)
     expect_attained(most)
@@ -623,6 +662,18 @@ def forgetting():
 def expect_caught(seed, words=""):
     with pytest.raises(AssertionError, match=words):
         check(seed, 40, {}, every=False)
+
+
+def test_control_a_made_column_that_follows_from_other_rows_is_caught(monkeypatch):
+    def made(schema, columns):
+        layers, found = made_columns(schema, columns)
+        rows = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column("world")])
+        odd = exp.cast(exp.Mul(this=exp.Mod(this=rows, expression=integer(2)), expression=integer(50)), "DOUBLE")
+        return [{name: odd if name == "half" else tree for name, tree in each.items()} for each in layers], found
+
+    check(MADES[3], 40, {}, every=False)
+    monkeypatch.setattr("rangebound.release.sql.view.made_columns", made)
+    expect_caught(MADES[3], "L1|cell")
 
 
 @pytest.mark.parametrize(("name", "words"), [("cell", "cell|L1"), ("square", "L2")])

@@ -25,7 +25,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
 from rangebound.release.output.suggestion import FORMAT, Suggestion, read_suggestion
-from rangebound.release.plan.fields import number
+from rangebound.release.plan.fields import Ends, number
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
@@ -208,12 +208,12 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
     """
     if not isinstance(plan, Mapping):
         raise ArgumentTypeError(f"plan={arguments.shown(plan)}: must be a mapping, as a TOML file would give it")
-    filled, ranges = dict(plan), []
+    filled, ranges, known = dict(plan), [], _known_ranges(plan, folder)
     queries = plan.get("query")
     if isinstance(queries, (list, tuple)):
         filled["query"] = [dict(each) if isinstance(each, Mapping) else each for each in queries]
         for index, each in enumerate(filled["query"]):
-            if isinstance(each, dict) and _ranged(each.get("kind")) and "range" not in each:
+            if isinstance(each, dict) and _ranged(each.get("kind")) and "range" not in each and not _in(each, known):
                 if {"support", "step", "missing"} & each.keys():
                     raise PlanError(
                         f"query[{index}].range: is missing, and support, step and missing depend on it; "
@@ -239,6 +239,20 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
             field="plan",
         )
     return found
+
+
+def _known_ranges(plan: Mapping[str, Any], folder: str | Path) -> Mapping[str, Ends]:
+    """The public ranges of columns that a plan states, or that follow from its expressions."""
+    if "columns" not in plan:
+        return {}
+    stub = {"budget": {"epsilon": 1.0}, "query": [{"name": "rows", "kind": "count"}], "columns": plan["columns"]}
+    return make_plan(stub, folder=folder).column_ranges
+
+
+def _in(question: Mapping[str, Any], ranges: Mapping[str, Ends]) -> bool:
+    """Whether the public range of a question's column is known."""
+    column = question.get("column")
+    return isinstance(column, str) and column in ranges
 
 
 def _ranged(kind: object) -> bool:

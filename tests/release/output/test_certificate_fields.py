@@ -81,6 +81,12 @@ SHAPES = {
             "combinations": [{"columns": ["town", "city"], "keys": [["o", "a"], ["p", "b"]]}],
         },
     ),
+    "made columns": (
+        PURE,
+        PEOPLE,
+        [{"kind": "mean", "column": "half"}, {"kind": "count", "where": "half * 2 > 5 or missing(day)"}],
+        {"columns": {"x": {"range": [0, 10]}, "half": "x / 2"}},
+    ),
     "mechanisms": (
         GAUSSIAN,
         {},

@@ -7,10 +7,25 @@ import pyarrow as pa
 import pytest
 
 from rangebound.errors import PlanError
-from rangebound.release import check_certificate, explain, make_plan, parse_plan, release
+from rangebound.release import (
+    Budget,
+    Condition,
+    Count,
+    Mean,
+    Plan,
+    check_certificate,
+    explain,
+    make_plan,
+    parse_plan,
+    release,
+)
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan.table_schema import Family
+from rangebound.release.plan.column_declaration import ColumnDeclaration
+from rangebound.release.plan.table_schema import Family, cautions
 from rangebound.release.sql.view import view
+from rangebound.release.suggest import left_out
+
+NAMES = {"ColumnDeclaration": ColumnDeclaration, "Condition": Condition}
 
 COUNT = {"name": "n", "kind": "count"}
 MEAN = {"name": "m", "kind": "mean", "column": "x"}
@@ -262,3 +277,42 @@ def test_an_untyped_table_has_the_same_answers(tmp_path):
     with DuckDB(found.source) as engine:
         values = [row["value"] for row in release(found, engine, ledger=None).rows()]
     assert values == [2.0, 2.0, 2.0, 2.0]
+
+
+def test_a_suggestion_leaves_out_ranges_that_are_known():
+    draft = {
+        "budget": {"epsilon": 1.0},
+        "columns": {"minutes": {"range": [0, 1440]}, "hours": "minutes / 60"},
+        "query": [{**MEAN, "column": "hours"}, {**MEAN, "name": "x", "column": "x"}],
+    }
+    found = left_out(draft, {})
+    assert found.ranges == (1,)
+    assert found.plan.query[0].range == (0.0, 24.0)
+
+
+def test_a_column_that_sounds_like_text_is_named_before_the_charge():
+    schema = {"name": Family.UNTYPED, "when": Family.TEXT, "x": Family.UNTYPED}
+    columns = {"a": "name + 1", "b": "year(when)", "c": "x + 1", "d": "number(name)"}
+    said = list(cautions(plan({**COUNT, "where": "name * 2 > 3 or x * 2 > 3"}, columns=columns), schema))
+    assert [each.partition(":")[0] for each in said] == [
+        "columns.a='name'",
+        "columns.b='when'",
+        "query[0].where='name'",
+    ]
+
+
+@pytest.mark.parametrize("value", ["clip(x, 0, 1e200)", "clip(x, 1e15, 1e15 + 1)"])
+def test_a_range_that_no_question_can_have_is_not_filled_in(value):
+    with pytest.raises(PlanError, match=r"query\[0\].range: is missing"):
+        plan({**MEAN, "column": "a"}, columns={"a": value})
+
+
+def test_typed_questions_in_python_take_ranges_too():
+    found = Plan(
+        budget=Budget(epsilon=1.0),
+        columns={"age": {"range": [0, 120]}, "old": "age > 65"},
+        query=[Mean(name="age", column="age"), Count(name="old", where="old and sex == 'f'")],
+    )
+    assert found.query[0].range == (0.0, 120.0)
+    assert [each.column for each in found.query[1].where] == ["old", "sex"]
+    assert eval(repr(found), {"Plan": Plan, "Budget": Budget, "Mean": Mean, "Count": Count, **NAMES}) == found

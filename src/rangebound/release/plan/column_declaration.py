@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.expressions.nodes import columns_of
@@ -16,11 +24,12 @@ from rangebound.release.plan.expressions.reading import LONGEST, read
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
 from rangebound.release.plan.expressions.value_type import Range as PublicRange
 from rangebound.release.plan.expressions.value_type import ValueType
-from rangebound.release.plan.faults import fault
+from rangebound.release.plan.faults import Place, fault, field_of
 from rangebound.release.plan.fields import Ends, Name, Part, Range, date, number
 from rangebound.release.plan.words import bounds
 
 _MOST = 1000
+_RANGE: TypeAdapter[Ends] = TypeAdapter(Range)
 
 
 def _in_one_form(text: str) -> str:
@@ -109,11 +118,11 @@ class MadeColumn:
 
 
 def made_columns(
-    declared: Mapping[str, ColumnDeclaration], hidden: Mapping[str, str], known: Mapping[str, Known]
+    declared: Mapping[str, ColumnDeclaration], hidden: Mapping[str, Place], known: Mapping[str, Known]
 ) -> tuple[tuple[MadeColumn, ...], dict[str, Known]]:
     """The columns to be made, each after those that it uses, and what is known of all columns by then.
 
-    `hidden` are names of columns that conditions make of themselves, with the fields where they stand; `known` are
+    `hidden` are names of columns that conditions make of themselves, with the places where they stand; `known` are
     columns that other parts of the plan make. A fault is named with its field.
     """
     facts = {name: _of_table(each) for name, each in declared.items() if each.value is None}
@@ -125,16 +134,16 @@ def made_columns(
             found = _typed(each, facts)
         except ValueError as reason:
             raise fault(str(reason), ("columns", name), each.value) from None
-        made[name] = MadeColumn(name=name, value=found, field=f"columns.{name}", clipped=each.ends)
+        made[name] = MadeColumn(name=name, value=found, field=field_of(("columns", name)), clipped=each.ends)
         facts[name] = made[name].known
-    for name, field in hidden.items():
+    for name, place in hidden.items():
         text = hidden_text(name)
         assert text is not None
         try:
             found = typed(read(text), facts, ValueType.TRUTH)
         except ValueError as reason:
-            raise ValueError(f"{field}: {reason}") from None
-        made[name] = MadeColumn(name=name, value=found, field=field)
+            raise ValueError(f"{'.'.join(map(str, place))}: {reason}") from None
+        made[name] = MadeColumn(name=name, value=found, field=field_of(place))
     return tuple(made.values()), facts
 
 
@@ -185,11 +194,15 @@ def _circle(uses: Mapping[str, Sequence[str]], done: Iterable[str]) -> list[str]
 
 
 def question_range(known: Known) -> Ends | None:
-    """The range of a question about a column, where a public one follows: ends that differ, and are finite."""
+    """The range of a question about a column, where a public one follows that a question may have."""
     low, high = known.range
-    if known.type is ValueType.TEXT or not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if known.type is ValueType.TEXT or not (math.isfinite(low) and math.isfinite(high)):
         return None
-    return (date(low), date(high)) if known.type is ValueType.DATE else (low, high)
+    ends = (date(low), date(high)) if known.type is ValueType.DATE else (low, high)
+    try:
+        return _RANGE.validate_python(ends)
+    except ValidationError:  # no width, or one beyond the doubles
+        return None
 
 
 def described(declared: Mapping[str, ColumnDeclaration]) -> list[str]:

@@ -17,8 +17,8 @@ from rangebound.numeric import rounded_up
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
-from rangebound.release.plan.faults import first_rule
-from rangebound.release.plan.fields import Name, Part, Positive, Text, as_tuple
+from rangebound.release.plan.faults import Place, first_rule
+from rangebound.release.plan.fields import Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
@@ -130,6 +130,7 @@ class Plan(Part):
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
     _made: tuple[MadeColumn, ...] = PrivateAttr(default=())
+    _ranges: dict[str, Ends] = PrivateAttr(default_factory=dict)
     _interval_level: float = PrivateAttr(default=0.0)
     _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
 
@@ -233,23 +234,28 @@ class Plan(Part):
 
     def _make_columns(self) -> None:
         """Find the types of made columns, and fill the ranges that follow from them into questions without one."""
-        hidden: dict[str, str] = {}
+        hidden: dict[str, Place] = {}
         for index, each in enumerate(self.query):
             for one in each.conditions:
                 if hidden_text(one.column) is not None:
-                    hidden.setdefault(one.column, f"query.{index}.{'where' if one in each.where else 'of'}")
+                    hidden.setdefault(one.column, ("query", index, "where" if one in each.where else "of"))
         self._made, known = made_columns(self.made_columns, hidden, {})
         ranges = {name: question_range(each) for name, each in known.items()}
-        found = {name: each for name, each in ranges.items() if each is not None}
+        self._ranges = {name: each for name, each in ranges.items() if each is not None}
         filled = []
         for index, each in enumerate(self.query):
             try:
-                filled.append(each.filled(found))
+                filled.append(each.filled(self._ranges))
             except ValidationError as reason:  # a field of it does not fit the range
                 raise ValueError(f"query.{index}.{first_rule(reason)}") from None
             if filled[-1].lacks_range:
                 raise ValueError(f"query.{index}.range: {_NO_RANGE}")
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
+
+    @property
+    def column_ranges(self) -> Mapping[str, Ends]:
+        """The public ranges of columns that the plan states, or that follow from its expressions."""
+        return self._ranges
 
     @property
     def made(self) -> tuple[MadeColumn, ...]:

@@ -11,7 +11,6 @@ from rangebound.errors import PlanError
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.expressions.value_type import ValueType
-from rangebound.release.plan.faults import field_of
 from rangebound.release.plan.fields import HUGE, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
@@ -126,10 +125,9 @@ def check_made(plan: Plan, schema: Schema) -> None:
             raise PlanError(f"{field}: the table has a column of this name; give the made one another", field=field)
     made = {each.name for each in plan.made}
     for one in plan.made:
-        field = field_of(tuple(int(part) if part.isdigit() else part for part in one.field.split(".")))
         for use, name, kind in column_uses(one.value):
             if name not in made:
-                _need(schema, name, _USED[use] if use in _USED else _READ[kind], field, use)
+                _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, use)
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:
@@ -147,6 +145,10 @@ def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
 
     Guarantee: made of the plan and the names and types of the columns.
     """
+    for one in plan.made:
+        for _, name, read_as in column_uses(one.value):
+            if read_as in (ValueType.NUMBER, ValueType.DATE):
+                yield from _caution(schema, name, one.field, dated=read_as is ValueType.DATE)
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         for field, values in _read(question, place):

@@ -73,7 +73,7 @@ def test_a_share_takes_an_expression_too():
     share = {"name": "s", "kind": "share", "of": "a * 2 > b + 1"}
     found = make_plan({"budget": {"epsilon": 1.0}, "query": [share]})
     assert found.query[0].of[0].column == HIDDEN + "a * 2 > b + 1"
-    assert [each.field for each in found.made] == ["query.0.of"]
+    assert [each.field for each in found.made] == ["query[0].of"]
 
 
 def test_the_conditions_of_a_text_are_fields_of_a_plan():
