@@ -78,6 +78,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "release/test_run.py",
     ),
     "release/noise/quantile_publisher.py": ("release/noise/test_publishers.py",),
+    "release/noise/selection_publisher.py": ("release/plan/kinds/test_selection_kind.py",),
     "release/noise/series_measurements.py": ("release/noise/test_workload_publisher.py",),
     "release/noise/tree_measurements.py": ("release/noise/test_workload_publisher.py",),
     "release/noise/strategies/block_strategy.py": ("release/noise/strategies/test_series_design.py",),

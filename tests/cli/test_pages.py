@@ -73,4 +73,6 @@ def test_the_reference_of_plans_names_every_field_and_kind(capsys):
     page = REFERENCE.read_text(encoding="utf-8")
     assert missing_or_unknown(page, schema) == []
     assert missing_or_unknown(page.replace("| `rows` |", "| `row` |", 1), schema) == ["`[unit]`: row", "`[unit]`: rows"]
-    assert missing_or_unknown(page.replace("`missing`, `bins` |", "`bins` |"), schema) == ["histogram: missing"]
+    assert missing_or_unknown(page.replace("`missing`, `bins`, `bin_names` |", "`bins`, `bin_names` |"), schema) == [
+        "histogram: missing"
+    ]

@@ -2,7 +2,8 @@
 
 The coordinates of both tables are given exactly. What is drawn from them is asked of the publishers, with the noise
 taken away or put in by hand: a strategy is any map from counts and noise to published numbers, found by trying one
-count and one noise after the other, and a quantile is the weights that are handed to its draw.
+count and one noise after the other, a quantile is the weights that are handed to its draw, and selected keys
+are every way that their draw can go.
 """
 
 import math
@@ -19,9 +20,11 @@ from rangebound.noise import Curve
 from rangebound.release.noise import exponential_mechanism
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.selection_publisher import SelectionPublisher
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
+from tests.release.all_draws import law_of
 
 CLOSE = 1e-9
 """Relative rounding of doubles in the losses; the bounds themselves are attained exactly."""
@@ -178,6 +181,10 @@ def group_loss(publisher, share, x, y):
     if isinstance(publisher, QuantilePublisher):
         found = [coins(*each) for each in zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)]
         return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))
+    if isinstance(publisher, SelectionPublisher):
+        one, two = (law_of(lambda each=each: tuple(publisher.draw([each], None)[0])) for each in (x, y))
+        epsilon, mu = coins(*(np.array([float(law[key]) for key in one]) for law in (one, two)))
+        return PairLoss(epsilon=epsilon, square=mu**2)
     if isinstance(publisher, DiscreteLaplacePublisher):
         return pure_loss(float(abs(x[0] - y[0])) / publisher.mechanism.scale)
     assert isinstance(publisher, MechanismPublisher)

@@ -145,6 +145,8 @@ def aggregates(plan, rows, salt):
 
 def coordinates(question, plan, cells):
     total = None
+    if question.kind in ("top k", "mode"):
+        return selected_counts(question, cells)
     for cell in cells:
         kept = [row for row in cell if meets(row, question.where)]
         if hasattr(question, "column"):
@@ -168,6 +170,28 @@ def coordinates(question, plan, cells):
         n, t, q = total
         return Fraction(n * ONE - 2 * t + q, ONE), Fraction(2 * t - 2 * q, ONE), Fraction(q, ONE)
     return tuple(Fraction(each, ONE) for each in total)
+
+
+def selected_counts(question, cells):
+    """Units by key or bin, each once for every one that it has a row in."""
+    numbers = [0] * len(question.choices)
+    for cell in cells:
+        rows = [row for row in cell if meets(row, question.where)]
+        if question.keyed:
+            places = {
+                question.choices.index(key)
+                for row in rows
+                if (key := as_text(row[question.column])) in question.choices
+            }
+        else:
+            lower, upper = question.natural.lower, question.natural.upper
+            bins, found = len(numbers), [as_number(row[question.column]) for row in rows]
+            clipped = [min(max(each, lower), upper) for each in found if each is not None]
+            borders = [float(Fraction(lower) + Fraction(upper - lower) * at / bins) for at in range(1, bins)]
+            places = {sum(border <= each for border in borders) for each in clipped}
+        for place in places:
+            numbers[place] += 1
+    return tuple(map(Fraction, numbers))
 
 
 def sums(question, rows):

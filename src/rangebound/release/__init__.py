@@ -30,11 +30,13 @@ from rangebound.release.plan.kinds.maximum import Maximum
 from rangebound.release.plan.kinds.mean import Mean
 from rangebound.release.plan.kinds.median import Median
 from rangebound.release.plan.kinds.minimum import Minimum
+from rangebound.release.plan.kinds.mode import Mode
 from rangebound.release.plan.kinds.quantiles import Quantiles
 from rangebound.release.plan.kinds.series import Series
 from rangebound.release.plan.kinds.share import Share
 from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
+from rangebound.release.plan.kinds.top_k import TopK
 from rangebound.release.plan.kinds.variance import Variance
 from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
 from rangebound.release.plan.questions import written_kinds
@@ -61,6 +63,7 @@ __all__ = [
     "Mean",
     "Median",
     "Minimum",
+    "Mode",
     "Outlook",
     "Plan",
     "Quantiles",
@@ -72,6 +75,7 @@ __all__ = [
     "StandardDeviation",
     "Suggestion",
     "Sum",
+    "TopK",
     "Translated",
     "Unit",
     "Variance",

@@ -256,8 +256,9 @@ def _in(question: Mapping[str, Any], ranges: Mapping[str, Ends]) -> bool:
 
 
 def _ranged(kind: object) -> bool:
-    """Whether questions of a kind have a range."""
-    return isinstance(kind, str) and kind in KINDS and "range" in KINDS[kind].model_fields
+    """Whether questions of a kind need a range."""
+    fields = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
+    return "range" in fields and fields["range"].default is not None
 
 
 def _counts_owners(question: Kind) -> bool:

@@ -106,6 +106,17 @@ CONVERSIONS = [
     {"kind": "mean", "column": "open", "range": [0, 1]},
     {"kind": "variance", "column": "age", "range": [-1e6, 2e6], "missing": 1e9},
 ]
+SELECTED = [
+    {"kind": "top k", "column": "clinic; --", "k": 2, "where": [{"column": "age", "is": ">=", "value": 18}]},
+    {"kind": "top k", "column": "name", "k": 1},
+    {"kind": "mode", "column": "day"},
+    {"kind": "mode", "column": "wait", "range": [0, 100], "bins": 4},
+]
+SELECTABLE = {
+    **CLINICS,
+    "name": ["ann", "Ann", "\u00e9", "'"],
+    "day": [datetime.date(2024, 2, 29), datetime.date(1, 1, 1)],
+}
 PLANS = {
     "people, no groups": plan_data([], unit=UNIT),
     "people, public keys": plan_data(["clinic; --"], unit=UNIT, keys=CLINICS),
@@ -121,6 +132,9 @@ PLANS = {
     ),
     "conditions": plan_data([], [{"kind": "count", "where": [each]} for each in CONDITIONS], unit={**UNIT, "rows": 50}),
     "conversions": plan_data([], CONVERSIONS),
+    "people, selected keys": plan_data(["ward"], SELECTED, unit=UNIT, keys={"ward": [3, 1, 99], **SELECTABLE}),
+    "rows, selected keys": plan_data([], SELECTED, keys=SELECTABLE),
+    "selected keys in private groups": plan_data(["open"], SELECTED, unit=UNIT, keys=SELECTABLE),
 }
 
 

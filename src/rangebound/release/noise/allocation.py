@@ -55,6 +55,7 @@ class Sensitivity:
     (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
     `square` is the square of the L2 distance of two neighbours, over all groups together. `row` is the most that one
     row can add to a coordinate: errors of different questions are compared in this unit.
+    `supremum` says that a step moves every coordinate of a group by at most `cell` (L-infinity), however many it moves.
     """
 
     cell: Fraction
@@ -62,10 +63,11 @@ class Sensitivity:
     square: Fraction
     twice: bool = False
     row: Fraction = Fraction(1)
+    supremum: bool = False
 
     @property
     def total(self) -> Fraction:
-        """The L1 distance of two neighbours, over all groups together."""
+        """The L1 distance of two neighbours, over all groups together; with `supremum`, the sum of their steps."""
         return self.cell * self.groups
 
 

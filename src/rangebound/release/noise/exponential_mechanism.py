@@ -15,9 +15,12 @@ from rangebound.ball import precision
 from rangebound.release.noise.draw import Bits
 from rangebound.support import Interval, Union
 
-_WEIGHT_BITS = 256
-_DEEPEST = 88  # weights below e^-88 of the largest count as that: it keeps all of them exact to 2^-129
-_MARGIN = Fraction(2**20 - 1, 2**20)  # the part of epsilon that goes into the rate; the rest covers all rounding
+WEIGHT_BITS = 256
+"""The largest weight of a draw has so many bits, unless it needs to tell more scores apart."""
+DEEPEST = 88
+"""Weights below e^-88 of the largest count as that: it keeps all of them exact to 2^-129."""
+MARGIN = Fraction(2**20 - 1, 2**20)
+"""The part of epsilon that goes into the rate; the rest covers all rounding."""
 ROUNDING = Fraction(1, 2**128)
 """What rounding adds to the privacy loss of a draw, at most; see `privacy_loss`."""
 
@@ -74,7 +77,7 @@ def score_sensitivity(level: float, sensitivity: Fraction) -> Fraction:
 
 def rate(level: float, sensitivity: Fraction, epsilon: float | Fraction) -> Fraction:
     """How fast the weight of a point falls with its score: epsilon / (2 score_sensitivity), and a little less."""
-    return _MARGIN * Fraction(epsilon) / (2 * score_sensitivity(level, sensitivity))
+    return MARGIN * Fraction(epsilon) / (2 * score_sensitivity(level, sensitivity))
 
 
 def privacy_loss(level: float, sensitivity: Fraction, rate: Fraction) -> Fraction:
@@ -89,14 +92,17 @@ def privacy_loss(level: float, sensitivity: Fraction, rate: Fraction) -> Fractio
     return 2 * rate * score_sensitivity(level, sensitivity) + ROUNDING
 
 
-def weights(found: Sequence[Fraction], rate: Fraction) -> list[int]:
-    """The weight 2^256 e^(-rate score) of every score, rounded down.
+def weights(
+    found: Sequence[Fraction], rate: Fraction, *, deepest: int = DEEPEST, length: int = WEIGHT_BITS
+) -> list[int]:
+    """The weight 2^length e^(-rate score) of every score, rounded down.
 
-    Guarantee: every weight is exact to 2^-129 relative, since those below e^-88 count as that.
+    Guarantee: every weight is exact to 2^-129 relative, since those below e^-deepest count as that; a larger depth
+    needs more bits, 129 + deepest / ln 2 at least.
     """
-    slope, floor = fmpq(rate.numerator, rate.denominator), fmpq(_DEEPEST)
-    with precision(_WEIGHT_BITS + 160):
-        one, result = arb(2) ** _WEIGHT_BITS, []
+    slope, floor = fmpq(rate.numerator, rate.denominator), fmpq(deepest)
+    with precision(length + 160):
+        one, result = arb(2) ** length, []
         for each in found:
             depth = min(fmpq(each.numerator, each.denominator) * slope, floor)
             whole = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()

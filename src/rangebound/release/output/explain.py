@@ -76,6 +76,8 @@ def describe(ready: Prepared, index: int) -> list[str]:
     spans = _spans(question.published_in(ready.plan.unit_of(question)).spans, dated=question.answers_dated)
     said, number = scope(ready.plan, index), ready.workload_number(index)
     cost = _cost(share, together=question.together) if number is None else f"in workload {number}"
+    if question.selected is not None and len(question.parts) > 1:
+        cost = cost.replace("for each number", "for all ranks of a group together")
     return [
         f"{question.described()}.",
         *([f"  of: {said}"] if said else []),

@@ -26,10 +26,11 @@ p.panel { margin: .6rem 0 0; font-size: 13px } svg { width: 100% }
 """
 
 
-def pictures(name: str, rows: Sequence[Row], *, levels: bool) -> str:
+def pictures(name: str, rows: Sequence[Row], *, levels: bool, selected: str | None = None) -> str:
     """The numbers of one question: each level of sums in a picture of its own where there are `levels`.
 
-    Days are drawn as a series, two columns with their margins as a table, all else as points with error bars.
+    Days are drawn as a series, two columns with their margins as a table, all else as points with error bars. Where the
+    answers are keys of the column `selected`, they are listed by rank.
 
     Guarantee: made of published numbers alone; every text is escaped. Edge cases: of very many numbers the first are
     drawn, and the picture says so.
@@ -40,6 +41,8 @@ def pictures(name: str, rows: Sequence[Row], *, levels: bool) -> str:
     kind = html.escape(f"{name}: {own[0]['kind']}")
     columns = [key for key in own[0] if key not in FACTS and any(row[key] is not None for row in own)]
     drawn = [_cross_table(own, columns)] if levels and _is_cross_table(own, columns) else []
+    if selected is not None:
+        drawn = [_ranking(own, columns, selected)]
     if not drawn:
         for said, panel in _panels(own, columns) if levels else [("", own)]:
             drawn += _drawn(said, panel, columns, kind)
@@ -48,6 +51,23 @@ def pictures(name: str, rows: Sequence[Row], *, levels: bool) -> str:
         f"<p class=scope>{counted(more, 'more picture')} left out; the table has all numbers.</p>" if more > 0 else ""
     )
     return f"<h3>{kind}</h3>{''.join(drawn[:_MOST_PICTURES])}{left_out}"
+
+
+def _ranking(rows: Sequence[Row], columns: Sequence[str], selected: str) -> str:
+    """Selected keys by rank: a list for each group."""
+    own, chosen = rows[:_MOST_ROWS], selected
+    while chosen in FACTS:
+        chosen += "_"
+    lines: dict[str, list[str]] = {}
+    for row in own:
+        group = ", ".join(str(row[name]) for name in columns if name != chosen)
+        lines.setdefault(group, []).append(f"<li>{html.escape(str(row[chosen]))}</li>")
+    body = "".join(f"{_heading(group)}<ol>{''.join(keys)}</ol>" for group, keys in lines.items())
+    more = len(rows) - len(own)
+    left_out = f"<p class=scope>The table alone has {counted(more, 'more key')}.</p>" if more else ""
+    error = max(row["rank_error"] for row in rows)
+    said = f"<p class=scope>Each count is at most {shown('value', error)} units below the true one of its rank.</p>"
+    return f"{body}{left_out}{said}"
 
 
 def _panels(rows: Sequence[Row], columns: Sequence[str]) -> list[tuple[str, list[Row]]]:

@@ -31,7 +31,7 @@ def report(release: Published) -> str:
     plan, rows = release.plan, release.rows()
     title = html.escape(plan.title or "Private release")
     drawn = "".join(
-        pictures(question.name, rows, levels=question.together) + _scope(scope(plan, index))
+        pictures(question.name, rows, levels=question.together, selected=question.selected) + _scope(scope(plan, index))
         for index, question in enumerate(plan.query)
     )
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""

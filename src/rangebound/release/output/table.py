@@ -57,8 +57,9 @@ class Release:
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
-        """All grouping columns of the plan, each once, in the order of `by`."""
-        return grouping_columns(each.by for each in self.plan.query)
+        """All grouping columns of the plan, each once, in the order of `by`, and those whose keys are answers."""
+        chosen = ([each.selected] if each.selected else [] for each in self.plan.query)
+        return grouping_columns((*each.by, *own) for each, own in zip(self.plan.query, chosen, strict=True))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,6 +96,8 @@ class Release:
         for cell, bias, unbiased in zip(self.cells, self._biases, self._unbiased, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
+            if question.selected is not None:
+                keys[question.selected] = question.answer(cell.draws)
             dated = question.answers_dated
             found.append(
                 {
@@ -107,7 +110,7 @@ class Release:
                     "upper": cell.upper,
                     "unbiased": unbiased,
                     "bias": bias,
-                    "unreliable": None if dated else is_unreliable(cell),
+                    "unreliable": None if dated or question.selected else is_unreliable(cell),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],

@@ -1,8 +1,8 @@
 """What a question adds up over rows: a small vocabulary that the room `sql` compiles, and that knows no kind.
 
-A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`), the number of
-`DistinctValues`, or sums of a whole table that say what the contribution bounds dropped (`Totals`). All arithmetic is
-in whole numbers; see `ONE`.
+A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`) or by key (`KeyCounts`),
+the number of `DistinctValues`, or sums of a whole table that say what the contribution bounds dropped (`Totals`). All
+arithmetic is in whole numbers; see `ONE`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Places:
     """Counts of rows by the place of their value among `borders`: place i has the values with i borders not above them.
 
     Counts are in units of 1 / `ONE` row. `scale` and `shift` give the place of a value x but for one either way:
-    floor((x - lower) scale + shift). There is no `scale` where the borders are not at equal distances.
+    floor((x - lower) scale + shift). There is no `scale` where the borders are not at equal distances. With `once` a
+    unit adds 1 at every place where it has a row, and not a part of `rows` rows.
     """
 
     rows: Rows
@@ -118,6 +119,18 @@ class Places:
     borders: tuple[float, ...]
     scale: Fraction | None
     shift: float
+    once: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyCounts:
+    """Counts by the place of a column's key among its public keys: a unit adds 1 at every key for which it has a row.
+
+    Counts are in units of 1 / `ONE`. Where the unit is the row, rows are counted.
+    """
+
+    rows: Rows
+    column: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +161,6 @@ class DistinctValues:
     most: int
 
 
-Measures = GroupSums | Places | Totals | DistinctValues
+Measures = GroupSums | Places | KeyCounts | Totals | DistinctValues
 Found = Mapping[str | int, int]
 """What the engine found in a group: sums by their names, or counts by place."""

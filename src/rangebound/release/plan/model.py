@@ -145,6 +145,8 @@ class Plan(Part):
             raise ValueError("only_listed: no keys are listed; list those of a grouping column in keys")
         if self.only_listed:  # still being made, so not yet frozen
             object.__setattr__(self, "unit", self.unit.with_unknown_rows())
+        listed = {column: rule.labels for column, rule in self._rules.items()}
+        object.__setattr__(self, "query", tuple(each.with_keys(listed) for each in self.query))
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")
@@ -214,9 +216,9 @@ class Plan(Part):
         for column, rule in self.keys.items():
             if rule.repeated:
                 raise ValueError(f"keys.{column}: a key is listed twice")
-            if not any(column in each.by for each in self.query):
+            if not any(column in (*each.by, *each.keyed) for each in self.query):
                 self._name_misspelt()
-                raise ValueError(f"keys.{column}: no query is grouped by this column")
+                raise ValueError(f"keys.{column}: no query is grouped by this column, or ranks its keys")
         for index, each in enumerate(self.combinations or ()):
             if not any(set(each.columns) <= set(question.by) for question in self.query):
                 raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, each.columns))}")

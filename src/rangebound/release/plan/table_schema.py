@@ -81,6 +81,8 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         place = f"query[{index}]"
         for column in question.by:
             _check_key(schema, column, plan.rule(column), f"{place}.by")
+        for column in question.keyed:
+            _check_key(schema, column, plan.rule(column), f"{place}.column")
         for each in question.conditions:
             _need(schema, each.column, _families(each), f"{place}.where", "this condition")
             _comparable(schema, each.column, each.values, f"{place}.where")

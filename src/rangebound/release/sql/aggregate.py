@@ -70,13 +70,16 @@ def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[Record
     for statement, rows in results:
         if statement.block != block:
             continue
+        places_of = {text: at for at, text in enumerate(statement.listed)}
         for row in rows:
             key = _key(block, row[: statement.key_width])
             for index, places in statement.columns.items():
                 if index < 0:
                     units[key] = int(row[places[UNITS]])
                 elif statement.placed:
-                    sums[index].setdefault(key, {})[int(row[statement.key_width])] = int(row[places["count"]])
+                    place = row[statement.key_width]
+                    at = places_of[str(place)] if statement.listed else int(place)
+                    sums[index].setdefault(key, {})[at] = int(row[places["count"]])
                 else:
                     found = {name: int(row[at] or 0) for name, at in places.items()}
                     sums[index].setdefault(key, {}).update(found)

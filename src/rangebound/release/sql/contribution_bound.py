@@ -8,6 +8,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.measure import ONE
@@ -116,6 +117,10 @@ class Scan:
         """The key of a row by the value that it is made of; that value itself where there is no rule."""
         return key_text(name, self.plan.rule(name), self.schema, value, self.dialect)
 
+    def read_key(self, name: str) -> Tree:
+        """The key of a row in a column that is not one of the grouping ones, made of what is read of it."""
+        return self._made(name, local(self.read.name(self._value(name))))
+
     def _key(self, name: str) -> Tree:
         return self._made(name, self._value(name))
 
@@ -213,9 +218,14 @@ class Scan:
         grouped = select_from(rows, "rows", *map(local, keys), *chosen)
         return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
 
-    def by_place(self, measures: Mapping[str, Tree], rows: int) -> exp.Select:
-        """Counts by key and place `j` in units of 1 / ONE row, `rows` of each unit at most; none at negative places."""
-        inside = exp.GTE(this=local("j"), expression=integer(0))
+    def by_place(self, measures: Mapping[str, Tree], rows: int | None, listed: Key = ()) -> exp.Select:
+        """Counts by key and place `j` in units of 1 / ONE row, `rows` of each unit at most; none at negative places.
+
+        Without `rows` a unit adds 1 at every place where it has a row. With `listed` a place is one of these texts.
+        """
+        inside: Tree = exp.GTE(this=local("j"), expression=integer(0))
+        if listed:
+            inside = _among(local("j"), listed)
         if self.unit is None:
             picked = where(select_from(self.rows(measures), "rows", exp.Star()), inside)
             count = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
@@ -224,6 +234,9 @@ class Scan:
         else:
             picked = where(select_from(self.truncated(measures), "kept", exp.Star()), inside)
             cells = self.grouped(picked, ["u", *self.keys, "j"], {"c": exp.Count(this=exp.Star())})
+            if rows is None:
+                units = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
+                return self.grouped(cells, [*self.keys, "j"], {"f0": units})
             owners = [local(name) for name in ("u", *self.keys)]
             whole = exp.Window(this=exp.Sum(this=wide(local("c"), self.dialect)), partition_by=owners)
             names = [local(name) for name in (*self.keys, "j", "c")]
@@ -261,6 +274,11 @@ class Scan:
 def _row(values: list[Tree]) -> Tree:
     """One value, or several as a row."""
     return values[0] if len(values) == 1 else exp.Tuple(expressions=values)
+
+
+def _among(this: Tree, texts: Key) -> Tree:
+    """Whether a text is one of some texts, which are a table of constants."""
+    return exp.In(this=this, query=_table(["k"], [[literal(each)] for each in texts]).subquery(copy=False))
 
 
 def _table(names: list[str], rows: list[list[Tree]]) -> exp.Select:

@@ -14,12 +14,14 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from rangebound.release.noise.draw import Key
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.measure import (
     ONE,
     Counted,
     DistinctValues,
     GroupSums,
+    KeyCounts,
     Measure,
     Met,
     Outside,
@@ -49,6 +51,7 @@ class Statement:
     """One statement for a block; its rows hold a key (an index of the public ones, or texts), a place if any, and sums.
 
     `columns[q]` says which column holds the sum of which name for question q; `placed` that it is counted by place.
+    With `listed` a place is the text of one of these keys.
     """
 
     block: Block
@@ -56,6 +59,7 @@ class Statement:
     key_width: int
     columns: Mapping[int, Mapping[str, int]]
     placed: bool = False
+    listed: Key = ()
 
 
 def statements(
@@ -76,6 +80,7 @@ def statements(
             found.append(compiler.summed(sums))
         found += [compiler.placed(index, each) for index, each in own if isinstance(each, Places)]
         found += [compiler.distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
+        found += [compiler.by_key(index, each) for index, each in own if isinstance(each, KeyCounts)]
         for index, each in own:
             if isinstance(each, Totals):
                 grouping = block_of(plan, each.over, (index,))
@@ -124,12 +129,27 @@ class _Compiler:
         scan.read = Sheet("v")
         found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
         counted = self._counted(asked.rows)
-        tree = scan.by_place(
-            {"j": found if counted is None else choice((counted, found), otherwise=integer(-1))}, self._rows(index)
-        )
-        columns = {index: {"count": len(scan.keys) + 1}}
+        place_of = found if counted is None else choice((counted, found), otherwise=integer(-1))
+        return self._placed(index, scan.by_place({"j": place_of}, None if asked.once else self._rows(index)))
+
+    def by_key(self, index: int, asked: KeyCounts) -> Statement:
+        """The statement for counts by the key of one column more, of those that the plan lists."""
+        scan = self.scan
+        scan.read = Sheet("v")
+        key, counted = scan.read_key(asked.column), self._counted(asked.rows)
+        (listed,) = scan.plan.columns((asked.column,))
+        tree = scan.by_place({"j": key if counted is None else choice((counted, key))}, None, listed)
+        return self._placed(index, tree, listed)
+
+    def _placed(self, index: int, tree: exp.Select, listed: Key = ()) -> Statement:
+        """A statement for counts by place, or by listed key."""
         return Statement(
-            block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=columns, placed=True
+            block=self.scan.block,
+            tree=self.scan.with_keys(tree),
+            key_width=len(self.scan.keys),
+            columns={index: {"count": len(self.scan.keys) + 1}},
+            placed=True,
+            listed=listed,
         )
 
     def distinct(self, index: int, asked: DistinctValues) -> Statement:

@@ -311,6 +311,24 @@ class Kind(Part):
         others = ((each, tuple(other for other in every if other != each)) for each in every)
         return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
 
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """Columns beside `by` that it reads as keys: the plan lists them."""
+        return ()
+
+    @property
+    def selected(self) -> str | None:
+        """The column whose keys, or bins, are its answers; None where these are numbers or dates."""
+        return None
+
+    def answer(self, draws: Draw) -> str:
+        """The key that was drawn, where its answers are keys."""
+        raise TypeError(f"{self.kind}: its answers are numbers")
+
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
+        """The same question in a plan with these public keys, by column."""
+        return self
+
     def selecting_rows(self, unit: Unit) -> int | None:
         """The most that a unit adds to its noisy number in a group, if that number can say which groups to name."""
         return None

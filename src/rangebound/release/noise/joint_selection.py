@@ -1,0 +1,165 @@
+"""The most frequent keys in order: one exponential mechanism over all sequences, drawn exactly [gillenwater2022].
+
+A sequence of k different keys misses the k most frequent ones by
+
+    max over i of (i-th largest count - count of its i-th key)
+
+units: 0 if it is a sequence of most frequent keys, ties in any order. There are far too many sequences to list. But
+keys that miss rank i by at most v are the first t_i(v) keys by count, and t_i rises with i. So the sequences that miss
+by at most v are counted by choosing key after key: the product of t_i(v) - (i - 1). A sequence is drawn in two steps:
+by how much it misses, and then one of those that miss by so much, uniformly.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise.draw import Bits
+
+Counts = npt.NDArray[np.int64]
+_UNIFORM_BITS = 256
+
+
+def score_range(size: int, steps: Fraction) -> Fraction:
+    """How long an interval holds what all scores of sequences move by: 2 for each step, and 1 where one key is drawn.
+
+    A step adds one unit, or takes it away: it adds 0 or 1 to every count (or takes it), to as many as it likes.
+
+    Guarantee: the i-th largest count moves by 0 or 1 in the same direction, since every count does, and order does not
+    change that. So its difference from the count of a key moves by -1, 0 or 1, and the largest difference by no more:
+    by a number in [-1, 1]. Where one key is drawn, the score of key s moves by m - x_s, where m is what the largest
+    count moves by, the same for all keys, and x_s is 0 or 1: by a number in [m - 1, m]. Both intervals hold 0, and
+    those of several steps add up. No bound on how many counts a unit is in is needed.
+    """
+    return (1 if size == 1 else 2) * steps
+
+
+def rate(size: int, steps: Fraction, epsilon: float | Fraction) -> Fraction:
+    """How fast the weight of a sequence falls with its score: epsilon / score_range, and a little less."""
+    return exponential.MARGIN * Fraction(epsilon) / score_range(size, steps)
+
+
+def privacy_loss(size: int, steps: Fraction, rate: Fraction) -> Fraction:
+    """An upper bound on the privacy loss of one sequence, and on its range: rate score_range + 2^-128, exactly.
+
+    Guarantee: true for the draw as it is made, in whole numbers. Let all scores move by a number in an interval of
+    length l that holds 0 (`score_range`). The logarithm of the weight of a sequence, -min(rate score, depth), moves by
+    a number in an interval of length rate l, since a minimum with a constant moves no farther and in the same
+    direction; so does the logarithm of the sum of all weights, which is a mean of them. The loss is the difference of
+    the two: at most rate l, and in an interval of that length. Weights are rounded down to whole numbers of 2^130 or
+    more, where `exponential_mechanism.privacy_loss` has 2^129, and each of the k + 2 choices of a draw has a
+    probability that is right to a factor of 1 +- 2^-255. Together that adds less than 2^-128 for k up to 1000.
+    """
+    return rate * score_range(size, steps) + exponential.ROUNDING
+
+
+def depth(keys: int, size: int) -> int:
+    """The largest rate times score that is told apart: ln(number of sequences) + 88, rounded up.
+
+    Sequences that miss by more have together less than e^-88 of all weight.
+    """
+    return exponential.DEEPEST + math.ceil(math.perm(keys, size).bit_length() * 0.6932)
+
+
+def rank_error(keys: int, size: int, rate: Fraction, confidence: float) -> float:
+    """By how many units the keys of a sequence miss the counts of their ranks, at most, at a `confidence`.
+
+    ln(number of sequences / (1 - confidence)) / rate: some sequence misses by nothing, and each that misses by more has
+    at most e^-that of the whole weight [mcsherry2007].
+    """
+    return (math.log(math.perm(keys, size)) - math.log1p(-confidence)) / float(rate)
+
+
+def draw(counts: Sequence[int], size: int, rate: Fraction, bits: Bits) -> list[int]:
+    """`size` different places of `counts`, a sequence drawn by the exponential mechanism over all of them.
+
+    Guarantee: the probability of a sequence that misses by v is proportional to floor(2^b e^-min(rate v, depth)), but
+    for the factor that `privacy_loss` allows for. Time and memory are of the order of k n log(k n) for n counts, or
+    less: only scores up to depth / rate are told apart.
+
+    >>> draw([3, 900, 700], 2, Fraction(1), lambda count: 0)
+    [1, 2]
+    """
+    order = sorted(range(len(counts)), key=lambda at: -counts[at])
+    falling = np.array([counts[at] for at in order], dtype=np.int64)
+    deepest = depth(len(counts), size)
+    far = min(math.ceil(Fraction(deepest) / rate), int(falling[0] - falling[-1]) + 1)
+    levels = list(_levels(falling, size, far))
+    bits_of_weight = exponential.WEIGHT_BITS + 3 * (deepest - exponential.DEEPEST) // 2 + 2
+    scores = [Fraction(score) for score, _ in levels]
+    each = exponential.weights(scores, rate, deepest=deepest, length=bits_of_weight)
+    place = exponential.draw([weight * number for weight, (_, number) in zip(each, levels, strict=True)], bits)
+    score = levels[place][0]
+    below = _reached(falling, size, score - 1)
+    upto = _reached(falling, size, score) if score < far else [len(counts)] * size
+    return [order[at] for at in _sequence(below, upto, bits)]
+
+
+def _reached(falling: Counts, size: int, score: int) -> list[int]:
+    """How many counts miss each of the first ranks by at most so much."""
+    found = np.searchsorted(-falling, score - falling[:size], side="right")
+    return [int(each) for each in found]
+
+
+def _levels(falling: Counts, size: int, far: int) -> Iterator[tuple[int, int]]:
+    """By how much sequences can miss, rising, and how many do; `far` stands for all that miss by that or more."""
+    reached = _reached(falling, size, 0)
+    number = math.prod(own - at for at, own in enumerate(reached))
+    yield 0, number
+    missed = [falling[at] - falling[reached[at] :] for at in range(size)]
+    missed = [each[each < far] for each in missed]
+    ranks = np.repeat(np.arange(size), [len(each) for each in missed])
+    scores = np.concatenate(missed)
+    order = np.argsort(scores, kind="stable")
+    before, last = number, 0
+    for score, rank in zip(scores[order].tolist(), ranks[order].tolist(), strict=True):
+        if score != last:
+            if number > before:
+                yield last, number - before
+            before, last = number, score
+        own = reached[rank] - rank
+        number = number // own * (own + 1)
+        reached[rank] += 1
+    if last and number > before:
+        yield last, number - before
+    rest = math.perm(len(falling), size) - number
+    if rest:
+        yield far, rest
+
+
+def _sequence(below: Sequence[int], upto: Sequence[int], bits: Bits) -> list[int]:
+    """One of the sequences whose ranks are among the first `upto` counts, and not all among the first `below`.
+
+    Those are told apart by the first rank that is not among `below`: the ranks before it are, and those behind it are
+    among `upto`. Each of them is drawn among the counts that are still left, uniformly.
+    """
+    ranks = range(len(upto))
+    ahead = list(accumulate((max(below[at] - at, 0) for at in ranks), int.__mul__, initial=1))
+    behind = list(accumulate((upto[at] - at for at in reversed(ranks)), int.__mul__, initial=1))[::-1]
+    first = exponential.draw([ahead[at] * (upto[at] - below[at]) * behind[at + 1] for at in ranks], bits)
+    found: list[int] = []
+    taken: list[int] = []
+    for at in ranks:
+        if at == first:
+            place = below[at] + uniform(upto[at] - below[at], bits)
+        else:
+            place = uniform((below[at] if at < first else upto[at]) - at, bits)
+            for other in taken:
+                place += other <= place
+        insort(taken, place)
+        found.append(place)
+    return found
+
+
+def uniform(count: int, bits: Bits) -> int:
+    """One of `count` places, each with a probability that is right to a factor of 1 +- 2^-255."""
+    length = count.bit_length() + _UNIFORM_BITS
+    return bits(length) * count >> length
