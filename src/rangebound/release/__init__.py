@@ -20,6 +20,7 @@ from rangebound.release.output.table_certificate import Checked, check_certifica
 from rangebound.release.plan.asking import Translated, translate
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
+from rangebound.release.plan.fields import Part
 from rangebound.release.plan.kinds.central_range import CentralRange
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountOfUnits
@@ -39,7 +40,6 @@ from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.top_k import TopK
 from rangebound.release.plan.kinds.variance import Variance
 from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
-from rangebound.release.plan.questions import written_kinds
 from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.run import release
@@ -95,10 +95,13 @@ __all__ = [
     "translate",
 ]
 
-if not TYPE_CHECKING:  # a kind is found by its file, and so is its class
+if not TYPE_CHECKING:  # a kind is found by its file, and so is its class; the parts of a plan are there too
 
     def __getattr__(name: str) -> object:
-        for each in written_kinds().values():
+        left = [Part]
+        while left:
+            each = left.pop()
             if each.__name__ == name:
                 return each
+            left += each.__subclasses__()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

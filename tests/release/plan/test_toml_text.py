@@ -3,12 +3,14 @@
 import datetime
 import json
 import random
+import re
 import tomllib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rangebound import release as room
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from tests.release.plans import SUPPORTED, plan_data
@@ -60,3 +62,47 @@ def test_any_plain_data_is_read_back(data):
     found = tomllib.loads(toml_text(data))
     assert found == data
     assert json.dumps(found, default=str, sort_keys=True) == json.dumps(data, default=str, sort_keys=True)
+
+
+WHERES = [
+    "age >= 18 and a + b > 3",
+    "not ill and (x == 'y' or z > date('2025-01-01'))",
+    "column('odd name') in [1, 2] and missing(x) and not missing(y) and a + 1 < 2",
+    "x != 'it\\'s \"q\"' and flag == true and t not in ['a', 'b'] and a * 2 > b",
+    "d >= date('2025-01-31') and starts(x, 'a')",
+]
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_conditions_that_are_expressions_are_read_back(where):
+    query = [{"name": "n", "kind": "count", "where": where}, {"name": "s", "kind": "share", "of": where}]
+    plan = make_plan({"budget": {"epsilon": 1}, "query": query})
+    assert "= a" not in plan.to_toml().replace('where = "', "").replace('of = "', "")
+    assert parse_plan(plan.to_toml()) == plan
+    assert "where = [" not in plan.to_toml()
+
+
+def test_joins_columns_and_key_rules_are_read_back():
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 1, "delta": 1e-6},
+            "columns": {
+                "hours": {"value": "minutes / 60", "range": [0, 24]},
+                "late": "delay > 15",
+                "x": {"range": [0, 1]},
+            },
+            "join": [{"table": "regions", "public": True, "on": {"region": "code"}, "columns": {"label": "name"}}],
+            "keys": {
+                "clinic": {"values": ["a", "b"], "missing": "unknown", "other": "other"},
+                "age": {"bins": [0, 18, 120], "names": ["child", "adult"]},
+                "label": {"fold": {"north": ["p", "q"]}, "other": "elsewhere"},
+            },
+            "query": [
+                {"name": "n", "kind": "count", "by": ["clinic", "age", "label"]},
+                {"name": "m", "kind": "mean", "column": "hours", "weighted_by": {"column": "w", "range": [0, 5]}},
+            ],
+        }
+    )
+    assert parse_plan(plan.to_toml()) == plan
+    names = {name: getattr(room, name) for name in re.findall(r"\b[A-Z]\w+(?=\()", repr(plan))}
+    assert eval(repr(plan), names) == plan

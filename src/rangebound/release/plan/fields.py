@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
+from keyword import iskeyword
 from typing import Annotated, Self
 
 import numpy as np
@@ -50,7 +51,8 @@ class Part(BaseModel):
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value != field.get_default(call_default_factory=True):
-                yield name, value.value if isinstance(value, Enum) else value
+                written = field.alias if field.alias and not iskeyword(field.alias) else name
+                yield written, value.value if isinstance(value, Enum) else value
 
     @model_validator(mode="wrap")
     @classmethod

@@ -182,7 +182,7 @@ def test_a_group_may_be_an_expression():
             assert found.plan == wanted
             assert found.columns[0] == ("band", KeyOf(0))
     real = asked(f"SELECT {case} AS band, COUNT(*) AS q0 FROM t GROUP BY 1", base, columns=["age", "band"])
-    assert real.plan.query[0].by == ('case((age < 18.0), "child", "adult")',)  # the table has a column of that name
+    assert real.plan.query[0].by == ('case(age < 18, "child", "adult")',)  # the table has a column of that name
     assert asked("SELECT age > 3, COUNT(*) FROM t GROUP BY age > 3").columns[0][1] == KeyOf(0)
 
 
@@ -342,3 +342,53 @@ def test_a_fault_of_the_base_is_one_of_the_base():
     assert error.value.field == "budget.epsilon"
     with pytest.raises(PlanError, match="to select the keys of 'age' privately"):
         asked("SELECT COUNT(*) FROM t GROUP BY age", {**BASE, "budget": {"epsilon": 1.0}})
+
+
+JOINED = {
+    **BASE,
+    "join": [{"table": "regions", "public": True, "on": {"area": "code"}, "columns": {"label": "name"}}],
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT r.name, COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.area = r.code GROUP BY r.name",
+        "SELECT name, COUNT(*) AS n FROM visits LEFT OUTER JOIN regions ON code = area GROUP BY label",
+        "SELECT label, COUNT(*) AS n FROM visits GROUP BY label",
+    ],
+)
+def test_a_join_is_the_one_that_the_base_declares(text):
+    if "ON code = area" in text:
+        with pytest.raises(PlanError, match="joins this table on area = code"):
+            asked(text, JOINED)
+        return
+    found = asked(text, JOINED).plan
+    assert found.query[0].by == ("label",)
+    assert found.join[0].table == "regions"
+
+
+def test_a_join_that_is_neither_named_nor_used_is_left_out():
+    assert not asked("SELECT COUNT(*) AS n FROM visits", JOINED).plan.join
+    named = asked("SELECT COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.area = r.code", JOINED).plan
+    assert named.join[0].table == "regions"
+
+
+@pytest.mark.parametrize(
+    ("join", "words"),
+    [
+        ("JOIN regions r ON v.area = r.code", 'how = "left"'),
+        ("LEFT JOIN regions r ON v.area = r.name", "on area = code"),
+        ("LEFT JOIN regions r ON v.area < r.code", "columns that are equal"),
+        ("LEFT JOIN regions r USING (code)", "USING is not in the subset"),
+        ("CROSS JOIN regions r", 'how = "left"'),
+        ("FULL JOIN regions r ON v.area = r.code", 'how = "left"'),
+        ("LEFT JOIN prices r ON v.area = r.code", "the base plan joins no table 'prices'"),
+    ],
+)
+def test_other_joins_are_refused(join, words):
+    with pytest.raises(PlanError) as error:
+        asked(f"SELECT COUNT(*) FROM visits v {join}", JOINED)
+    assert words in str(error.value)
+    with pytest.raises(PlanError, match="join has no column 'price'"):
+        asked("SELECT r.price, COUNT(*) FROM visits v LEFT JOIN regions r ON v.area = r.code GROUP BY 1", JOINED)

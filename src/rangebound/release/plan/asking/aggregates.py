@@ -58,9 +58,7 @@ class Aggregates:
 
     def refused(self, node: exp.Expr, rule: str) -> PlanError:
         """The error about a node."""
-        found = self.rows.refused(node, rule)
-        assert isinstance(found, PlanError)
-        return found
+        return self.rows.refused(node, rule)
 
     def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
         """The one argument of an aggregate."""
@@ -88,8 +86,8 @@ class Aggregates:
             return self.rows.resolve(node)
         if self.rows.constant(node) is not None:
             raise self.refused(node, "a constant needs no answer; name a column")
-        written = f"number({self.rows.written(node)})" if is_condition(node) else self.rows.written(node)
-        return made_name(written, self.made)
+        normal = self.rows.normal(node)
+        return made_name(f"number({normal})" if is_condition(node) else normal, self.made)
 
     def _count(self, node: exp.Expr) -> Question:
         only(self.rows.text, node, this="", big_int="")

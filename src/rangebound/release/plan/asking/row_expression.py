@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from rangebound.errors import PlanError
 from rangebound.release.plan.asking.refusal import refused
 from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.expressions.reading import read
 
 Resolve = Callable[[exp.Column], str]
 """The name of a column in the plan, by what the text calls it."""
@@ -110,7 +112,14 @@ class RowExpressions:
             raise self.refused(node, "an aggregate stands alone in SELECT, or in HAVING and ORDER BY")
         raise self.refused(node, INSTEAD.get(type(node), _SUBSET))
 
-    def refused(self, node: exp.Expr, rule: str) -> Exception:
+    def normal(self, node: exp.Expr) -> str:
+        """An expression in the one form in which a plan has it."""
+        try:
+            return str(read(self.written(node)))
+        except ValueError as reason:
+            raise self.refused(node, str(reason)) from None
+
+    def refused(self, node: exp.Expr, rule: str) -> PlanError:
         """The error about a node."""
         return refused(self.text, node, rule)
 

@@ -197,7 +197,8 @@ class _Translation:
         plan = self._plan(conditions)
         self.notes.update(self.rows.notes)
         self.notes.update(dict.fromkeys(note for each in self.questions for note in each.question.notes))
-        if any(each.by for each in plan.query):
+        keys = _mapping(self.data.get("keys"))
+        if any("missing" not in _mapping(keys.get(name)) for name in self.groups):
             self.notes[_NULLS] = None
         return Translated(
             text=self.text,
@@ -416,7 +417,7 @@ class _Translation:
             raise refused(self.text, node, "an aggregate does not make groups")
         if self.rows.constant(node) is not None:
             raise refused(self.text, node, "a constant does not make groups")
-        written = self.rows.written(node)
+        written = self.rows.normal(node)
         for name, value in self.made.items():
             if value == written:
                 return name
@@ -471,7 +472,7 @@ class _Translation:
                 return KeyOf(self.groups.index(name))
             return None
         if self.groups and not _aggregated(node, self._aliases(asking)):
-            written = self.rows.written(node)
+            written = self.rows.normal(node)
             for at, name in enumerate(self.groups):
                 if self.made.get(name) == written:
                     return KeyOf(at)
@@ -546,9 +547,10 @@ class _Translation:
     # The plan
 
     def _plan(self, conditions: tuple[str, ...]) -> Plan:
-        data = {**self.data, "query": [self._query(each, conditions) for each in self.questions]}
+        queries = [self._query(each, conditions) for each in self.questions]
+        data = {**self.data, "query": queries}
         self._leave_out_keys(data)
-        self._leave_out_joins(data)
+        self._leave_out_joins(data, queries)
         if self.made:
             data["columns"] = {**_mapping(data.get("columns")), **self.made}
         try:
@@ -583,14 +585,14 @@ class _Translation:
             if not own:
                 del data["combinations"]
 
-    def _leave_out_joins(self, data: dict[str, object]) -> None:
+    def _leave_out_joins(self, data: dict[str, object], queries: list[dict[str, object]]) -> None:
         """Without joins that this SELECT neither names nor needs."""
         joins = _joins(data)
         if not joins:
             return
-        words = set(
-            re.findall(r"\w+", f"{data.get('columns')} {data.get('per_unit')} {data['query']} {data.get('keys')}")
-        )
+        asked = [each.question.fields.get(name) for each in self.questions for name in ("column", "of", "x", "y")]
+        used = [*self.groups, *asked, *(query.get("where") for query in queries), *_values(data)]
+        words = set(re.findall(r"\w+", str(used)))
         needed = [each for each in joins if each in self.joined or words & set(_pairs(each.get("columns")))]
         for each in needed:
             if each not in self.joined and each.get("how") == "inner":
@@ -667,6 +669,11 @@ def _pairs(value: object) -> dict[str, str]:
     if isinstance(value, Mapping):
         return {str(key): str(each) for key, each in value.items()}
     return {str(each): str(each) for each in value} if isinstance(value, (list, tuple)) else {}
+
+
+def _values(data: Mapping[str, object]) -> list[object]:
+    """The expressions of a base plan, and of this SELECT's made columns."""
+    return [*_mapping(data.get("columns")).values(), *_mapping(data.get("per_unit")).values()]
 
 
 def _names_in(data: Mapping[str, object]) -> Sequence[str]:
