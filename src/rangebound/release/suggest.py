@@ -225,7 +225,7 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
                 each["range"] = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)] if dated else [0.0, 1.0]
     made = make_plan({**filled, "report_clipping": False}, folder=folder)
     unit: Any = plan.get("unit", {})
-    owned, grouped = made.unit.column is not None, any(each.by for each in made.query)
+    owned, grouped = made.counted_unit.column is not None, any(each.by for each in made.query)
     found = Gaps(
         plan=made,
         ranges=tuple(ranges),

@@ -16,6 +16,7 @@ from rangebound.ledger import Ledger
 from rangebound.release import Source, make_plan, read_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
+from rangebound.release.sql import joined
 from rangebound.release.sql.view import view
 from tests.release.plans import OTHER_SALT, SALT
 
@@ -313,6 +314,13 @@ def test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt():
         assert before == alone == shuffled
         chosen.add(before == of(person, data, visits, OTHER_SALT))
     assert False in chosen  # another salt, another choice
+
+
+def test_control_a_choice_among_the_rows_of_all_is_caught(monkeypatch):
+    kept = joined._first
+    monkeypatch.setattr(joined, "_first", lambda rows, keys, *others: kept(rows, [], *others))
+    with pytest.raises(AssertionError):
+        test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt()
 
 
 def test_two_owners_of_one_table_are_never_one_owner_of_the_other():

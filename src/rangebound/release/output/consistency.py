@@ -144,7 +144,7 @@ def _of_all(question: Kind) -> bool:
 
 def _different(plan: Plan) -> str:
     """Why counts of the same rows need not agree; empty if they do."""
-    if plan.unit.column is None:
+    if plan.counted_unit.column is None:
         return ""
     rows, groups = plan.unit.rows, plan.unit.groups
     most = arguments.counted(rows, "row")

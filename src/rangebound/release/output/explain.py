@@ -36,10 +36,13 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     who = f"every owner of rows, by column {unit.column!r}" if unit.column else "every single row"
     change = f"one of {unit.size} is replaced" if unit.replaced else "one is added or removed"
     lines = [f"Protects {who}: {change}."]
-    if unit.column:
+    if unit.column and plan.per_unit is None:
         groups, rows = arguments.counted(unit.groups, "group"), arguments.counted(unit.rows, "row")
         lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
     lines += [f"Joins {each.words}." for each in plan.join or ()]
+    if plan.per_unit is not None:
+        columns = "; ".join(f"{name} = {each.words}" for name, each in plan.per_unit.items())
+        lines.append(f"Makes one row of all rows of each {unit.column!r}: {columns}.")
     account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
     lines.append(f"Spends {plan.budget} in all{account}.")
     lines += described(plan.made_columns)

@@ -7,6 +7,7 @@ noise, so every form of the table says that in words, and all of them take the w
 from __future__ import annotations
 
 from rangebound.errors import plain
+from rangebound.release.plan.kinds.kind import owner_scope
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
 
@@ -32,6 +33,7 @@ def scope(plan: Plan, index: int) -> str:
     question = plan.query[index]
     said = question.scope(plan.unit_of(question), plan.groups(question.counted_by))
     said += [word for each in plan.join or () for word in each.scope]
+    said += [] if plan.per_unit is None else [f"one row per {plan.unit.column!r}", *owner_scope(plan.unit)]
     if plan.only_listed:
         columns = ", ".join(map(repr, sorted(plan.listed_columns)))
         said.append(f"rows with other keys than the listed ones in {columns} left out")

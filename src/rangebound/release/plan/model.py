@@ -23,6 +23,7 @@ from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_r
 from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Unit
@@ -114,6 +115,7 @@ class Plan(Part):
         None
     )
     made_columns: Declarations = Field(default_factory=dict, alias="columns")
+    per_unit: UnitColumns | None = None
     keys: dict[Name, Keys] = Field(default_factory=dict)
     combinations: Annotated[tuple[Combination, ...], Field(max_length=100), BeforeValidator(as_tuple)] | None = None
     only_listed: bool | None = None
@@ -131,6 +133,8 @@ class Plan(Part):
 
     _made: tuple[MadeColumn, ...] = PrivateAttr(default=())
     _ranges: dict[str, Ends] = PrivateAttr(default_factory=dict)
+    _early: tuple[MadeColumn, ...] = PrivateAttr(default=())
+    _of_unit: tuple[UnitColumn, ...] = PrivateAttr(default=())
     _interval_level: float = PrivateAttr(default=0.0)
     _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
 
@@ -185,7 +189,7 @@ class Plan(Part):
         if any(each.how == "inner" for each in self.join or ()):  # still being made, so not yet frozen
             object.__setattr__(self, "unit", self.unit.with_unknown_rows())
         rows = joined_rows(self.join or (), self.unit)
-        if rows is not None and "rows" not in self.unit.model_fields_set:
+        if rows is not None and self.per_unit is None and "rows" not in self.unit.model_fields_set:
             if rows > MOST_ROWS:
                 raise ValueError(f"unit.rows: the joins allow {rows} rows a unit; state how many are to count")
             object.__setattr__(self, "unit", self.unit.model_copy(update={"rows": rows}))
@@ -241,7 +245,16 @@ class Plan(Part):
             for one in each.conditions:
                 if hidden_text(one.column) is not None:
                     hidden.setdefault(one.column, ("query", index, "where" if one in each.where else "of"))
-        self._made, known = made_columns(self.made_columns, hidden, {})
+        declared = self.made_columns
+        if self.per_unit is not None:
+            self._fit_step(self.per_unit)
+            early = independent(declared, self.per_unit)
+            first, known = made_columns(early, {}, {})
+            self._of_unit = unit_columns(self.per_unit, known)
+            self._early = (*first, *(each for one in self._of_unit for each in one.made))
+            declared = {name: each for name, each in declared.items() if name not in early}
+        by_unit = {each.name: each.known for each in self._of_unit if each.known is not None}
+        self._made, known = made_columns(declared, hidden, by_unit)
         ranges = {name: question_range(each) for name, each in known.items()}
         self._ranges = {name: each for name, each in ranges.items() if each is not None}
         filled = []
@@ -253,6 +266,40 @@ class Plan(Part):
             if filled[-1].lacks_range:
                 raise ValueError(f"query.{index}.range: {_NO_RANGE}")
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
+
+    def _fit_step(self, columns: Mapping[str, object]) -> None:
+        """Refuse what a plan with one row a unit cannot have."""
+        if self.unit.column is None:
+            raise ValueError("per_unit: the unit is the row already; name the owner's column in [unit]")
+        for name in ("rows", "groups"):
+            if getattr(self.unit, name) != 1:
+                raise ValueError(f"unit.{name}: every unit has one row after [per_unit]; leave it out")
+        taken = {each.casefold() for each in self.made_columns}
+        for name in columns:
+            if name.casefold() in taken:
+                rule = "another column of the plan has this name (engines do not distinguish cases)"
+                raise ValueError(f"per_unit.{name}: {rule}; names must be unique")
+            taken.add(name.casefold())
+
+    @property
+    def early(self) -> tuple[MadeColumn, ...]:
+        """The columns that are made of the rows of the table before they become one row a unit."""
+        return self._early
+
+    @property
+    def of_unit(self) -> tuple[UnitColumn, ...]:
+        """The columns of a unit; empty where the table is not one of one row a unit."""
+        return self._of_unit
+
+    @property
+    def counted_unit(self) -> Unit:
+        """The unit as the questions see it: after a step that makes one row a unit, the row.
+
+        How many units have rows is not public, even where the number of units is.
+        """
+        if self.per_unit is None:
+            return self.unit
+        return Unit(neighbours=self.unit.neighbours, size=self.unit.size).with_unknown_rows()
 
     @property
     def column_ranges(self) -> Mapping[str, Ends]:
@@ -288,7 +335,7 @@ class Plan(Part):
         object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
 
     def _cuts(self, asked: tuple[Kind, ...]) -> tuple[Kind, ...]:
-        owned = self.unit.column is not None
+        owned = self.counted_unit.column is not None
         return tuple(cut_questions(asked, owned=owned, choosing=self._chooses))
 
     def _chooses(self, question: Kind) -> bool:
@@ -297,7 +344,7 @@ class Plan(Part):
 
     def unit_of(self, question: Kind) -> Unit:
         """The privacy unit as a question bounds it: who is protected, and how many of its rows and groups count."""
-        return self.unit
+        return self.counted_unit
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         for name, value in super().__repr_args__():

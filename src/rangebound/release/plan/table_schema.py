@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from rangebound import arguments
 from rangebound.errors import PlanError
+from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.expressions.value_type import ValueType
@@ -75,8 +76,10 @@ def check_schema(plan: Plan, schema: Schema) -> None:
 
     Guarantee: looks at names and types only; a plan that passes runs without an error whatever the data are.
     """
-    if plan.unit.column is not None:
-        check_unit_column(schema, plan.unit.column, "unit.column")
+    if plan.counted_unit.column is not None:
+        check_unit_column(schema, plan.counted_unit.column, "unit.column")
+    if plan.per_unit is not None:
+        _check_step(plan, schema)
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         for column in question.by:
@@ -92,6 +95,17 @@ def check_schema(plan: Plan, schema: Schema) -> None:
             families = _DATES if values.dated else _NUMBERS
             _need(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")
             _comparable(schema, values.column, (values.lower, values.upper), f"{field}.range")
+
+
+def _check_step(plan: Plan, schema: Schema) -> None:
+    """Name a column that the rows of a unit have, but the one row that is made of them does not."""
+    for index, question in enumerate(plan.query):
+        used = [*question.by, *(each.column for each in question.conditions), *question.compares.values()]
+        for column in (*used, *(each.column for _, each in _read(question, ""))):
+            if column not in schema:
+                rule = f"is not a column of [per_unit], which makes one row of all rows of each {plan.unit.column!r}"
+                way = f"add one there, such as max({column}), or first({column}, day) with a column of dates"
+                raise PlanError(f"query[{index}]: {column!r} {rule}; {way}", field=f"query[{index}]")
 
 
 def _read(question: Kind, place: str) -> Iterator[tuple[str, Values]]:
@@ -113,23 +127,24 @@ def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) ->
         _comparable(schema, column, [number(each) for each in rule.bins], f"keys.{column}.bins")
 
 
-def check_made(plan: Plan, schema: Schema) -> None:
+def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: str = "the table") -> None:
     """Refuse made columns whose expressions use columns that are not in the table, or cannot be used as they do.
 
     A made column must not have the name of one of the table: which of the two is meant would be a matter of the order
     of steps. Looks at names and types only.
     """
+    names, taken = {each.name for each in made}, {each.casefold() for each in schema}
     for name, each in plan.made_columns.items():
         field = f"columns.{name}"
-        if each.value is None:
+        if each.value is None and table == "the table":
             _need(schema, name, _DATES if each.dated else _NUMBERS, field, "this range")
-        elif name in schema:
-            raise PlanError(f"{field}: the table has a column of this name; give the made one another", field=field)
-    made = {each.name for each in plan.made}
-    for one in plan.made:
+        elif name in names and name.casefold() in taken:
+            rule = "has a column of this name (engines do not distinguish cases); give the made one another"
+            raise PlanError(f"{field}: {table} {rule}", field=field)
+    for one in made:
         for use, name, kind in column_uses(one.value):
-            if name not in made:
-                _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, use)
+            if name not in names:
+                _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, use, table)
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:
@@ -186,6 +201,24 @@ def check_joined_column(schema: Schema, column: str, field: str) -> None:
     _need(
         schema, column, tuple(each for each in Family if each is not Family.OTHER), field, "a join", "the joined table"
     )
+
+
+def check_unit_columns(plan: Plan, schema: Schema) -> None:
+    """Refuse columns of a unit that take a column of the table as it stands which it does not have or cannot use."""
+    assert plan.unit.column is not None
+    check_unit_column(schema, plan.unit.column, "unit.column")
+    for each in plan.of_unit:
+        made = {one.name for one in each.made}
+        for at, name in enumerate(each.arguments):
+            if name not in made:
+                use = f"{each.function}(...)"
+                _need(schema, name, _TIMES if at else _STANDING[each.function], each.field, use)
+
+
+_TIMES = (_F.DATE, _F.TIMESTAMP, _F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.TEXT, _F.UNTYPED)
+_STANDING = dict.fromkeys(("first", "last", "distinct"), (*KEYS, _F.NUMBER, _F.DECIMAL, _F.TIMESTAMP))
+UNIT_TABLE = "the table of [per_unit]"
+"""What errors call the table after the step that makes one row a unit."""
 
 
 def _families(condition: Condition) -> tuple[Family, ...]:

@@ -35,7 +35,7 @@ from rangebound.release.plan.table_schema import KEYS, Family, Schema, check_joi
 from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest
-from rangebound.release.sql.relation import Relation, View, aliased, of, star, where
+from rangebound.release.sql.relation import Relation, View, aliased, of, star, unused_name, where
 
 _OTHER = "joined"
 _TEXTS = (Family.TEXT, Family.UNTYPED)
@@ -64,7 +64,7 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
     def source(salt: Salt) -> exp.Select:
         own = seen.source(salt)
         if join.own_rows is not None:
-            own = _first(own, ours, seen.schema, join.own_rows, salt, _unused(f"rank_{index}", seen.schema))
+            own = _first(own, ours, seen.schema, join.own_rows, salt, unused_name(f"rank_{index}", seen.schema))
         if join.rows is None:
             found: Relation = table.copy()
         else:
@@ -84,14 +84,6 @@ def _place(plan: Plan, join: Join, field: str) -> Place:
     if plan.folder is None:
         raise PlanError(f"{field}.path: files of a plan that comes from elsewhere are not read", field=f"{field}.path")
     return Place(field=field, path=str(Path(plan.folder) / join.path), table=join.table, public=join.public)
-
-
-def _unused(name: str, schema: Schema) -> str:
-    """A name that no column has, in no case."""
-    taken = {each.casefold() for each in schema}
-    while name.casefold() in taken:
-        name += "_"
-    return name
 
 
 def _as_other(found: Relation) -> Tree:

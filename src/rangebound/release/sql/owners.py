@@ -36,7 +36,7 @@ def owners_by_value(
     Every owner adds one in all, spread over the places of its values in the rows that meet one of `wheres`; it needs no
     range, and cannot fail.
     """
-    once = plan.unit.model_copy(update={"rows": 1, "groups": 1})
+    once = plan.counted_unit.model_copy(update={"rows": 1, "groups": 1})
     block = Block(by=(), unit=once, keys=((),), questions=())
     seen = view(plan, engine)
     scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
@@ -64,7 +64,7 @@ def owners_by_size(
     Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
     it; only such rows are looked at.
     """
-    seen, block = view(plan, engine), Block(by=by, unit=plan.unit, keys=public_keys(plan, by), questions=())
+    seen, block = view(plan, engine), Block(by=by, unit=plan.counted_unit, keys=public_keys(plan, by), questions=())
     scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
     met = scan.asked(wheres)
     rows = scan.indexed({} if met is None else {"w": met})

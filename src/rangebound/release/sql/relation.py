@@ -46,6 +46,14 @@ def aliased(relation: Relation) -> Tree:
     return exp.alias_(relation, name, table=True)
 
 
+def unused_name(name: str, schema: Schema) -> str:
+    """A name that no column has, in no case."""
+    taken = {each.casefold() for each in schema}
+    while name.casefold() in taken:
+        name += "_"
+    return name
+
+
 def where(rows: exp.Select, *conditions: Tree) -> exp.Select:
     """The rows that meet conditions."""
     return rows.where(*conditions, copy=False)

@@ -10,15 +10,17 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from rangebound.errors import PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import Family, check_made
+from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns
 from rangebound.release.sql.expression import Tree, column
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.joined import joined
 from rangebound.release.sql.made_column import made_columns
 from rangebound.release.sql.relation import View, aliased, star
+from rangebound.release.sql.unit_rows import unit_rows
 
 
 def view(plan: Plan, engine: Engine) -> View:
@@ -28,12 +30,29 @@ def view(plan: Plan, engine: Engine) -> View:
 
     Guarantee: where a plan adds nothing, the tree is the engine's own table, with no selection around it.
     """
+    _check_names(plan, engine)
     table = engine.source
     seen = View(schema=engine.schema(), source=lambda _: table)
     for index in range(len(plan.join or ())):
         seen = joined(seen, plan, index, engine)
-    check_made(plan, seen.schema)
+    if plan.per_unit is None:
+        check_made(plan, seen.schema, plan.made)
+        return _with_made(seen, plan.made)
+    check_made(plan, seen.schema, plan.early)
+    seen = _with_made(seen, plan.early)
+    check_unit_columns(plan, seen.schema)
+    assert plan.unit.column is not None
+    seen = unit_rows(seen, plan.unit.column, plan.of_unit, engine.dialect)
+    check_made(plan, seen.schema, plan.made, UNIT_TABLE)
     return _with_made(seen, plan.made)
+
+
+def _check_names(plan: Plan, engine: Engine) -> None:
+    """Refuse names of new columns that Spark would replace by settings of its machine, before anything is charged."""
+    joined_names = [name for each in plan.join or () for name in each.columns]
+    for name in (*joined_names, *plan.made_columns, *(plan.per_unit or ())):
+        if engine.dialect == "spark" and "${" in name:
+            raise PlanError(f"{name!r}: the name of a column must not hold '${{', which Spark replaces", field="plan")
 
 
 def _with_made(seen: View, made: Sequence[MadeColumn]) -> View:

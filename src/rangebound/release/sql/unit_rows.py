@@ -1,0 +1,227 @@
+"""One row a unit: the rows of each unit as one, whose columns say what there is in them.
+
+A table D is the disjoint union of the rows D_u of its units, and rows without an owner, which are left out. The step
+makes one row f(D_u) of each unit that has rows; f knows no other unit, no order of the rows and no salt. So tables that
+differ in the rows of one unit become tables that differ in one row: one is added or removed where the unit is, and
+replaced where the unit is (or added or removed, where it has no rows on one side, so that their number is not public).
+Afterwards the unit is the row: it has one row in one group, and every sensitivity is the one for rows as units.
+Whatever the number of a unit's rows is, nothing has to be truncated.
+
+Everything is the same to the last bit in every engine and order of rows: numbers are added in fixed point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from rangebound.release.plan.fields import WHOLE, date
+from rangebound.release.plan.per_unit import UnitColumn
+from rangebound.release.plan.table_schema import KEYS, Family, Schema
+from rangebound.release.sql.expression import (
+    Tree,
+    as_key,
+    as_number,
+    choice,
+    column,
+    day,
+    double,
+    finite,
+    integer,
+)
+from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.relation import Relation, View, added, aliased, star, unused_name, where
+
+_BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
+_HALF = 30  # bits of a sum that are brought to a double by themselves
+
+
+def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: str) -> View:
+    """A view with one row for each unit that has rows, and the columns that are made of them."""
+    compiler = _Compiler(seen.schema, unit, dialect)
+    schema = {each.name: compiler.family(each) for each in columns}
+    found = {each.name: compiler.aggregate(each) for each in columns}
+    layers = [
+        {each.name: compiler.number(each) for each in columns if each.function == "sum"},
+        {each.name: _clipped(column(each.name), each.clipped, schema[each.name]) for each in columns if each.clipped},
+    ]
+
+    def source(salt: Salt) -> exp.Select:
+        rows = seen.source(salt)
+        for name, tree in compiler.windows.items():
+            more = exp.alias_(tree.copy(), name, quoted=True)
+            rows = exp.select(star(), more, copy=False).from_(aliased(rows), copy=False)
+        owned = exp.Not(this=exp.Is(this=compiler.owner(), expression=exp.Null()))
+        units = where(_chosen(found, rows), owned).group_by(compiler.owner(), copy=False)
+        for layer in layers:
+            if layer:
+                units = _chosen({name: layer.get(name, column(name)) for name in schema}, units)
+        return units
+
+    return View(schema=schema, source=source)
+
+
+def _chosen(trees: Mapping[str, Tree], rows: Relation) -> exp.Select:
+    named = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in trees.items()]
+    return exp.select(*named, copy=False).from_(aliased(rows), copy=False)
+
+
+class _Compiler:
+    """Columns of a unit as aggregates over its rows."""
+
+    def __init__(self, schema: Schema, unit: str, dialect: str) -> None:
+        self.schema, self.unit, self.dialect = schema, unit, dialect
+        self.windows: dict[str, Tree] = {}  # the first or last day of a unit, beside each of its rows
+
+    def owner(self) -> Tree:
+        """The unit of a row, NULL where it has none."""
+        return as_key(self.unit, self.schema) if self.schema[self.unit] is Family.DATE else column(self.unit)
+
+    def family(self, made: UnitColumn) -> Family:
+        """The family of a column of a unit."""
+        found = _FAMILIES.get(made.function)
+        if found is None:
+            found = self.schema[made.arguments[0]]
+        if found in (Family.NUMBER, Family.DECIMAL):
+            return Family.NUMBER
+        return Family.NUMBER if found is Family.INTEGER and not _is_whole(made.clipped) else found
+
+    def aggregate(self, made: UnitColumn) -> Tree:
+        """A column of a unit as an aggregate over its rows; whatever they hold, it cannot fail."""
+        return _FUNCTIONS[made.function](self, made)
+
+    def _there(self, name: str) -> Tree:
+        """A value that can be compared with others of its column, NULL where it is missing."""
+        family = self.schema[name]
+        if family in (Family.NUMBER, Family.DECIMAL):
+            this = as_number(name, self.schema)
+            return choice((finite(this, numeric=True), this.copy()))
+        if family is Family.DATE:  # within the calendar, as everywhere
+            return choice((exp.Not(this=exp.Is(this=as_key(name, self.schema), expression=exp.Null())), column(name)))
+        return column(name)
+
+    def _time(self, name: str) -> Tree:
+        """What first and last go by: a date, a time, a number; of a text the date that it spells."""
+        if self.schema[name] in (Family.TEXT, Family.UNTYPED):
+            return as_number(name, self.schema, dated=True)
+        return self._there(name)
+
+    def count(self, made: UnitColumn) -> Tree:
+        """The rows, or those that meet a condition."""
+        rows = choice((column(made.arguments[0]), integer(1))) if made.arguments else exp.Star()
+        return exp.cast(exp.Count(this=rows), "BIGINT")
+
+    def distinct(self, made: UnitColumn) -> Tree:
+        """The different values."""
+        (name,) = made.arguments
+        this = as_key(name, self.schema) if self.schema[name] in KEYS else self._there(name)
+        return exp.cast(exp.Count(this=exp.Distinct(expressions=[this])), "BIGINT")
+
+    def any(self, made: UnitColumn) -> Tree:
+        """Whether a row meets the condition."""
+        return self._every(exp.Max, made)
+
+    def all(self, made: UnitColumn) -> Tree:
+        """Whether all rows meet the condition."""
+        return self._every(exp.Min, made)
+
+    def _every(self, over: type[Tree], made: UnitColumn) -> Tree:
+        met = choice((column(made.arguments[0]), integer(1)), otherwise=integer(0))
+        return exp.EQ(this=over(this=met), expression=integer(1))
+
+    def min(self, made: UnitColumn) -> Tree:
+        """The least value."""
+        return exp.Min(this=self._there(made.arguments[0]))
+
+    def max(self, made: UnitColumn) -> Tree:
+        """The largest value."""
+        return exp.Max(this=self._there(made.arguments[0]))
+
+    def first(self, made: UnitColumn) -> Tree:
+        """The value of the first day on which there is one; of several on that day the least."""
+        return self._at_end(exp.Min, made)
+
+    def last(self, made: UnitColumn) -> Tree:
+        """The value of the last day on which there is one; of several on that day the least."""
+        return self._at_end(exp.Max, made)
+
+    def _at_end(self, over: type[Tree], made: UnitColumn) -> Tree:
+        value, time = made.arguments
+        there = exp.Not(this=exp.Is(this=self._there(value), expression=exp.Null()))
+        end = over(this=choice((there, self._time(time))))
+        name = unused_name(f"end_{len(self.windows)}", {**self.schema, **dict.fromkeys(self.windows, Family.OTHER)})
+        self.windows[name] = exp.Window(this=end, partition_by=[self.owner()])
+        then = exp.EQ(this=self._time(time), expression=column(name))
+        return exp.Min(this=choice((then, self._there(value))))
+
+    def sum(self, made: UnitColumn) -> Tree:
+        """The sum of the values in fixed point, each clipped to its public range; of no values it is 0.
+
+        Whole numbers are added as such. Others are taken to multiples of 2^-k, with k so large that the end of the
+        range that is farther from 0 is about 2^40 of them, and these are added as whole numbers: the sum is within
+        2^-41 of that end for each row, exact for numbers of few digits in binary, and the same in every order of rows.
+        Fewer than 2^53 rows of 2^40 each are below 2^93, for which every engine has a type.
+        """
+        name, (low, high) = made.arguments[0], made.values
+        if self.schema[name] is Family.INTEGER:
+            fixed = _clipped(column(name), (math.ceil(low), math.floor(high)), Family.INTEGER)
+        else:
+            near = exp.Paren(this=_clipped(column(name), (low, high), Family.NUMBER))
+            scaled = exp.Mul(this=near, expression=double(2.0 ** _power(made)))
+            fixed = exp.cast(exp.Floor(this=exp.Add(this=scaled, expression=double(0.5))), "BIGINT")
+        return exp.Coalesce(this=added(fixed, self.dialect), expressions=[integer(0)])
+
+    def number(self, made: UnitColumn) -> Tree:
+        """The number that a sum in fixed point stands for: two halves that are doubles, added with one rounding.
+
+        Edge cases: a sum of whole numbers beyond 2^53 is 2^53.
+        """
+        total = column(made.name)
+        if self.schema[made.arguments[0]] is Family.INTEGER:
+            return exp.cast(_clipped(total, (-WHOLE, WHOLE), Family.INTEGER), "BIGINT")
+        upper = exp.IntDiv(this=total, expression=integer(2**_HALF))
+        lower = exp.Mod(this=total.copy(), expression=integer(2**_HALF))
+        halves = [
+            exp.Mul(this=exp.cast(exp.Paren(this=each), "DOUBLE"), expression=double(2.0**shift))
+            for each, shift in ((upper, _HALF - _power(made)), (lower, -_power(made)))
+        ]
+        return exp.Add(this=halves[0], expression=halves[1])
+
+
+def _power(made: UnitColumn) -> int:
+    """The k of the multiples of 2^-k that values are taken to."""
+    return _BITS - math.frexp(max(map(abs, made.values)))[1]
+
+
+def _clipped(this: Tree, ends: tuple[float, float], family: Family) -> Tree:
+    """A value within its range; a missing one stays missing."""
+    low, high = (_literal(each, family) for each in ends)
+    this = exp.cast(this, "DOUBLE") if family is Family.NUMBER else this
+    below, above = exp.LT(this=this.copy(), expression=low), exp.GT(this=this.copy(), expression=high)
+    return choice((below, low.copy()), (above, high.copy()), otherwise=this)
+
+
+_FUNCTIONS: dict[str, Callable[[_Compiler, UnitColumn], Tree]] = {
+    "count": _Compiler.count,
+    "distinct": _Compiler.distinct,
+    "any": _Compiler.any,
+    "all": _Compiler.all,
+    "sum": _Compiler.sum,
+    "min": _Compiler.min,
+    "max": _Compiler.max,
+    "first": _Compiler.first,
+    "last": _Compiler.last,
+}
+_FAMILIES = {"count": Family.INTEGER, "distinct": Family.INTEGER, "any": Family.BOOLEAN, "all": Family.BOOLEAN}
+
+
+def _is_whole(ends: tuple[float, float] | None) -> bool:
+    return ends is None or all(each.is_integer() for each in ends)
+
+
+def _literal(value: float, family: Family) -> Tree:
+    if family is Family.DATE:
+        return day(date(value))
+    return integer(int(value)) if family is Family.INTEGER else double(value)

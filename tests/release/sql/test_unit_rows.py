@@ -1,0 +1,249 @@
+"""One row a unit in the engines: what pandas groups, the same bits in any order of rows, and nothing that fails."""
+
+import datetime
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+from pyarrow import parquet
+from sqlglot import exp
+
+from rangebound.errors import PlanError
+from rangebound.release import Source, check_certificate, make_plan, release
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.spark import Spark
+from rangebound.release.sql.view import view
+from tests.release.plans import SALT
+
+DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=each) for each in range(5)]
+COLUMNS = {"cost": {"range": [-10, 90]}, "dear": "cost > 40", "ratio": "spent / visits"}
+PER_UNIT = {
+    "visits": "count()",
+    "dear_visits": "count(dear)",
+    "spent": {"value": "sum(cost)", "range": [-20, 200]},
+    "stays": "sum(clip(nights, 0, 7))",
+    "once": "any(clinic == 'a')",
+    "always": "all(dear)",
+    "least": "min(cost)",
+    "most": "max(cost)",
+    "latest": "max(date(day))",
+    "begin": "first(clinic, day)",
+    "end": "last(nights, day)",
+    "places": "distinct(clinic)",
+    "amounts": "distinct(cost)",
+    "person": "max(person_number)",
+}
+
+
+def plan_with(per_unit=None, *, query=None, **parts):
+    return make_plan(
+        {
+            "unit": {"column": "who"},
+            "budget": {"epsilon": 90.0},
+            "columns": COLUMNS if per_unit is None else {},
+            "per_unit": per_unit or PER_UNIT,
+            "query": query or [{"name": "n", "kind": "count"}],
+            **parts,
+        }
+    )
+
+
+def some_rows(chance, count):
+    people = [chance.choice([None, *range(12)]) for _ in range(count)]
+    return pandas.DataFrame(
+        {
+            "who": pandas.array(people, "Int64"),
+            "person_number": pandas.array(people, "Int64"),
+            "clinic": [chance.choice([None, "a", "b", "é", ""]) for _ in range(count)],
+            "cost": [
+                chance.choice([math.nan, math.inf, -99.0, 0.1, 0.2, 1e9, chance.uniform(-10, 90)]) for _ in range(count)
+            ],
+            "nights": pandas.array([chance.choice([None, -3, 0, 1, 5, 100]) for _ in range(count)], "Int64"),
+            "day": [chance.choice([None, *DAYS]) for _ in range(count)],
+        }
+    )
+
+
+def seen(plan, engine):
+    """The rows that the questions see, by name."""
+    found = view(plan, engine)
+    names = list(found.schema)
+    columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+    tree = exp.select(*columns).from_(found.source(SALT).subquery("s"))
+    return [dict(zip(names, row, strict=True)) for row in sorted(engine.run(tree), key=repr)]
+
+
+def by_hand(rows):
+    """The row of a unit, by pandas and exact fractions."""
+    cost = rows["cost"].where(np.isfinite(rows["cost"]))
+    dear = (cost > 40) & cost.notna()
+    exact = sum(
+        (Fraction(math.floor(min(max(x, -10.0), 90.0) * 2.0**33 + 0.5), 2**33) for x in cost.dropna()), Fraction(0)
+    )
+    spent = min(max(float(exact), -20.0), 200.0)
+    clipped, nights = cost.clip(-10.0, 90.0), rows["nights"].dropna()
+    present = rows.dropna(subset=["clinic", "day"])
+    stayed = rows.dropna(subset=["nights", "day"])
+    return {
+        "visits": len(rows),
+        "dear_visits": int(dear.sum()),
+        "spent": spent,
+        "stays": int(nights.clip(0, 7).sum()),
+        "once": bool((rows["clinic"] == "a").any()),
+        "always": bool(dear.all()),
+        "least": clipped.min(),
+        "most": clipped.max(),
+        "latest": max(rows["day"].dropna(), default=None),
+        "begin": min(present[present["day"] == min(present["day"], default=None)]["clinic"], default=None),
+        "end": min(stayed[stayed["day"] == max(stayed["day"], default=None)]["nights"], default=None),
+        "places": rows["clinic"].nunique(),
+        "amounts": clipped.nunique(),
+        "person": int(rows["who"].iloc[0]),
+        "ratio": spent / len(rows),
+    }
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            assert found[name] is None, name
+        else:
+            assert found[name] == value, name
+
+
+def expected_rows(data):
+    return {person: by_hand(rows) for person, rows in data.dropna(subset=["who"]).groupby("who")}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_row_of_each_unit_is_what_pandas_groups(seed):
+    data = some_rows(random.Random(seed), 150)
+    expected = expected_rows(data)
+    with DuckDB(pyarrow.Table.from_pandas(data)) as engine:
+        found = seen(plan_with(), engine)
+    assert len(found) == len(expected)
+    for row in found:
+        same(row, expected[row["person"]])
+
+
+def test_the_bits_do_not_depend_on_the_order_of_rows_or_the_number_of_threads():
+    data = some_rows(random.Random(7), 400)
+    data["cost"] = [random.Random(str(at)).uniform(-10, 90) for at in range(400)]
+    found = []
+    for at, threads in enumerate((1, 2, 2)):
+        with DuckDB(pyarrow.Table.from_pandas(data.sample(frac=1, random_state=at)), threads=threads) as engine:
+            found.append(seen(plan_with(), engine))
+    assert found[0] == found[1] == found[2]
+
+
+def test_both_engines_make_the_same_rows_to_the_last_bit(spark):
+    data = some_rows(random.Random(9), 120)
+    with DuckDB(pyarrow.Table.from_pandas(data)) as engine:
+        expected = seen(plan_with(), engine)
+    kinds = "who bigint, person_number bigint, clinic string, cost double, nights bigint, day date"
+    rows = [
+        tuple(None if pandas.isna(each) else each.item() if hasattr(each, "item") else each for each in row)
+        for row in data.itertuples(index=False)
+    ]
+    with Spark(spark.createDataFrame(rows, kinds)) as engine:
+        assert seen(plan_with(), engine) == expected
+        with pytest.raises(PlanError, match="which Spark replaces"):
+            view(plan_with({"a ${x}": "count()"}), engine)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_give_the_same_rows(kind, tmp_path):
+    data = some_rows(random.Random(11), 120)
+    data["clinic"] = data["clinic"].replace("", "b")  # of a CSV file, an empty field is missing
+    expected = expected_rows(data)
+    if kind == "csv":
+        data.to_csv(tmp_path / "t.csv", index=False)
+    else:
+        parquet.write_table(pyarrow.Table.from_pandas(data), tmp_path / "t.parquet")
+    with DuckDB(Source(path=str(tmp_path / f"t.{kind}"))) as engine:
+        plan = plan_with({**PER_UNIT, "person": "max(number(person_number))"}, columns=COLUMNS)
+        found = seen(plan, engine)
+    assert len(found) == len(expected)
+    for row in found:
+        row["end"] = None if row["end"] is None else int(row["end"])  # of a CSV file a text, as it stands
+        if kind == "parquet" or row["end"] is None:
+            same(row, expected[int(row["person"])])
+        else:
+            same({**row, "end": 0}, {**expected[int(row["person"])], "end": 0})
+
+
+@pytest.mark.parametrize(
+    ("values", "range_", "exact"),
+    [
+        ([0.1] * 10, [0, 1], 1.0),
+        ([1e9, 1.0, -1e9], [-2e9, 2e9], 1.0),
+        ([2.0**-30] * 3, [0, 1], 3 * 2.0**-30),
+        ([5.0, 7.0], [0, 1e6], 12.0),
+        ([-0.0], [-1, 1], 0.0),
+        ([1e-120] * 4, [0, 1e-120], 4e-120),
+        ([1e140] * 4, [0, 1e140], 4e140),
+    ],
+)
+def test_sums_are_exact_up_to_a_part_of_the_range(values, range_, exact):
+    made = {"total": "sum(x)"}
+    plan = plan_with(made, columns={"x": {"range": range_}})
+    with DuckDB(pyarrow.table({"who": [1] * len(values), "x": values})) as engine:
+        (row,) = seen(plan, engine)
+    assert abs(row["total"] - exact) <= len(values) * 2.0**-40 * max(map(abs, range_))
+
+
+def test_whole_numbers_are_added_as_such():
+    plan = plan_with({"total": "sum(x)"}, columns={"x": {"range": [0, 2**52]}})
+    with DuckDB(pyarrow.table({"who": [1, 1, 2, 2, 2, 3], "x": [2**51, 1, 2**52, 2**52, 2**52, -5]})) as engine:
+        assert [row["total"] for row in seen(plan, engine)] == [0, 2**51 + 1, 2**53]
+
+
+def test_numbers_of_people_are_published_and_can_be_checked_again():
+    rows = [(person, day) for person in range(30) for day in range(person % 4 + 1)]
+    data = pyarrow.table({"who": [person for person, _ in rows], "day": [DAYS[day] for _, day in rows]})
+    query = [
+        {"name": "people", "kind": "count", "by": ["visits"]},
+        {"name": "mean", "kind": "mean", "column": "visits", "range": [0, 10]},
+    ]
+    plan = plan_with({"visits": "count()"}, query=query, keys={"visits": [1, 2, 3, 4]})
+    made = release(plan, data, ledger=None)
+    assert [row["value"] for row in made.rows()][:4] == [8, 8, 7, 7]
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == 5
+
+
+WRONG = [
+    ({"a": "first(clinc, day)"}, {}, r"per_unit.a='clinc': the table has no such column; .*'clinic'"),
+    ({"a": "first(clinic, flag)"}, {}, r"per_unit.a='flag': is of type boolean"),
+    ({"a": "sum(clip(clinic, 0, 1))"}, {}, r"per_unit.a='clinic': is of type text"),
+    ({"a": "count()"}, {"unit": {"column": "nobody"}}, r"unit.column='nobody': the table has no such column"),
+    (
+        {"a": "count()"},
+        {"query": [{"name": "n", "kind": "count", "by": ["clinic"]}], "keys": {"clinic": ["a"]}},
+        r"query\[0\]: 'clinic' is not a column of \[per_unit\].*first\(clinic, day\)",
+    ),
+    (
+        {"a": "count()"},
+        {"columns": {"b": "a > cost"}},
+        r"columns.b='cost': the table of \[per_unit\] has no such column",
+    ),
+]
+
+
+@pytest.mark.parametrize(("per_unit", "parts", "words"), WRONG)
+def test_a_plan_that_does_not_fit_the_table_is_refused_before_the_charge(per_unit, parts, words):
+    data = pyarrow.table({"who": [1], "clinic": ["a"], "day": [DAYS[0]], "cost": [1.0], "flag": [True]})
+    with pytest.raises(PlanError, match=words):
+        release(plan_with(per_unit, **parts), data, ledger=None)
+
+
+@pytest.mark.parametrize("name", ['a"b', "select", "a.b", "ä; DROP TABLE x --", "source", "end_0"])
+def test_names_are_never_read_as_sql(name):
+    used = f"column({name!r})".replace("'", '"') if '"' not in name else "column('a\"b')"
+    plan = plan_with({name: f"first({used}, day)", f"{name} more": f"distinct({used})"})
+    with DuckDB(pyarrow.table({"who": [1, 1], name: ["x", "y"], "day": DAYS[:2]})) as engine:
+        assert seen(plan, engine) == [{name: "x", f"{name} more": 2}]
