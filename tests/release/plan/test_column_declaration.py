@@ -86,6 +86,9 @@ def test_a_question_without_any_range_is_refused_with_the_way_out(columns):
         ({"a": {"value": "b + 1", "range": [1, 1]}}, r"columns.a.range"),
         ({"a": {"valve": "b + 1"}}, r"columns.a.valve='b \+ 1': unknown field; did you mean 'value'"),
         ({"a": 3}, r"columns.a=3: must be a table of fields"),
+        ({"a": "b + 1", "A": "b + 2"}, r"columns.A=.b \+ 2.: 'a' has this name too"),
+        ({"${a}": "b + 1"}, r"a made column must not have"),
+        ({"= a": "b + 1"}, r"a made column must not have"),
         ({"a": "b", "b": "c > 3", "d": "a + 1"}, r"columns.d=.a \+ 1.: a \+ 1: a is true or false"),
     ],
 )
@@ -128,6 +131,7 @@ TABLE = pa.table({"x": [1.5, 2.0], "t": ["a", "b"], "d": [datetime.date(2025, 1,
         ({"a": "text(x)"}, r"columns.a='x': is of type number, which does not serve for text\(...\)"),
         ({"a": "hour(d)"}, r"columns.a='d': is of type date, which does not serve for hour\(...\)"),
         ({"a": "not i"}, r"columns.a='i': is of type integer, which does not serve for truth values"),
+        ({"X": "i + 1"}, r"columns.X: the table has a column of this name \(engines"),
         ({"x": "i + 1"}, r"columns.x: the table has a column of this name"),
         ({"t": {"range": [0, 1]}}, r"columns.t='t': is of type text, which does not serve for this range"),
         ({"y": {"range": [0, 1]}}, r"columns.y='y': the table has no such column"),
@@ -316,3 +320,10 @@ def test_typed_questions_in_python_take_ranges_too():
     assert found.query[0].range == (0.0, 120.0)
     assert [each.column for each in found.query[1].where] == ["old", "sex"]
     assert eval(repr(found), {"Plan": Plan, "Budget": Budget, "Mean": Mean, "Count": Count, **NAMES}) == found
+
+
+def test_expressions_that_differ_in_capital_letters_alone_are_different_columns():
+    data = pa.table({"x": ["a", "A", "A", "b"], "y": [1.0, 2.0, 3.0, 4.0]})
+    asked = [{**COUNT, "name": each, "where": f'x == "{each}" or y > 10'} for each in ("a", "A", "b", "${x}")]
+    found = release(plan(*asked, epsilon=100.0), data, ledger=None)
+    assert [row["value"] for row in found.rows()] == [1.0, 2.0, 1.0, 0.0]

@@ -11,10 +11,14 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.expressions import Known, ValueType, read, typed
 from rangebound.release.plan.expressions.functions import FUNCTIONS
-from rangebound.release.plan.table_schema import Family
+from rangebound.release.plan.table_schema import Family, check_schema
+from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.made_column import COMPILED, made_columns
 from rangebound.release.sql.relation import aliased
+from rangebound.release.sql.view import view
 from tests.release import row_oracle
+from tests.release.plans import SALT
 
 KINDS = {"n1": "n", "n2": "n", "i1": "n", "t1": "t", "t2": "t", "b1": "b", "b2": "b", "d1": "d", "d2": "d"}
 TYPES = {
@@ -192,3 +196,42 @@ def test_constants_alone_stay_a_small_statement():
 def test_steps_do_not_hide_a_column_of_the_table():
     data = pa.table({"at": [0], "x": [4.0], "rangebound step 0": [7.0]})
     assert values('1 / (x + 1) + column("rangebound step 0")', data)[0] == [7.2]
+
+
+LATER = "date(d2) + i1 > date(d1)"
+
+
+def test_a_plan_with_made_columns_has_the_same_aggregates_in_spark(spark):
+    rows = row_oracle.rows(random.Random(8), 60)
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 1.0},
+            "unit": {"column": "at"},
+            "columns": {
+                "n2": {"range": [-5, 20]},
+                "each": {"value": "n1 / n2", "range": [-3, 3]},
+                "kind": 'case(each > 0, "up", each <= 0, "down", "none")',
+                "month": "month(d1)",
+            },
+            "keys": {"kind": ["up", "down", "none"], "month": {"numbers": [1, 12]}},
+            "query": [
+                {"name": "each", "kind": "mean", "column": "each", "by": ["kind"]},
+                {
+                    "name": "days",
+                    "kind": "count",
+                    "by": ["month"],
+                    "where": f"{LATER} or t1 == 'a' or t2 == '${{x}}'",
+                },
+                {"name": "big", "kind": "count", "by": ["month"], "where": f"{LATER} or t1 == 'A' or t2 == '${{x}}'"},
+                {"name": "share", "kind": "share", "of": "starts(t1, 'a') and n2 * 2 > 3"},
+            ],
+        }
+    )
+    frame = spark.createDataFrame([(at, *(row[name] for name in TYPES)) for at, row in enumerate(rows)], SPARK)
+    found = []
+    for engine in (DuckDB(table(rows)), Spark(frame)):
+        check_schema(plan, view(plan, engine).schema)
+        blocks = aggregate(plan, engine, SALT)
+        found.append([{index: dict(each) for index, each in block.answers.items()} for block in blocks])
+    assert found[0] == found[1]
+    assert any(any(values) for block in found[0] for each in block.values() for values in each.values())

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.expressions.nodes import columns_of
 from rangebound.release.plan.expressions.reading import LONGEST, read
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
@@ -125,6 +125,7 @@ def made_columns(
     `hidden` are names of columns that conditions make of themselves, with the places where they stand; `known` are
     columns that other parts of the plan make. A fault is named with its field.
     """
+    _check_names(declared)
     facts = {name: _of_table(each) for name, each in declared.items() if each.value is None}
     facts = {**facts, **known}
     made: dict[str, MadeColumn] = {}
@@ -145,6 +146,18 @@ def made_columns(
             raise ValueError(f"{'.'.join(map(str, place))}: {reason}") from None
         made[name] = MadeColumn(name=name, value=found, field=field_of(place))
     return tuple(made.values()), facts
+
+
+def _check_names(declared: Mapping[str, ColumnDeclaration]) -> None:
+    """Refuse names that engines take for each other, and one that Spark would change."""
+    taken: dict[str, str] = {}
+    for name, each in declared.items():
+        if taken.setdefault(name.casefold(), name) != name:
+            rule = f"{taken[name.casefold()]!r} has this name too; engines do not distinguish capital letters"
+            raise fault(rule, ("columns", name), each.value)
+        if each.value is not None and ("${" in name or hidden_text(name) is not None):
+            rule = f'a made column must not have "${{" in its name, nor begin with {HIDDEN!r}'
+            raise fault(rule, ("columns", name), name)
 
 
 def _of_table(declared: ColumnDeclaration) -> Known:

@@ -6,6 +6,7 @@ User's names become quoted identifiers and their values literals of the tree; no
 from __future__ import annotations
 
 import datetime
+import hashlib
 import sys
 from collections.abc import Callable, Iterable
 from functools import reduce
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.fields import WHOLE
 from rangebound.release.plan.table_schema import Family, Schema
 
@@ -33,9 +35,19 @@ else:  # before sqlglot 30, `Expression` was the base of all
     Tree = getattr(exp, "Expr", exp.Expression)
 
 
+def source_name(name: str) -> str:
+    """The name of a column in the table that a question sees.
+
+    That of a column which an expression in a condition makes is a digest of its text: engines do not distinguish names
+    that differ in capital letters alone, and texts of expressions may.
+    """
+    text = hidden_text(name)
+    return name if text is None else f"{HIDDEN}{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
 def column(name: str) -> exp.Column:
     """A column of the user's table."""
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(SOURCE, quoted=True))
+    return exp.column(exp.to_identifier(source_name(name), quoted=True), table=exp.to_identifier(SOURCE, quoted=True))
 
 
 def local(name: str) -> exp.Column:

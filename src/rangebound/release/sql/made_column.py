@@ -36,6 +36,7 @@ from rangebound.release.sql.expression import (
     read_day,
     read_hour,
     read_number,
+    source_name,
     text,
 )
 
@@ -45,7 +46,7 @@ _FINITE = (*_WHOLE, Family.DECIMAL)
 
 
 def made_columns(schema: Schema, columns: Sequence[MadeColumn]) -> tuple[list[Mapping[str, Tree]], Schema]:
-    """Columns that are made of those before them: what selections one above the other add, and the schema.
+    """Columns that are made of those before them: what selections one above the other add, by source name; the schema.
 
     Guarantee: the value of a row depends on that row alone, is the same in every engine, and NULL where it is missing;
     no number is NaN or infinite. A number that is whole by its expression is of family INTEGER, where one from 2^53 on
@@ -89,7 +90,7 @@ class _Steps:
                 family, found = Family.INTEGER, self._integer(found)
         elif kind is ValueType.DATE:
             found = _Value(_calendar_day(found.tree), found.level)
-        self._add(made.name, found)
+        self._add(source_name(made.name), found)
         self.levels[made.name], self.schema[made.name] = found.level + 1, family
 
     def _add(self, name: str, found: _Value) -> None:
@@ -109,8 +110,8 @@ class _Steps:
 
     def _new(self) -> str:
         """A name that no column has."""
-        at = len(self.names)
-        while (name := f"rangebound step {at}") in self.schema:
+        at, taken = len(self.names), {each.casefold() for each in self.schema}
+        while (name := f"rangebound step {at}") in taken:
             at += len(self.schema)
         return name
 
