@@ -96,7 +96,9 @@ def _groups(release: Release) -> list[Group]:
         question = release.plan.query[cell.question]
         if question.made:
             continue
-        value = date(cell.value).isoformat() if question.answers_dated else cell.value
+        value: Value = date(cell.value).isoformat() if question.answers_dated else cell.value
+        if question.selected is not None:
+            value = question.answer(cell.draws)
         found.setdefault(cell.key, {}).setdefault(cell.question, {})[cell.part] = value
     return [Group(key=key, numbers=numbers) for key, numbers in found.items()]
 

@@ -33,13 +33,22 @@ class Aggregates:
     """Reads the aggregates of one text; `made` has the columns that their arguments make.
 
     `unit` is the column of the privacy unit, where one row is not one unit already, and `most` its rows in a group: so
-    many distinct values it can have there.
+    many distinct values it can have there. `ranges` are those that the base plan states, and `present` the columns that
+    have a value in every row that WHERE leaves.
     """
 
     def __init__(
-        self, rows: RowExpressions, made: dict[str, object], *, unit: str | None, most: int | None = None
+        self,
+        rows: RowExpressions,
+        made: dict[str, object],
+        *,
+        unit: str | None,
+        most: int | None,
+        ranges: Mapping[str, Sequence[object]],
+        present: frozenset[str],
     ) -> None:
         self.rows, self.made, self.unit, self.most = rows, made, unit, most
+        self.ranges, self.present = ranges, present
 
     def question(self, node: exp.Expr) -> Question | None:
         """The question of an aggregate, or None where a node is not one."""
@@ -165,7 +174,12 @@ class Aggregates:
         return Question(fields={"kind": name, **self.column(what)}, notes=(note,))
 
     def _mode(self, node: exp.Expr) -> Question:
-        return Question(fields={"kind": "mode", "column": self._named(self._argument(node, "deterministic"))})
+        return self._most_frequent(self._argument(node, "deterministic"))
+
+    def _most_frequent(self, node: exp.Expr) -> Question:
+        column = self.column(node)
+        note = (f"the mode of {column['column']!r} is published as the middle of a bin of its range",)
+        return Question(fields={"kind": "mode", **column}, notes=note if "range" in column else ())
 
     def _quantile(self, node: exp.Expr) -> Question:
         only(self.rows.text, node, this="", expression="", quantile="")
@@ -181,7 +195,7 @@ class Aggregates:
         if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc, exp.Mode)) or len(ordered) != 1:
             raise self.refused(node, "WITHIN GROUP goes with PERCENTILE_CONT and PERCENTILE_DISC, by one column")
         if isinstance(inner, exp.Mode):
-            return Question(fields={"kind": "mode", "column": self._named(ordered[0].this)})
+            return self._most_frequent(ordered[0].this)
         only(self.rows.text, inner, this="")
         return self._at(node, ordered[0].this, inner.this, falling=bool(ordered[0].args.get("desc")))
 
@@ -199,11 +213,22 @@ class Aggregates:
     def _two(self, node: exp.Expr) -> Question:
         """Correlation and line: SQL has the dependent column first."""
         only(self.rows.text, node, this="", expression="")
-        first, second = self.column(node.this), self.column(node.expression)
+        first, second = self._ranged(node.this), self._ranged(node.expression)
         if isinstance(node, exp.Corr):
-            return Question(fields={"kind": "correlation", **pair(first, second)})
+            return Question(fields={"kind": "correlation", "x": first, "y": second})
         part = "slope" if isinstance(node, exp.RegrSlope) else "intercept"
-        return Question(fields={"kind": "line", **pair(second, first)}, part=part)
+        return Question(fields={"kind": "line", "x": second, "y": first}, part=part)
+
+    def _ranged(self, node: exp.Expr) -> Fields:
+        """A column with its range, where a question has two: clipped, or that of the base plan."""
+        found = self.column(node)
+        if "range" in found:
+            return found
+        name = str(found["column"])
+        if name not in self.ranges:
+            way = f"state it in the base plan, as [columns] {name} = {{range = [0, 100]}}, or here, as "
+            raise self.refused(node, f"needs its public range: {way}LEAST(GREATEST({fragment(node)}, 0), 100)")
+        return {**found, "range": list(self.ranges[name])}
 
     def _quotient(self, node: exp.Expr) -> Question | None:
         """A share, COUNT(*) FILTER (WHERE c) / COUNT(*), or a ratio of two sums; None for any other quotient."""
@@ -211,8 +236,7 @@ class Aggregates:
             return None
         left, right = self._plainly(node.this), self._plainly(node.expression)
         if isinstance(left, exp.Sum) and isinstance(right, exp.Sum):
-            first, second = self.column(self._argument(left)), self.column(self._argument(right))
-            return Question(fields={"kind": "ratio", **over(first, second)})
+            return self._ratio(self._argument(left), self._argument(right))
         over_all = isinstance(right, exp.Count) and isinstance(right.this, exp.Star)
         if not over_all or not isinstance(left, (exp.Filter, exp.Count, exp.CountIf, exp.Sum)):
             return None
@@ -220,6 +244,22 @@ class Aggregates:
         if part is None or part.fields != {"kind": "count"} or not part.where:
             return None
         return Question(fields={"kind": "share", "of": conjunction(part.where)})
+
+    def _ratio(self, above: exp.Expr, below: exp.Expr) -> Question | None:
+        """A ratio of two sums, where no row lacks a value of one of them alone; else two sums are published.
+
+        The kind leaves out rows that lack one of the two values, and SQL each sum its own.
+        """
+        first, second = self.column(above), self.column(below)
+        if not {first["column"], second["column"]} <= self.present:
+            return None
+        for each in (first, second):
+            each.setdefault("range", self.ranges.get(str(each["column"])))
+        ends = second["range"]
+        lower = ends[0] if isinstance(ends, (list, tuple)) else None
+        if first["range"] is None or not isinstance(lower, (int, float)) or not lower > 0:
+            return None
+        return Question(fields={"kind": "ratio", "numerator": first, "denominator": second})
 
     def _plainly(self, node: exp.Expr) -> exp.Expr:
         """A side of a quotient without what only makes it a number: parentheses, a cast, 1.0 *, NULLIF(x, 0)."""
@@ -245,20 +285,6 @@ def made_name(written: str, made: dict[str, object]) -> str:
     name = written if len(written) <= _LONGEST else f"{written[: _LONGEST - 8]} ... {len(made)}"
     made[name] = written
     return name
-
-
-def pair(x: Fields, y: Fields) -> Fields:
-    """The fields of a question about two columns."""
-    return {"x": _ranged(x), "y": _ranged(y)}
-
-
-def over(above: Fields, below: Fields) -> Fields:
-    """The fields of a ratio."""
-    return {"numerator": _ranged(above), "denominator": _ranged(below)}
-
-
-def _ranged(column: Fields) -> Fields:
-    return column
 
 
 _LONGEST = 150

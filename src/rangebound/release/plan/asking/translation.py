@@ -182,9 +182,16 @@ class _Translation:
         if self.data.pop("query", None):
             self.notes["the questions of the base plan are not asked"] = None
         self._read_from()
-        self.aggregates = Aggregates(self.rows, self.made, unit=self.unit, most=self._unit_rows())
-        self._read_groups()
         where = select.args.get("where")
+        self.aggregates = Aggregates(
+            self.rows,
+            self.made,
+            unit=self.unit,
+            most=self._unit_rows(),
+            ranges=_ranges(self.data),
+            present=frozenset() if where is None else frozenset(self._present(where.this)),
+        )
+        self._read_groups()
         conditions = () if where is None else (self.rows.written(where.this),)
         for each in self.items:
             each.value = self._computed(each.node, asking=each)
@@ -210,6 +217,16 @@ class _Translation:
             notes=tuple(self.notes),
             nodes=tuple(each.node for each in self.questions),
         )
+
+    def _present(self, node: exp.Expr) -> Iterator[str]:
+        """The columns that a condition asks to have a value, in every row that meets it."""
+        node = bare(node)
+        if isinstance(node, exp.And):
+            yield from self._present(node.this)
+            yield from self._present(node.expression)
+        inner = bare(node.this) if isinstance(node, exp.Not) else None
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and isinstance(inner.this, exp.Column):
+            yield self.rows.resolve(inner.this)
 
     def _unit_rows(self) -> int | None:
         """The rows of a unit that count in a group, where that is not one."""
@@ -669,6 +686,13 @@ def _pairs(value: object) -> dict[str, str]:
     if isinstance(value, Mapping):
         return {str(key): str(each) for key, each in value.items()}
     return {str(each): str(each) for each in value} if isinstance(value, (list, tuple)) else {}
+
+
+def _ranges(data: Mapping[str, object]) -> dict[str, Sequence[object]]:
+    """The public ranges that a base plan states, by column."""
+    declared = {**_mapping(data.get("columns")), **_mapping(data.get("per_unit"))}
+    found = {name: _mapping(each).get("range") for name, each in declared.items()}
+    return {name: each for name, each in found.items() if isinstance(each, (list, tuple))}
 
 
 def _values(data: Mapping[str, object]) -> list[object]:
