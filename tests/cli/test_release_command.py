@@ -95,6 +95,55 @@ def _rows(path):
     return Release.from_bytes(path.read_bytes()).rows()
 
 
+JOINED = """
+[[join]]
+path = "who/houses.csv"
+public = true
+on = ["who"]
+columns = ["house"]
+[unit]
+column = "house"
+[columns]
+wait = {range = [0, 100]}
+[per_unit]
+waited = {value = "sum(wait)", range = [0, 200]}
+[[query]]
+name = "waited"
+kind = "mean"
+column = "waited"
+"""
+
+
+def test_joined_files_count_from_the_folder_of_the_plan_and_are_never_overwritten(folder, monkeypatch, capsys):
+    (folder / "who").mkdir()
+    houses = folder / "who" / "houses.csv"
+    plan = folder / "joined.toml"
+    head = PLAN.format(folder=folder).partition("[[query]]")[0]
+    plan.write_text(head + JOINED)
+    monkeypatch.chdir(folder / "who")
+    code, _, err = command(capsys, "plan", "check", plan)
+    assert code == 2
+    assert re.search(r"joined.toml:10: join\[0\].path='.*houses.csv': there is no such file", err)
+    houses.write_text("who,house\na,1\nb,1\nb,2\n")
+    code, _, err = command(capsys, "release", plan, "--dry-run")
+    assert code == 2
+    assert "joined.toml:12: join[0].on: the key 'b' is in more than one row" in err
+    houses.write_text("who,house\na,1\nb,1\nc,2\n")
+    assert command(capsys, "plan", "check", plan)[:2] == (0, "ok: 1 query\n")
+    code, out, _ = command(capsys, "release", plan, "--dry-run")
+    assert code == 0
+    assert "Joins house of the public table 'who/houses.csv' by who." in out
+    assert "Makes one row of all rows of each 'house': waited = sum(wait), clipped to" in out
+    assert command(capsys, "release", plan, "--request", "r1", "-o", houses)[0] == 2
+    assert remaining(folder) == "epsilon 1"
+    table, certificate = folder / "t.json", folder / "c.json"
+    assert command(capsys, "release", plan, "--request", "r1", "-o", table, "--certificate", certificate)[0] == 0
+    assert remaining(folder) == "epsilon 0.5"
+    houses.unlink()  # what was published can be checked without the tables that it was made of
+    plan.unlink()
+    assert command(capsys, "verify", certificate, table, "--ledger", folder / "l.ledger")[0] == 0
+
+
 def test_a_dry_run_costs_nothing_and_says_the_error(folder, capsys):
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--dry-run")
     assert code == 0

@@ -412,3 +412,25 @@ def test_the_grids_rise_and_are_written_in_two_digits():
     assert all(float(f"{each:.2g}") == each for each in VALUES)
     assert VALUES[0] == -VALUES[-1] == -8e11
     assert left_out(left_out_plan(), {}).draws == 3
+
+
+def test_what_joins_and_steps_make_is_estimated_as_columns_of_the_table_are():
+    rows = [(who, clinic) for who in range(4000) for clinic in ("a", "b")[: who % 2 + 1]]
+    visits = pa.table({"who": [who for who, _ in rows], "clinic": [clinic for _, clinic in rows]})
+    clinics = pa.table({"clinic": ["a", "b"], "price": [30.0, 70.0]})
+    join = {"table": "clinics", "public": True, "on": ["clinic"], "columns": ["price"]}
+    plan = {"unit": {"column": "who"}, "budget": {"epsilon": 10.0}, "join": [join]}
+    priced = {**plan, "query": [{"name": "p", "kind": "mean", "column": "price"}]}
+    found = suggest(priced, visits, ledger=None, share=0.5, tables={"clinics": clinics})
+    lower, upper = found.ranges["price"]
+    assert 20 <= lower <= 30
+    assert 70 <= upper <= 100
+    assert found.rows == 2
+    step = {**plan, "columns": {"price": {"range": [0, 99]}}, "per_unit": {"paid": "sum(price)", "most": "max(price)"}}
+    asked = [{"name": "p", "kind": "mean", "column": "paid"}, {"name": "m", "kind": "mean", "column": "most"}]
+    found = suggest({**step, "query": asked}, visits, ledger=None, share=0.5, tables={"clinics": clinics})
+    assert list(found.ranges) == ["paid"]  # that of the other one is public
+    lower, upper = found.ranges["paid"]
+    assert 20 <= lower <= 30
+    assert 100 <= upper <= 120
+    assert found.rows is None

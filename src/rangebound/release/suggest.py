@@ -243,10 +243,11 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
 
 def _known_ranges(plan: Mapping[str, Any], folder: str | Path) -> Mapping[str, Ends]:
     """The public ranges of columns that a plan states, or that follow from its expressions."""
-    if "columns" not in plan:
+    stated = {name: plan[name] for name in ("columns", "per_unit") if name in plan}
+    if not stated:
         return {}
-    stub = {"budget": {"epsilon": 1.0}, "query": [{"name": "rows", "kind": "count"}], "columns": plan["columns"]}
-    return make_plan(stub, folder=folder).column_ranges
+    stub = {"budget": {"epsilon": 1.0}, "query": [{"name": "rows", "kind": "count"}], "unit": plan.get("unit", {})}
+    return make_plan({**stub, **stated}, folder=folder).column_ranges
 
 
 def _in(question: Mapping[str, Any], ranges: Mapping[str, Ends]) -> bool:
