@@ -160,3 +160,18 @@ def test_the_page_s_base_and_command_run(tmp_path, monkeypatch, capsys):
     assert program == "rangebound"
     assert run(words) == 0
     assert "clinic  COUNT(*)  AVG(waiting)" in capsys.readouterr().out
+
+
+def test_a_saved_plan_finds_its_joined_tables(folder, capsys):
+    (folder / "plans").mkdir()
+    (folder / "regions.csv").write_text("code,side\nnorth,left\nsouth,right\n")
+    join = '[[join]]\npath = "regions.csv"\npublic = true\non = {clinic = "code"}\nhow = "left"\ncolumns = ["side"]\n'
+    (folder / "base.toml").write_text(f'{BASE}side = ["left", "right"]\n{join}')
+    text = (
+        "SELECT r.side, COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.clinic = r.code GROUP BY r.side ORDER BY 1"
+    )
+    assert run(["sql", text, "--plan", "base.toml", "--request", "joined", "--save", "plans/saved.toml"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["left", "400"] in [line.split() for line in lines]
+    assert read_plan("plans/saved.toml").join[0].path == "../regions.csv"
+    assert run(["plan", "check", "plans/saved.toml"]) == 0

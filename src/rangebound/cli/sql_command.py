@@ -106,6 +106,7 @@ def _moved(asked: Translated, folder: Path, save: Path) -> str:
     assert found.source is not None
     source = found.source.model_copy(update={"path": moved(found.source.path)})
     budget = found.budget.model_copy(update={"ledger": moved(found.budget.ledger)})
-    plan = found.model_copy(update={"source": source, "budget": budget})
+    joins = found.join and tuple(each.model_copy(update={"path": moved(each.path)}) for each in found.join)
+    plan = found.model_copy(update={"source": source, "budget": budget, "join": joins})
     notes = "".join(f"# {each}\n" for each in asked.notes)
     return f"{notes}{plan.to_toml()}"
