@@ -26,6 +26,7 @@ from rangebound.release.plan.workloads import workloads
 from rangebound.release.sql import group_key
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.expression import choice
+from rangebound.release.sql.statements import statements
 from tests.release.plans import SALT
 
 FIRST, LAST = datetime.date(2024, 12, 25), datetime.date(2025, 2, 10)
@@ -412,3 +413,54 @@ def test_kinds_that_add_up_over_a_product_refuse_listed_combinations():
                 }
             )
         assert caught.value.field == "query[0]"
+
+
+ODD = ["it's", 'a "b"', "back\\slash", "line\nbreak", "", "ünïcode ☃", "$1", "%", " space ", "a\tb", "[x]", "\\E.*"]
+
+
+@pytest.mark.parametrize("separator", ["", "\x1f"])
+@pytest.mark.parametrize("engine_of", [DuckDB, Spark])
+def test_long_lists_of_keys_reach_the_engine_as_they_are(engine_of, separator, request):
+    """Lists that are handed over as one text: quotes, empty keys at either end, and the separator itself."""
+    keys = ["", *(f"{at}{separator}" for at in range(150)), *ODD[:4], *ODD[5:], "last", "\x1e"]
+    values = [*keys, *keys[::3], "unlisted", "0", None]
+    other = [each[::-1] for each in values[:-1]] + [None]
+    data = {"x": values, "y": other}
+    if engine_of is Spark:
+        session = request.getfixturevalue("spark")
+        engine = Spark(session.createDataFrame(list(zip(values, other, strict=True)), "x string, y string"))
+    else:
+        engine = DuckDB(pa.table(data), threads=1)
+    pairs = list(dict.fromkeys(zip(values[:-3], other[:-3], strict=True)))
+    query = [{"name": "n", "kind": "count", "by": ["x"]}, {"name": "m", "kind": "count", "by": ["y", "x"]}]
+    rule = {"values": keys, "other": "else", "missing": "none"}
+    combined = {"columns": ["x", "y"], "keys": pairs}
+    with engine:
+        for only in (False, True):
+            plan = make_plan(
+                {
+                    "budget": {"epsilon": 1.0},
+                    "only_listed": only,
+                    "keys": {"x": rule},
+                    "combinations": [combined],
+                    "query": query,
+                }
+            )
+            found = exact(plan, engine)
+            label = {**{key: key for key in keys}, None: "none"}
+            own = [label.get(each, "else") for each in values]
+            kept = [not only or pair in pairs for pair in zip(own, other, strict=True)]
+            for key in (*keys, "else", "none"):
+                assert found[0, (key,)] == (sum(a == key and b for a, b in zip(own, kept, strict=True)),), repr(key)
+            for a, b in pairs:
+                assert found[1, (b, a)] == (list(zip(own, other, strict=True)).count((a, b)),)
+
+
+def test_a_hundred_thousand_keys_are_written_in_a_few_pieces():
+    keys = [f"key {at}" for at in range(100_000)]
+    plan = plan_for("x", keys)
+    with DuckDB(pa.table({"x": ["key 7", "key 99999", "key 99999"]}), threads=1) as engine:
+        (statement,) = statements(plan, engine.schema(), SALT, source=engine.source, dialect="duckdb")
+        assert sum(1 for _ in statement.tree.walk()) < 1000
+        found = counted(plan, engine)
+    assert (found["key 7",], found["key 99999",], sum(found.values())) == (1, 2, 3)

@@ -17,10 +17,21 @@ from rangebound.release.plan.table_schema import Family, Schema
 from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import Tree, as_key, column, integer, local
-from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_key import key_text, key_value
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.relation import Relation, added, aliased, at_most, join, of, same, select_from, where, wide
+from rangebound.release.sql.relation import (
+    Relation,
+    added,
+    aliased,
+    at_most,
+    join,
+    of,
+    same,
+    select_from,
+    table_of,
+    where,
+    wide,
+)
 
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 
@@ -100,15 +111,15 @@ class Scan:
         if not plan.only_listed:
             return []
         columns = zip(plan.listed_columns, plan.columns(plan.listed_columns), strict=True)
-        combined = [(each.columns, [list(map(literal, key)) for key in each.texts]) for each in plan.combinations or ()]
-        lists = [*(((name,), [[literal(key)] for key in keys]) for name, keys in columns), *combined]
         return [
-            exp.In(
-                this=_row([self._key(name) for name in names]),
-                query=_table([f"k{at}" for at in range(len(names))], keys).subquery(copy=False),
-            )
-            for names, keys in lists
+            *(self._has((name,), [(key,) for key in keys]) for name, keys in columns),
+            *(self._has(each.columns, each.texts) for each in plan.combinations or ()),
         ]
+
+    def _has(self, names: Sequence[str], keys: Sequence[Sequence[str]]) -> Tree:
+        """Whether the keys of a row in some columns are listed together."""
+        listed = table_of([f"k{at}" for at in range(len(names))], keys, self.dialect)
+        return exp.In(this=_row([self._key(name) for name in names]), query=listed.subquery(copy=False))
 
     def _value(self, name: str) -> Tree:
         return key_value(name, self.plan.rule(name), self.schema)
@@ -143,8 +154,7 @@ class Scan:
         if not self.public:
             return tree
         keys = self.block.keys or ()
-        listed = _table(["i", *self.texts], [[integer(at), *map(literal, key)] for at, key in enumerate(keys)])
-        return tree.with_("keys", as_=listed, copy=False)
+        return tree.with_("keys", as_=table_of(self.texts, keys, self.dialect, place="i"), copy=False)
 
     def listed(self, sums: exp.Select, names: list[str]) -> exp.Select:
         """Sums by text of key, brought to the index of the public key."""
@@ -225,7 +235,7 @@ class Scan:
         """
         inside: Tree = exp.GTE(this=local("j"), expression=integer(0))
         if listed:
-            inside = _among(local("j"), listed)
+            inside = _among(local("j"), listed, self.dialect)
         if self.unit is None:
             picked = where(select_from(self.rows(measures), "rows", exp.Star()), inside)
             count = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
@@ -276,14 +286,6 @@ def _row(values: list[Tree]) -> Tree:
     return values[0] if len(values) == 1 else exp.Tuple(expressions=values)
 
 
-def _among(this: Tree, texts: Key) -> Tree:
+def _among(this: Tree, texts: Key, dialect: str) -> Tree:
     """Whether a text is one of some texts, which are a table of constants."""
-    return exp.In(this=this, query=_table(["k"], [[literal(each)] for each in texts]).subquery(copy=False))
-
-
-def _table(names: list[str], rows: list[list[Tree]]) -> exp.Select:
-    """A table of constants."""
-    columns = [exp.to_identifier(name, quoted=True) for name in names]
-    tuples = [exp.Tuple(expressions=row) for row in rows]
-    values = exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier("t"), columns=columns))
-    return exp.select(exp.Star(), copy=False).from_(values, copy=False)
+    return exp.In(this=this, query=table_of(["k"], [(each,) for each in texts], dialect).subquery(copy=False))

@@ -18,6 +18,7 @@ from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles
 from rangebound.release.sql.expression import Tree, as_day, as_key, choice, column, day, double, every_pair, text
 from rangebound.release.sql.measured import MOST_WHOLE, among, value, whole_border
+from rangebound.release.sql.relation import MANY, table_of
 
 
 def key_value(name: str, rule: KeyRule | None, schema: Schema) -> Tree:
@@ -60,10 +61,9 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: str) -
     if rule.bins is not None:
         return _bin(name, rule, schema, this, dialect)
     if rule.fold is None:
-        return choice((_one_of(this, rule.own_labels), this.copy()))
-    return choice(
-        *((_one_of(this, [canonical(each) for each in some]), text(label)) for label, some in rule.fold.items())
-    )
+        return choice((_one_of(this, rule.own_labels, dialect), this.copy()))
+    listed = {label: [canonical(each) for each in some] for label, some in rule.fold.items()}
+    return choice(*((_one_of(this, some, dialect), text(label)) for label, some in listed.items()))
 
 
 _START: dict[str, Callable[[Tree, Tree], Tree]] = {
@@ -72,7 +72,11 @@ _START: dict[str, Callable[[Tree, Tree], Tree]] = {
 }
 
 
-def _one_of(this: Tree, texts: Sequence[str]) -> Tree:
+def _one_of(this: Tree, texts: Sequence[str], dialect: str) -> Tree:
+    """Whether a text is one of some: of a table, where they are many and the engine can ask that in a choice."""
+    if dialect == "duckdb" and len(texts) > MANY:
+        listed = table_of(["k"], [(each,) for each in texts], dialect)
+        return exp.In(this=this.copy(), query=listed.subquery(copy=False))
     return exp.In(this=this.copy(), expressions=list(map(text, texts)))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from rangebound.release.plan.table_schema import Schema
-from rangebound.release.sql.expression import SOURCE, Tree, choice, every, integer, local
+from rangebound.release.sql.expression import SOURCE, Tree, choice, every, integer, local, text
 from rangebound.release.sql.group_order import Salt
 
 Relation = exp.Table | exp.Select
@@ -72,6 +72,52 @@ def of(table: str, name: str) -> exp.Column:
 def same(names: list[str], left: str, right: str) -> Tree:
     """Whether two relations have the same values in some columns."""
     return every([exp.EQ(this=of(left, name), expression=of(right, name)) for name in names])
+
+
+MANY = 100
+"""Rows from which on a table of texts is written as one: to write and read a constant each would take longer."""
+_SEPARATOR = "\x1f"
+
+
+def table_of(
+    names: Sequence[str], rows: Sequence[Sequence[str]], dialect: str, *, place: str | None = None
+) -> exp.Select:
+    """A table of texts, each row with its place from 0 on, where that has a name.
+
+    Long ones are written as one text for each column, which the engine splits: so many thousand keys take milliseconds.
+    Edge cases: texts that hold the character that separates them are written one by one.
+    """
+    columns = [exp.to_identifier(name, quoted=True) for name in ([place] if place else []) + list(names)]
+    joined = [_SEPARATOR.join(column) for column in zip(*rows, strict=True)]
+    if len(rows) <= MANY or any(each.count(_SEPARATOR) != len(rows) - 1 for each in joined):
+        tuples = [
+            exp.Tuple(expressions=[*([integer(at)] if place else []), *map(text, row)]) for at, row in enumerate(rows)
+        ]
+        alias = exp.TableAlias(this=exp.to_identifier("t"), columns=columns)
+        values = exp.Values(expressions=tuples, alias=alias)
+        return exp.select(exp.Star(), copy=False).from_(values, copy=False)
+    lists: list[Tree] = [_LISTED[dialect](len(rows))] if place else []
+    lists += [exp.Anonymous(this=_SPLIT[dialect], expressions=[text(each), text(_SEPARATOR)]) for each in joined]
+    return exp.select(*_UNFOLDED[dialect](lists, columns), copy=False)
+
+
+_SPLIT = {"duckdb": "STR_SPLIT", "spark": "SPLIT"}
+_LISTED: dict[str, Callable[[int], Tree]] = {
+    "duckdb": lambda count: exp.Anonymous(this="RANGE", expressions=[integer(count)]),
+    "spark": lambda count: exp.Anonymous(this="SEQUENCE", expressions=[integer(0), integer(count - 1)]),
+}
+_UNFOLDED: dict[str, Callable[[list[Tree], list[exp.Identifier]], list[Tree]]] = {
+    "duckdb": lambda lists, names: [
+        exp.alias_(exp.Anonymous(this="UNNEST", expressions=[each]), name)
+        for each, name in zip(lists, names, strict=True)
+    ],
+    "spark": lambda lists, names: [
+        exp.Aliases(
+            this=exp.Anonymous(this="INLINE", expressions=[exp.Anonymous(this="ARRAYS_ZIP", expressions=lists)]),
+            expressions=names,
+        )
+    ],
+}
 
 
 def wide(tree: Tree, dialect: str) -> Tree:
