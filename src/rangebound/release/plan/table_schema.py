@@ -10,6 +10,7 @@ from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
+from rangebound.release.plan.expressions.nodes import Named
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.fields import HUGE, number
@@ -69,6 +70,11 @@ _USED = {
     "hour(...)": (_F.TIMESTAMP, _F.TEXT, _F.UNTYPED),
 }
 """The families that serve a function of a column as it stands."""
+_OTHERWISE: dict[tuple[ValueType, Family | None], str] = {
+    **dict.fromkeys(((ValueType.NUMBER, each) for each in (_F.DATE, _F.TIMESTAMP)), "date"),
+    (ValueType.NUMBER, _F.TEXT): "number",
+}
+"""Functions that read a column whose type does not serve as it is used."""
 
 
 def check_schema(plan: Plan, schema: Schema) -> None:
@@ -144,7 +150,9 @@ def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: st
     for one in made:
         for use, name, kind in column_uses(one.value):
             if name not in names:
-                _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, use, table)
+                read = _OTHERWISE.get((kind, schema.get(name)), "")
+                way = f"{use}; {read}({Named(name)}) reads it" if read else use
+                _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, way, table)
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:
