@@ -161,7 +161,7 @@ class _Compiler:
 
         Whole numbers are added as such. Others are taken to multiples of 2^-k, with k so large that the end of the
         range that is farther from 0 is about 2^40 of them, and these are added as whole numbers: the sum is within
-        2^-41 of that end for each row, exact for numbers of few digits in binary, and the same in every order of rows.
+        2^-40 of that end for each row, exact for numbers of few digits in binary, and the same in every order of rows.
         Fewer than 2^53 rows of 2^40 each are below 2^93, for which every engine has a type.
         """
         name, (low, high) = made.arguments[0], made.values
