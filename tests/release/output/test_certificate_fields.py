@@ -87,6 +87,17 @@ SHAPES = {
         [{"kind": "mean", "column": "half"}, {"kind": "count", "where": "half * 2 > 5 or missing(day)"}],
         {"columns": {"x": {"range": [0, 10]}, "half": "x / 2"}},
     ),
+    "a join and one row a unit": (
+        GAUSSIAN,
+        {"column": "person"},
+        [{"kind": "count", "by": ["place"]}, {"kind": "mean", "column": "most"}],
+        {
+            "join": [{"table": "cities", "public": True, "on": {"city": "code"}, "columns": ["name"]}],
+            "columns": {"x": {"range": [0, 10]}},
+            "per_unit": {"place": "first(name, day)", "most": {"value": "max(x)", "range": [1, 9]}},
+            "keys": {"place": ["A", "B"]},
+        },
+    ),
     "mechanisms": (
         GAUSSIAN,
         {},
@@ -120,7 +131,8 @@ def made(name, ledger=None):
     keys = {column: own for column, own in KEYS.items() if column in used}
     account = {"account": "people"} if ledger else {}
     plan = make_plan({"unit": unit, "budget": {**budget, **account}, "keys": keys, "query": queries, **more})
-    return release(plan, table(), ledger=ledger, request="one" if ledger else None)
+    cities = {"cities": pa.table({"code": ["a", "b"], "name": ["A", "B"]})}
+    return release(plan, table(), ledger=ledger, request="one" if ledger else None, tables=cities)
 
 
 def others(value):
