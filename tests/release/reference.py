@@ -117,7 +117,7 @@ def aggregates(plan, rows, salt):
     """Coordinates by question and key, and units by grouping and key where keys are private."""
     answers, units = {}, {}
     for index, question in enumerate(plan.query):
-        by = question.by
+        by, unit_bounds = question.by, plan.unit_of(question)
         keys = None
         if not plan.private(by):
             keys = list(product(*plan.columns(by)))
@@ -125,6 +125,8 @@ def aggregates(plan, rows, salt):
         for at, row in enumerate(rows):
             unit = at if plan.unit.column is None else row[plan.unit.column]
             key = tuple(as_text(row[column]) for column in by)
+            if unit_bounds.period is not None and period_of(unit_bounds.period, row) is None:
+                continue
             if unit is not None and None not in key and (keys is None or key in keys):
                 cells[unit, key].append(row)
         groups = defaultdict(list)
@@ -132,18 +134,27 @@ def aggregates(plan, rows, salt):
             groups[unit].append(key)
         if plan.unit.column is not None:
             for unit, own in groups.items():
-                for key in sorted(own, key=lambda key, unit=unit: order(unit, key, keys, salt))[plan.unit.groups :]:
+                for key in sorted(own, key=lambda key, unit=unit: order(unit, key, keys, salt))[unit_bounds.groups :]:
                     del cells[unit, key]
         if keys is None:
             units[by] = {key: sum(k == key for _, k in cells) for _, key in cells}
             keys = sorted(units[by])
         answers[index] = {
-            key: coordinates(question, plan, [c for (_, k), c in cells.items() if k == key]) for key in keys
+            key: coordinates(question, unit_bounds, [c for (_, k), c in cells.items() if k == key]) for key in keys
         }
     return answers, units
 
 
-def coordinates(question, plan, cells):
+def period_of(period, row):
+    """The name of the period that a row is in, as the calendar has it; None where it is in none."""
+    number = as_number(row[period.column], True)
+    day = None if number is None else datetime.date(1970, 1, 1) + datetime.timedelta(days=number)
+    if day is None or not period.range[0] <= day <= period.range[1]:
+        return None
+    return {"day": day.isoformat(), "week": str(day.isocalendar()[:2]), "month": day.isoformat()[:7]}[period.each]
+
+
+def coordinates(question, unit, cells):
     total = None
     if question.kind in ("top k", "mode"):
         return selected_counts(question, cells)
@@ -151,11 +162,17 @@ def coordinates(question, plan, cells):
         kept = [row for row in cell if meets(row, question.where)]
         if hasattr(question, "column"):
             kept = [row for row in kept if value_of(question, row) is not None]
-        share = Fraction(min(len(kept), plan.unit.rows), max(len(kept), 1))
-        part = [math.floor(each * share) for each in sums(question, kept)]
+        periods = defaultdict(list)
+        for row in kept:
+            periods["" if unit.period is None else period_of(unit.period, row)].append(row)
+        for own in periods.values():
+            share = Fraction(min(len(own), unit.rows), max(len(own), 1))
+            part = [math.floor(each * share) for each in sums(question, own)]
+            if question.kind == "count of units":
+                part = [0]
+            total = part if total is None else [x + y for x, y in zip(total, part, strict=True)]
         if question.kind == "count of units":
-            part = [min(len(kept), 1)]
-        total = part if total is None else [x + y for x, y in zip(total, part, strict=True)]
+            total = [(total or [0])[0] + min(len(kept), 1)]
     total = total or sums(question, [])
     kind = question.kind
     if kind in ("count", "count of units"):

@@ -253,6 +253,42 @@ def keys_of(seed):
     return RULED[seed % 2][0] if seed in KEYED else KEYS
 
 
+BOUNDED = range(7000, 7096)
+"""Plans in which questions have contribution bounds of their own: rows, groups, and periods in which rows count."""
+PERIODS = [
+    None,
+    {"column": "day", "each": "day", "range": DAYS[1:4:2]},
+    {"column": "day", "each": "week", "range": DAYS[::8]},
+    {"column": "day", "each": "month", "range": DAYS[::8]},
+]
+
+
+def bounded_plan(seed):
+    """A random plan of owners, whose unit and questions have bounds or not; where keys are selected, the same ones."""
+    chance = random.Random(f"bounds {seed}")
+    base = next(at for at in range(seed - BOUNDED[0], BOUNDED[-1]) if "column" in UNITS[at % len(UNITS)])
+    data = {2: further_plan, 3: selection_plan}.get(seed % 4, plan_of)(base)
+    shared = {name: each for name, each in bounds_of(chance).items() if name != "rows"}
+    asked = []
+    for each in data["query"]:
+        own = bounds_of(chance)
+        if "town" in each["by"]:
+            own = {**{name: bound for name, bound in own.items() if name == "rows"}, **shared}
+        unneeded = {"rows": KNOWN[each["kind"]].no_rows, "groups": not each["by"]}
+        asked.append({**each, **{name: bound for name, bound in own.items() if not unneeded.get(name)}})
+    period = chance.choice(PERIODS)
+    return {**data, "unit": {**data["unit"], **({"period": period} if period else {})}, "query": asked}
+
+
+def bounds_of(chance):
+    found = {
+        "rows": chance.choice([None, 1, 2]),
+        "groups": chance.choice([None, 1, 2]),
+        "period": chance.choice(PERIODS),
+    }
+    return {name: each for name, each in found.items() if each is not None}
+
+
 def plan_of(seed):
     """A random plan as plain data: two workloads, and three or four other questions, some by keys that are selected."""
     if seed in MARGINALS:
@@ -265,6 +301,8 @@ def plan_of(seed):
         return keyed_plan(seed)
     if seed in MADES:
         return made_plan(seed)
+    if seed in BOUNDED:
+        return bounded_plan(seed)
     chance = random.Random(seed)
     unit = dict(UNITS[seed % len(UNITS)])
     if seed // len(UNITS) % 2:
@@ -344,7 +382,7 @@ COLUMNS = {
 ODD = [None, float("nan"), float("inf"), -50.0, 0.0, 100.0, 1e9]
 
 
-def rows_of(chance, world, person, count, extreme):
+def rows_of(chance, world, person, count, extreme, *, spread=False):
     """Rows of one person: ordinary ones, or as many in a cell as it takes, all at one end of the range."""
     wait, made = chance.choice([-1e3, 0.0, 1e3, 100.0]), []
     cells = [
@@ -359,6 +397,8 @@ def rows_of(chance, world, person, count, extreme):
     ]
     for at in range(count):
         clinic, floor, sex, day, town = cells[at % 3]
+        if spread:  # over all days, so that all periods are full
+            day = DAYS[at // 3 % len(DAYS)]
         made.append(
             (
                 person,
@@ -378,13 +418,15 @@ def rows_of(chance, world, person, count, extreme):
     return made
 
 
-def pair_of(chance, world, unit):
-    """Two neighbouring tables."""
+def pair_of(chance, world, unit, *, periods=False):
+    """Two neighbouring tables; with `periods`, some people have rows on all days."""
     replaced, owned = unit.replaced, unit.column is not None
 
     def one(person):
         extreme = chance.random() < 0.5
         count = chance.choice([9, 12]) if extreme else chance.choice([1, 2, 3, 9])
+        if periods and extreme:
+            return rows_of(chance, world, person, 2 * 3 * len(DAYS), extreme, spread=True)
         return rows_of(chance, world, person, count if owned else 1, extreme)
 
     first = world * 100
@@ -409,7 +451,7 @@ def found_in(plan, small, rows, worlds):
         for block in aggregate(plan, engine, SALT):
             for index in block.block.questions:
                 own = [{} for _ in range(worlds)]
-                known = small.query[index].known_rows(small.unit) is not None and hasattr(
+                known = small.query[index].known_rows(small.unit_of(small.query[index])) is not None and hasattr(
                     small.query[index], "_made_of"
                 )
                 for key in block.keys:
@@ -432,7 +474,7 @@ def sensitivity(question, unit, groups):
 def check_distances(plan, index, before, after, most):
     """That no pair is farther apart than the stated L1 and L2 sensitivity, in a group and in all of them."""
     question = plan.query[index]
-    declared = sensitivity(question, plan.unit, plan.groups(question.counted_by))
+    declared = sensitivity(question, plan.unit_of(question), plan.groups(question.counted_by))
     for one, two in zip(before, after, strict=True):
         moves = [[abs(a - b) for a, b in zip(x, y, strict=True)] for x, y in zip(one, two, strict=True) if x != y]
         if moves:
@@ -452,7 +494,7 @@ def note(most, name, ratio):
 
 def aligned(question, plan, before, after):
     """The coordinates of both sides by the same keys; those that one side lacks are zeros, and are marked."""
-    nothing, public = question.coordinates({}, plan.unit), public_keys(plan, question.by)
+    nothing, public = question.coordinates({}, plan.unit_of(question)), public_keys(plan, question.by)
     left, right, both = [], [], []
     for one, two in zip(before, after, strict=True):
         keys = public or sorted({*one, *two})
@@ -575,7 +617,7 @@ def check(seed, worlds, most, *, change=lambda way: way, every=True):
     data = plan_of(seed)
     small, large = with_keys(data, keys_of(seed)), in_worlds(data, worlds, keys_of(seed))
     chance = random.Random(f"pairs {seed}")
-    pairs = [pair_of(chance, world, small.unit) for world in range(worlds)]
+    pairs = [pair_of(chance, world, small.unit, periods=seed in BOUNDED) for world in range(worlds)]
     with written_once():
         found = [found_in(large, small, [row for each in pairs for row in each[at]], worlds) for at in (0, 1)]
     sides = {index: aligned(small.query[index], small, *(each[0][index] for each in found)) for index in found[0][0]}
@@ -648,6 +690,39 @@ def test_control_a_key_that_depends_on_other_rows_is_caught(monkeypatch):
     check(KEYED[0], 40, {}, every=False)
     monkeypatch.setattr("rangebound.release.sql.contribution_bound.key_text", with_neighbours)
     expect_caught(KEYED[0], "cell|L1|L2|groups")
+
+
+BOUNDED_FEW = [7000, 7012, 7033, 7041, 7006, 7007]
+
+
+def test_neither_does_one_where_questions_have_bounds_of_their_own():
+    most = {}
+    for seed in BOUNDED_FEW:
+        check(seed, 40, most, every=False)
+    for kind in ("count", "crosstab", "series"):
+        assert most[kind, "L1"] > 0.95
+        assert most[kind, "L2"] > 0.95
+
+
+@pytest.mark.long
+def test_neither_does_one_of_ten_thousand_where_questions_have_bounds_of_their_own():
+    most = {}
+    for seed in BOUNDED:
+        check(seed, 105, most)
+    print(most)
+    assert min(ratio for (_, name), ratio in most.items() if name in ("L1", "L2")) > 0.95
+
+
+@pytest.mark.parametrize("forgotten", ["periods", "rows", "groups"])
+def test_control_a_bound_that_the_sensitivity_forgets_is_caught(forgotten, monkeypatch):
+    def less(question, unit, groups):
+        small = unit if forgotten == "periods" else unit.model_copy(update={forgotten: 1})
+        return question.sensitivity(
+            small.model_copy(update={"period": None}) if forgotten == "periods" else small, groups
+        )
+
+    monkeypatch.setattr("tests.release.test_plan_pairs.sensitivity", less)
+    expect_caught(7000, "cell|L1|L2|groups")
 
 
 def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypatch, forgetting):

@@ -10,7 +10,7 @@ import datetime
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -75,8 +75,18 @@ class Gaps:
         """The rows that are asked for, by questions that leave out the range of a column, or that count rows at all."""
         if column is not None:
             return tuple(self.plan.query[index].where for index in self.ranges if self._column(index) == column)
-        counting = [each for each in self.plan.query if not _counts_owners(each)]
-        return tuple(each.where for each in counting or self.plan.query)
+        return tuple(each.where for each in self.counting)
+
+    @property
+    def counting(self) -> tuple[Kind, ...]:
+        """The questions that the unit's `rows` bound: that count rows at all, and have no such bound of their own."""
+        asked = [each for each in self.plan.query if each.rows is None]
+        return tuple(each for each in asked if not _counts_owners(each)) or tuple(asked)
+
+    @property
+    def grouping(self) -> tuple[Kind, ...]:
+        """The questions that the unit's `groups` bound: that have groups, and no such bound of their own."""
+        return tuple(each for each in self.plan.query if each.groups is None and each.by)
 
     @property
     def draws(self) -> int:
@@ -129,9 +139,9 @@ def suggest(
     most, so that a range is rather too narrow than absurd; what it cuts, `report_clipping` can tell.
     Assumes: what the plan states is public.
     Edge cases: a range is for the rows that meet the `where` of a question that leaves it out, `rows` for those that
-    meet the `where` of any question; `groups` for all rows, since an owner's groups are chosen among all. A range has
-    ends of two digits; for numbers far from 0 that vary little, such as years, it is wide. Too few owners give no range
-    or a narrow one.
+    meet the `where` of any question without such a bound of its own (in each period, where the unit has one); `groups`
+    for all rows, since an owner's groups are chosen among all. A range has ends of two digits; for numbers far from 0
+    that vary little, such as years, it is wide. Too few owners give no range or a narrow one.
 
     >>> import pyarrow
     >>> table = pyarrow.table({"age": [float(18 + at % 60) for at in range(3000)]})
@@ -225,13 +235,11 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
                 each["range"] = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)] if dated else [0.0, 1.0]
     made = make_plan({**filled, "report_clipping": False}, folder=folder)
     unit: Any = plan.get("unit", {})
-    owned, grouped = made.counted_unit.column is not None, any(each.by for each in made.query)
+    owned = made.counted_unit.column is not None
     found = Gaps(
-        plan=made,
-        ranges=tuple(ranges),
-        rows=owned and "rows" not in unit,
-        groups=owned and grouped and "groups" not in unit,
+        plan=made, ranges=tuple(ranges), rows=owned and "rows" not in unit, groups=owned and "groups" not in unit
     )
+    found = replace(found, rows=found.rows and bool(found.counting), groups=found.groups and bool(found.grouping))
     if not found.draws:
         raise PlanError(
             "plan: leaves nothing out; suggest estimates a question's range and the unit's rows and groups, "
@@ -280,9 +288,9 @@ def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, 
         tree = owners_by_value(gaps.plan, salt, engine, column=column, edges=edges, dated=dated, wheres=wheres)
         ranges[column] = _range(_counts(engine.run(tree), edges), edges, gaps.plan, epsilon)
     bounds: dict[str, int | None] = {"rows": None, "groups": None}
-    groupings = sorted({each.by for each in gaps.plan.query}, key=lambda by: (len(by), by))
-    for what, by in (("rows", groupings[0]), ("groups", groupings[-1])):  # the coarsest, the finest
+    for what, asked, at in (("rows", gaps.counting, 0), ("groups", gaps.grouping, -1)):  # the coarsest, the finest
         if getattr(gaps, what):
+            by = sorted({each.by for each in asked}, key=lambda by: (len(by), by))[at]
             groups = what == "groups"  # which are chosen among all of an owner's, whatever a question asks for
             wheres = () if groups else gaps.wheres()
             tree = owners_by_size(gaps.plan, salt, engine, by=by, edges=COUNTS, groups=groups, wheres=wheres)

@@ -156,6 +156,67 @@ def test_spark_finds_what_the_reference_finds(name, spark):
     assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
 
 
+SPRING = [datetime.date(2024, 2, 23) + datetime.timedelta(days=at) for at in range(14)]  # two months, three weeks
+BOUNDS = [
+    {"rows": 3, "groups": 1},
+    {"groups": 3},
+    {"rows": 1, "period": {"column": "day", "each": "day", "range": SPRING[::13]}},
+    {"period": {"column": "day", "each": "week", "range": [SPRING[2], SPRING[12]]}},
+    {"groups": 3, "period": {"column": "day", "each": "month", "range": [SPRING[0], SPRING[-1]]}},
+    {"period": {"column": "seen", "each": "month", "range": [datetime.date(1969, 12, 1), datetime.date(2024, 12, 31)]}},
+    {"period": {"column": "score", "each": "week", "range": [datetime.date(2020, 1, 1), SPRING[-1]]}},
+    {},
+]
+"""Contribution bounds of single questions, which turn about with the kinds."""
+
+
+def bounded(shift):
+    """All kinds by public keys, each with bounds of its own; a count of units has no rows."""
+    asked = [{**each, **BOUNDS[(at + shift) % len(BOUNDS)]} for at, each in enumerate(KINDS)]
+    asked = [
+        {name: value for name, value in each.items() if "units" not in each["kind"] or name != "rows"} for each in asked
+    ]
+    return make_plan(plan_data(["ward"], asked, unit=UNIT, keys={"ward": [1, 2, 3, -300]}))
+
+
+def with_spring(count, seed=1):
+    """Rows of few people, most of them on days of two months."""
+    chance, rows = random.Random(f"spring {seed}"), make_rows(count, seed)
+    return [{**row, "person": chance.randrange(6), "day": chance.choice([*SPRING, row["day"]])} for row in rows]
+
+
+@pytest.mark.parametrize("shift", range(len(BOUNDS)))
+def test_questions_have_contribution_bounds_of_their_own(shift):
+    plan, rows = bounded(shift), with_spring(300)
+    with on_duckdb(rows) as engine:
+        check_schema(plan, engine.schema())
+        assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+def test_spark_bounds_them_alike(spark):
+    plan, rows = bounded(2), with_spring(300)
+    assert found(plan, on_spark(rows, spark)) == reference.aggregates(plan, rows, SALT)
+
+
+def test_keys_are_selected_among_the_groups_that_count_in_a_period():
+    asked = [{**each, **BOUNDS[3], "rows": 1 + at} for at, each in enumerate(KINDS[2:8])]
+    asked += [{**KINDS[1], **BOUNDS[3]}, {**KINDS[0], **BOUNDS[3]}]
+    plan, rows = make_plan(plan_data(["ward", "open"], asked, unit=UNIT)), with_spring(300)
+    with on_duckdb(rows) as engine:
+        assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+def test_control_another_period_or_bound_gives_other_numbers():
+    rows, kinds = with_spring(300), KINDS[:1]
+    with on_duckdb(rows) as engine:
+        plans = [
+            make_plan(plan_data(["ward"], [{**kinds[0], **each}], unit=UNIT, keys={"ward": [1, 2, 3]}))
+            for each in BOUNDS
+        ]
+        numbers = [tuple(found(plan, engine)[0][0].values()) for plan in plans]
+    assert len(set(numbers)) == len(BOUNDS)
+
+
 def test_spark_has_the_schema_of_duckdb(spark):
     rows = make_rows(5)
     assert on_spark(rows, spark).schema() == on_duckdb(rows).schema()

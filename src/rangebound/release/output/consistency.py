@@ -94,7 +94,7 @@ def obstacles(plan: Plan) -> tuple[str, ...]:
     found += [
         f"shares of partition {name!r} are not fitted: they are about different rows"
         for name, members in _partitions(plan).items()
-        if _mixed(members)
+        if _mixed(plan, members)
     ]
     return tuple(found)
 
@@ -122,7 +122,7 @@ def _families(plan: Plan) -> Iterator[_Family]:
             reason = "keys that are listed as combinations need not be all there are"
             yield _Family(members=[*public[:1], *combined], reason=reason)
         if len(public) > 1:
-            yield _Family(members=public, reason=_different(plan) or _many(plan, public))
+            yield _Family(members=public, reason=_different(plan, public) or _many(plan, public))
         if private and len(members) > 1:
             reason = "keys that are selected privately are not all there are"
             yield _Family(members=[*public[:1], *private], reason=reason)
@@ -142,11 +142,18 @@ def _of_all(question: Kind) -> bool:
     return question.agreement == Agreement(counts=True)
 
 
-def _different(plan: Plan) -> str:
+def _different(plan: Plan, members: Sequence[int]) -> str:
     """Why counts of the same rows need not agree; empty if they do."""
-    if plan.counted_unit.column is None:
+    units = [plan.unit_of(plan.query[index]) for index in members]
+    if units[0].column is None:
         return ""
-    rows, groups = plan.unit.rows, plan.unit.groups
+    if any(
+        (each.rows, each.groups, each.period) != (units[0].rows, units[0].groups, units[0].period) for each in units
+    ):
+        return "they have different bounds on the rows and groups of an owner"
+    if units[0].period is not None:
+        return "an owner counts with so many rows at most in each period of a group, and in the total"
+    rows, groups = units[0].rows, units[0].groups
     most = arguments.counted(rows, "row")
     apart = "one group alone" if groups == 1 else f"each of {arguments.counted(groups, 'group')}"
     return f"an owner counts with {most} at most in the total, but with {rows} in {apart}"
@@ -233,8 +240,8 @@ def _partitions(plan: Plan) -> dict[str, list[Kind]]:
     return found
 
 
-def _mixed(shares: Sequence[Kind]) -> bool:
-    return any((each.where, each.by) != (shares[0].where, shares[0].by) for each in shares)
+def _mixed(plan: Plan, shares: Sequence[Kind]) -> bool:
+    return len({(each.where, each.by, plan.unit_of(each)) for each in shares}) > 1
 
 
 def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
@@ -253,7 +260,7 @@ def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
             for each in _by_key(cells, places).values():
                 yield fit(f"quantiles {plan.query[index].name!r}", each, fit_order, rising=True)
     for name, members in _partitions(plan).items():
-        if not _mixed(members):
+        if not _mixed(plan, members):
             places = [at for at, cell in enumerate(cells) if plan.query[cell.question] in members]
             for each in _by_key(cells, places).values():
                 yield fit(f"shares of partition {name!r}", each, lambda values: fit_total(values, 1.0))

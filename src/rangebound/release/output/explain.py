@@ -38,7 +38,10 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     lines = [f"Protects {who}: {change}."]
     if unit.column and plan.per_unit is None:
         groups, rows = arguments.counted(unit.groups, "group"), arguments.counted(unit.rows, "row")
-        lines.append(f"Of each, at most {groups} and {rows} in each of them count.")
+        each = f"in each of them and each {unit.period}" if unit.period else "in each of them"
+        own = any((each.rows, each.groups, each.period) != (None,) * 3 for each in plan.query)
+        rest = " for queries without bounds of their own" if own else ""
+        lines.append(f"Of each, at most {groups} and {rows} {each} count{rest}.")
     lines += [f"Joins {each.words}." for each in plan.join or ()]
     if plan.per_unit is not None:
         columns = "; ".join(f"{name} = {each.words}" for name, each in plan.per_unit.items())

@@ -13,24 +13,33 @@ from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.kinds.cut_kind import CutKind
 from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.kind import Clipping, Kind, Truncation
+from rangebound.release.plan.unit import Unit
 
 _LONGEST = 150  # letters of the first question's name, so that a name with what follows is still one
 _SHORT = 30  # letters of a column's name, for the same
 
 
-def cut_questions(queries: Sequence[Kind], *, owned: bool, choosing: Callable[[Kind], bool]) -> list[CutKind]:
+def cut_questions(
+    queries: Sequence[Kind], *, unit_of: Callable[[Kind], Unit], choosing: Callable[[Kind], bool]
+) -> list[CutKind]:
     """The questions that say how much the bounds and ranges of others cut; those that would be the same are one.
 
-    `owned` says whether units are owners of rows, `choosing` whether a unit may have more groups of a question than
-    count. Without owners no rows are dropped.
+    `unit_of` says how each is bounded, `choosing` whether a unit may have more groups of a question than count. Without
+    owners no rows are dropped.
     """
-    found: dict[tuple[tuple[str, ...], tuple[Condition, ...], Truncation | Clipping], list[Kind]] = {}
+    found: dict[tuple[tuple[str, ...], tuple[Condition, ...], Unit, Truncation | Clipping], list[Kind]] = {}
     for each in queries:
-        bounded = each.truncated(choosing=choosing(each)) if owned else None
+        unit = unit_of(each)
+        bounded = each.truncated(choosing=choosing(each)) if unit.column is not None else None
         for cut in (bounded, *each.clippings):
             if cut is not None:
-                found.setdefault((each.by, each.where, cut), []).append(each)
-    return [_question(cut, alike) for (_, _, cut), alike in found.items()]
+                found.setdefault((each.by, each.where, unit, cut), []).append(each)
+    return [_bounded_as(alike[0], _question(cut, alike)) for (*_, cut), alike in found.items()]
+
+
+def _bounded_as(asked: Kind, cut: CutKind) -> CutKind:
+    """A question about cuts, with the contribution bounds of the questions that it is about."""
+    return cut.model_copy(update={"rows": asked.rows, "groups": asked.groups, "period": asked.period})
 
 
 def _question(cut: Truncation | Clipping, alike: Sequence[Kind]) -> CutKind:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from itertools import chain, product
 
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.unit import Period, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
     """The questions that share a grouping; `keys` are its public keys in order, None where they are selected.
 
-    Of each `unit` the same groups count for all of these questions.
+    Of each `unit` the same groups count for all of these questions, and rows in the same period; how many rows do is
+    for each question to say.
     """
 
     by: tuple[str, ...]
@@ -23,11 +24,16 @@ class Block:
 
 
 def blocks(plan: Plan) -> tuple[Block, ...]:
-    """The groupings of a plan, in the order in which they first appear."""
-    found: dict[tuple[str, ...], list[int]] = {}
+    """The groupings of a plan, in the order in which they first appear; one for each bound on groups, and each period.
+
+    Questions with other bounds on rows share one: the same groups of a unit count.
+    """
+    found: dict[tuple[tuple[str, ...], float, Period | None], list[int]] = {}
     for index, question in enumerate(plan.query):
-        found.setdefault(question.by, []).append(index)
-    return tuple(block_of(plan, by, tuple(each)) for by, each in found.items())
+        unit = plan.unit_of(question)
+        bounds = min(unit.groups, plan.groups(question.by)), unit.period
+        found.setdefault((question.by, *bounds), []).append(index)
+    return tuple(block_of(plan, by, tuple(each)) for (by, *_), each in found.items())
 
 
 def block_of(plan: Plan, by: tuple[str, ...], questions: tuple[int, ...]) -> Block:

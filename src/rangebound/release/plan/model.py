@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.toml_text import toml_text, written_fields
-from rangebound.release.plan.unit import MOST_ROWS, Unit
+from rangebound.release.plan.unit import MOST_ROWS, Period, Unit
 
 _NO_RANGE = (
     "is missing; state it, or that of the column in [columns], as age = {range = [0, 120]}, from which that of an "
@@ -167,6 +168,9 @@ class Plan(Part):
                 raise ValueError(
                     "joint: how many intervals there are must be public; list the keys of all grouping columns in keys"
                 )
+            misfit = self._misfit_of_bounds(index)
+            if misfit:
+                raise ValueError(f"query.{index}.{misfit}")
             misfit = each.misfit(self.unit_of(each)) or self._misfit_of_keys(each)
             if misfit:
                 raise ValueError(f"query.{index}: {misfit}")
@@ -271,8 +275,8 @@ class Plan(Part):
         """Refuse what a plan with one row a unit cannot have."""
         if self.unit.column is None:
             raise ValueError("per_unit: the unit is the row already; name the owner's column in [unit]")
-        for name in ("rows", "groups"):
-            if getattr(self.unit, name) != 1:
+        for name in ("rows", "groups", "period"):
+            if getattr(self.unit, name) not in (1, None):
                 raise ValueError(f"unit.{name}: every unit has one row after [per_unit]; leave it out")
         taken = {each.casefold() for each in self.made_columns}
         for name in columns:
@@ -335,16 +339,63 @@ class Plan(Part):
         object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
 
     def _cuts(self, asked: tuple[Kind, ...]) -> tuple[Kind, ...]:
-        owned = self.counted_unit.column is not None
-        return tuple(cut_questions(asked, owned=owned, choosing=self._chooses))
+        return tuple(cut_questions(asked, unit_of=self.unit_of, choosing=self._chooses))
 
     def _chooses(self, question: Kind) -> bool:
         """Whether a unit may have more groups of a question than count."""
         return self.groups(question.counted_by) > self.unit_of(question).groups
 
     def unit_of(self, question: Kind) -> Unit:
-        """The privacy unit as a question bounds it: who is protected, and how many of its rows and groups count."""
-        return self.counted_unit
+        """The privacy unit as a question bounds it: who is protected, and how many of its rows and groups count.
+
+        Edge cases: where a question is grouped by the days, weeks or months of the period itself, all rows of a group
+        are in one period, so that `rows` is the bound of the group too.
+        """
+        unit = self.counted_unit
+        period = question.period or unit.period
+        alone = period is not None and period.column in question.counted_by and self._one_period(period)
+        return unit.bounded(question.rows, question.groups, question.period, one_period=alone)
+
+    def _one_period(self, period: Period) -> bool:
+        """Whether all rows of a group by the column of a period are in one period, as its keys say."""
+        rule = self._rules.get(period.column)
+        if rule is None:
+            return True
+        if rule.other is not None:
+            return False
+        listed = rule.values is not None and rule.kind is datetime.date
+        return (
+            listed
+            or (rule.weeks is not None and period.each == "week")
+            or (rule.months is not None and period.each == "month")
+        )
+
+    def _misfit_of_bounds(self, index: int) -> str:
+        """Why a question cannot have its contribution bounds; empty if it can."""
+        question = self.query[index]
+        own = next((name for name in ("rows", "groups", "period") if getattr(question, name) is not None), None)
+        if own is not None and self.counted_unit.column is None:
+            return f"{own}: is not needed where the unit is the row; name unit.column to protect owners of rows"
+        if question.rows is not None and question.no_rows:
+            return f"rows: {question.no_rows}; leave it out"
+        if question.groups is not None and not question.counted_by:
+            return "groups: the query has no groups; leave it out, or name columns in by"
+        if self.unit_of(question).misfit:
+            return f"rows: {self.unit_of(question).misfit}"
+        return self._misfit_of_selection(index)
+
+    def _misfit_of_selection(self, index: int) -> str:
+        """Why the keys of a question cannot be selected together with those of others; empty if they can."""
+        question, unit = self.query[index], self.unit_of(self.query[index])
+        alike = (each for each in self.query[:index] if not each.made and each.by == question.by)
+        other = next(alike, None) if self.private(question.by) and not question.made else None
+        for name in ("groups", "period") if other is not None else ():
+            if other is not None and getattr(unit, name) != getattr(self.unit_of(other), name):
+                return (
+                    f"{name}: must be that of query {other.name!r}, which is by the same columns: their keys are "
+                    "selected privately, once, among the groups in which a unit counts; or list the keys in keys"
+                )
+        return ""
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         for name, value in super().__repr_args__():

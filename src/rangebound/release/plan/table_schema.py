@@ -84,10 +84,14 @@ def check_schema(plan: Plan, schema: Schema) -> None:
     """
     if plan.counted_unit.column is not None:
         check_unit_column(schema, plan.counted_unit.column, "unit.column")
+    if plan.counted_unit.period is not None:
+        _need(schema, plan.counted_unit.period.column, _DATES, "unit.period.column", "dates")
     if plan.per_unit is not None:
         _check_step(plan, schema)
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
+        if question.period is not None:
+            _need(schema, question.period.column, _DATES, f"{place}.period.column", "dates")
         for column in question.by:
             _check_key(schema, column, plan.rule(column), f"{place}.by")
         for column in question.keyed:
@@ -174,8 +178,12 @@ def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
         for _, name, read_as in column_uses(one.value):
             if read_as in (ValueType.NUMBER, ValueType.DATE):
                 yield from _caution(schema, name, one.field, dated=read_as is ValueType.DATE)
+    if plan.counted_unit.period is not None:
+        yield from _caution(schema, plan.counted_unit.period.column, "unit.period.column", dated=True)
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
+        if question.period is not None:
+            yield from _caution(schema, question.period.column, f"{place}.period.column", dated=True)
         for field, values in _read(question, place):
             yield from _caution(schema, values.column, f"{field}.column", dated=values.dated)
         for each in question.conditions:

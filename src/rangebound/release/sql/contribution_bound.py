@@ -10,13 +10,14 @@ from sqlglot import exp
 
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.fields import number
 from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Family, Schema
 from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
-from rangebound.release.sql.expression import Tree, as_key, column, integer, local
+from rangebound.release.sql.expression import Tree, as_key, as_number, column, double, integer, local, place_in_time
 from rangebound.release.sql.group_key import key_text, key_value
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.relation import (
@@ -92,7 +93,10 @@ class Scan:
         needed = [self._value(name) for name in plain]
         needed += [self._owner()] if self.unit is not None else []
         rows = where(
-            rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed), *self._listed()
+            rows,
+            *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed),
+            *self._listed(),
+            *self._timely(),
         )
         if not measures and len(plain) == len(keys):
             return rows
@@ -131,6 +135,23 @@ class Scan:
     def read_key(self, name: str) -> Tree:
         """The key of a row in a column that is not one of the grouping ones, made of what is read of it."""
         return self._made(name, local(self.read.name(self._value(name))))
+
+    def _timely(self) -> list[Tree]:
+        """Whether a row is in the range of the periods; one without a date is not."""
+        period = self.block.unit.period
+        if period is None:
+            return []
+        first, last = (double(number(each)) for each in period.range)
+        day = as_number(period.column, self.schema, dated=True)
+        return [exp.Coalesce(this=exp.Between(this=day, low=first, high=last), expressions=[exp.false()])]
+
+    def times(self) -> dict[str, Tree]:
+        """The period `when` a row was, as one more measure, where rows are bounded in each period; else nothing."""
+        period = self.block.unit.period
+        if period is None:
+            return {}
+        day = as_number(period.column, self.schema, dated=True)
+        return {"when": local(self.read.name(place_in_time(period.each, day)))}
 
     def _key(self, name: str) -> Tree:
         return self._made(name, self._value(name))
@@ -228,10 +249,13 @@ class Scan:
         grouped = select_from(rows, "rows", *map(local, keys), *chosen)
         return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
 
-    def by_place(self, measures: Mapping[str, Tree], rows: int | None, listed: Key = ()) -> exp.Select:
+    def by_place(
+        self, measures: Mapping[str, Tree], rows: int | None, listed: Key = (), times: Sequence[str] = ()
+    ) -> exp.Select:
         """Counts by key and place `j` in units of 1 / ONE row, `rows` of each unit at most; none at negative places.
 
         Without `rows` a unit adds 1 at every place where it has a row. With `listed` a place is one of these texts.
+        With `times`, measures that say when a row was, `rows` of each unit at each time.
         """
         inside: Tree = exp.GTE(this=local("j"), expression=integer(0))
         if listed:
@@ -243,11 +267,11 @@ class Scan:
             tree = self.listed(tree, ["j", "f0"]) if self.public else tree
         else:
             picked = where(select_from(self.truncated(measures), "kept", exp.Star()), inside)
-            cells = self.grouped(picked, ["u", *self.keys, "j"], {"c": exp.Count(this=exp.Star())})
+            cells = self.grouped(picked, ["u", *self.keys, *times, "j"], {"c": exp.Count(this=exp.Star())})
             if rows is None:
                 units = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
                 return self.grouped(cells, [*self.keys, "j"], {"f0": units})
-            owners = [local(name) for name in ("u", *self.keys)]
+            owners = [local(name) for name in ("u", *self.keys, *times)]
             whole = exp.Window(this=exp.Sum(this=wide(local("c"), self.dialect)), partition_by=owners)
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))

@@ -186,6 +186,19 @@ def read_hour(name: str, schema: Schema) -> Tree:
     return exp.TryCast(this=choice((timed, written)), to=exp.DataType.build("INT"), safe=True)
 
 
+def place_in_time(each: str, days: Tree) -> Tree:
+    """The day, week (from Monday on) or month of some days since 1970-01-01, as a whole number; NULL stays NULL."""
+    whole = exp.cast(days, "INT")
+    if each == "day":
+        return whole
+    if each == "week":  # 1970-01-01 was a Thursday
+        since = exp.Paren(this=exp.Add(this=days.copy(), expression=double(3.0)))
+        return exp.cast(exp.Floor(this=exp.Div(this=since, expression=double(7.0))), "INT")
+    date = exp.DateAdd(this=day(datetime.date(1970, 1, 1)), expression=whole, unit=exp.var("DAY"))
+    year, month = (exp.Extract(this=exp.var(part), expression=date.copy()) for part in ("YEAR", "MONTH"))
+    return exp.Add(this=exp.Mul(this=year, expression=integer(12)), expression=month)
+
+
 def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     """A column as the text of a key; NULL where there is none.
 

@@ -61,15 +61,17 @@ def owners_by_size(
 ) -> exp.Select:
     """Owners by how many rows they have in the group where they have most, or by how many `groups` they are in.
 
+    Where rows are bounded in each period, by how many they have in the group and period where they have most.
+
     Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
     it; only such rows are looked at.
     """
     seen, block = view(plan, engine), Block(by=by, unit=plan.counted_unit, keys=public_keys(plan, by), questions=())
     scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
-    met = scan.asked(wheres)
-    rows = scan.indexed({} if met is None else {"w": met})
+    met, times = scan.asked(wheres), {} if groups else scan.times()
+    rows = scan.indexed({**({} if met is None else {"w": met}), **times})
     rows = rows if met is None else where(select_from(rows, "asked", exp.Star()), local("w"))
-    cells = scan.grouped(rows, ["u", *scan.keys], {"n": exp.Count(this=exp.Star())})
+    cells = scan.grouped(rows, ["u", *scan.keys, *times], {"n": exp.Count(this=exp.Star())})
     size = exp.Count(this=exp.Star()) if groups else exp.Max(this=local("n"))
     units = scan.grouped(cells, ["u"], {"m": size})
     placed = exp.alias_(place_among(local("m"), list(map(integer, edges))), "j", quoted=True)

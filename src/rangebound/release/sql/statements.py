@@ -7,7 +7,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
@@ -99,13 +99,16 @@ class _Compiler:
         """The statement for sums; one for all questions of the block."""
         scan, measures, finals = self.scan, Sheet("m"), Sheet("f")
         scan.read, columns = Sheet("v"), {}
+        once: set[str] = set()
         for index, asked in questions.items():
             columns[index] = {
                 name: finals.name(tree) for name, tree in self._sums(asked, self._rows(index), measures).items()
             }
+            once |= {columns[index][name] for name in _owned(asked.of)}
         if scan.block.keys is None:
             unit = local(measures.name(integer(1))) if scan.unit is None else integer(1)
             columns[-1] = {UNITS: finals.name(unit)}
+            once.add(columns[-1][UNITS])
         order = list(finals.trees)
         if scan.unit is None:
             totals = {
@@ -115,10 +118,10 @@ class _Compiler:
             tree = scan.listed(tree, order) if scan.public else tree
         else:
             totals = {name: total(name, tree, self.dialect) for name, tree in measures.trees.items()}
-            cells = scan.grouped(scan.truncated(measures.trees), ["u", *scan.keys], totals)
-            tree = scan.grouped(
-                cells, scan.keys, {name: added(tree, self.dialect) for name, tree in finals.trees.items()}
-            )
+            times = scan.times()
+            cells = scan.grouped(scan.truncated({**measures.trees, **times}), ["u", *scan.keys, *times], totals)
+            cells, sums = self._over_times(cells, finals.trees, once)
+            tree = scan.grouped(cells, scan.keys, {name: added(each, self.dialect) for name, each in sums.items()})
         at = {name: len(scan.keys) + place for place, name in enumerate(order)}
         where = {index: {name: at[column] for name, column in own.items()} for index, own in columns.items()}
         return Statement(block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=where)
@@ -129,8 +132,11 @@ class _Compiler:
         scan.read = Sheet("v")
         found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
         counted = self._counted(asked.rows)
-        place_of = found if counted is None else choice((counted, found), otherwise=integer(-1))
-        return self._placed(index, scan.by_place({"j": place_of}, None if asked.once else self._rows(index)))
+        measures = {"j": found if counted is None else choice((counted, found), otherwise=integer(-1))}
+        if asked.once:
+            return self._placed(index, scan.by_place(measures, None))
+        times = scan.times()
+        return self._placed(index, scan.by_place({**measures, **times}, self._rows(index), times=list(times)))
 
     def by_key(self, index: int, asked: KeyCounts) -> Statement:
         """The statement for counts by the key of one column more, of those that the plan lists."""
@@ -173,13 +179,30 @@ class _Compiler:
             cells = scan.listed(cells, list(measures)) if scan.public else cells
             finals: Mapping[str, Tree] = {name: local(name) for name in measures}
         else:
-            cells = scan.grouped(scan.truncated(measures), ["u", *scan.keys], sums)
+            times = scan.times()
+            cells = scan.grouped(scan.truncated({**measures, **times}), ["u", *scan.keys, *times], sums)
             n = next(local(name) for name, each in asked.of.items() if isinstance(each, Counted | Owned))
             finals = {name: self._bounded(each, local(name), n, self._rows(index)) for name, each in asked.of.items()}
+            cells, finals = self._over_times(cells, finals, _owned(asked.of))
         tree = scan.grouped(cells, [], {name: added(each, self.dialect) for name, each in finals.items()})
         columns = {index: {name: at for at, name in enumerate(finals)}}
         found = [Statement(block=block, tree=scan.with_keys(tree), key_width=0, columns=columns)]
         return found if asked.existing is None else [*found, self._existing(index, asked, asked.existing, block)]
+
+    def _over_times(
+        self, cells: exp.Select, finals: Mapping[str, Tree], once: Collection[str]
+    ) -> tuple[exp.Select, Mapping[str, Tree]]:
+        """What a unit counts for in a group, from what it counts for in each period of it, where there are any.
+
+        Sums add up; a unit that counts `once` counts so in all periods together.
+        """
+        if self.scan.block.unit.period is None:
+            return cells, finals
+        sums = {
+            name: exp.Max(this=tree.copy()) if name in once else added(tree, self.dialect)
+            for name, tree in finals.items()
+        }
+        return self.scan.grouped(cells, ["u", *self.scan.keys], sums), {name: local(name) for name in finals}
 
     def _existing(self, index: int, asked: Totals, name: str, block: Block) -> Statement:
         """How many rows there are (or groups with rows, where a unit counts once), of each unit up to the limit."""
@@ -260,3 +283,8 @@ class _Compiler:
             if values is not None and values.filler is None:
                 needed.append(exp.Not(this=exp.Is(this=self._value(values), expression=exp.Null())))
         return reduce(every_pair, needed) if needed else None
+
+
+def _owned(measures: Mapping[str, Measure]) -> set[str]:
+    """The names of the measures that a unit adds 1 to at most."""
+    return {name for name, each in measures.items() if isinstance(each, Owned)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.plan.kinds.count import CountKind
@@ -14,7 +14,12 @@ from rangebound.support import Interval, Union
 
 
 class CountOfUnits(CountKind):
-    """The number of privacy units that have at least one row."""
+    """The number of privacy units that have at least one row.
+
+    With a period, at least one row in its range: a unit that has rows in several periods counts once.
+    """
+
+    no_rows: ClassVar[str] = "a unit counts once in each group, however many rows it has"
 
     kind: Literal["count of units"] = "count of units"
 

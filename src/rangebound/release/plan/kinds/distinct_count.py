@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,8 @@ class DistinctCount(CountKind):
     without a value do not count. Which values of a unit stay is decided by a keyed order of the unit's own, as it is
     for its groups.
     """
+
+    no_rows: ClassVar[str] = "`values` says how many values of a unit count in a group"
 
     kind: Literal["distinct count"] = "distinct count"
     column: Name

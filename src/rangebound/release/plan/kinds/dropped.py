@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.plan.fields import Name, Range, as_tuple, number
 from rangebound.release.plan.kinds.cut_kind import CutKind
+from rangebound.release.plan.kinds.kind import period_scope
 from rangebound.release.plan.measure import Counted, Found, Measures, Owned, Rows, Totals, Values
 from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import Unit
@@ -72,4 +73,4 @@ class Dropped(CutKind):
         looked = f"{what} per {unit.column!r} looked at up to {self.looked_at(unit, groups)}"
         blank = [] if self.valued is None and not self.also else ["rows without a value left out"]
         whose = ", ".join(map(repr, self.about))
-        return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank]
+        return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *period_scope(unit)]

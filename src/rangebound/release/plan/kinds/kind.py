@@ -24,7 +24,7 @@ from rangebound.release.plan.condition import Condition, Conditions
 from rangebound.release.plan.fields import Ends, Name, Names, Part, Positive, Spans, inside, support
 from rangebound.release.plan.measure import Found, Measures, Values
 from rangebound.release.plan.ranged_column import RangedColumn
-from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
 from rangebound.release.plan.words import conditions, end
 from rangebound.support import Interval, Union
 
@@ -73,17 +73,25 @@ class Agreement:
 
 
 class Kind(Part):
-    """A question of a plan: a name, a filter, grouping columns, a support for the answer, a share of the budget."""
+    """A question of a plan: a name, a filter, grouping columns, a support for the answer, a share of the budget.
+
+    `rows`, `groups` and `period` are contribution bounds of its own, in place of those of the unit.
+    """
 
     made: ClassVar[bool] = False
     """Whether no plan can ask for it: `report_clipping` makes it."""
     together: ClassVar[bool] = False
     """Whether one strategy publishes the numbers of all groups, and more numbers than there are groups and parts."""
+    no_rows: ClassVar[str] = ""
+    """Why the number of rows of a unit does not bound it; empty if it does."""
 
     kind: str
     name: Name
     where: Conditions = ()
     by: Names = ()
+    rows: MostRows | None = None
+    groups: MostGroups | None = None
+    period: Period | None = None
     support: Spans | None = None
     step: Positive | None = None
     weight: Positive | None = None
@@ -388,8 +396,18 @@ def truncation_scope(question: Kind, unit: Unit, groups: float, *, rows: bool) -
     if unit.column is None:
         return []
     said = [] if groups <= unit.groups else [f"groups per {unit.column!r} cut at {unit.groups}"]
-    each = " and group" if question.by else ""
-    return [*said, f"rows per {unit.column!r}{each} cut at {unit.rows}"] if rows else said
+    parts = [repr(unit.column), *(["group"] if question.by else []), *([unit.period.each] if unit.period else [])]
+    each = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    said += [f"rows per {each} cut at {unit.rows}"] if rows else []
+    return [*said, *period_scope(unit)]
+
+
+def period_scope(unit: Unit) -> list[str]:
+    """Rows outside the range of the periods do not count."""
+    if unit.period is None:
+        return []
+    first, last = unit.period.range
+    return [f"rows outside {first} to {last} in {unit.period.column!r} left out"]
 
 
 def owner_scope(unit: Unit) -> list[str]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
@@ -33,6 +33,8 @@ class SelectionKind(Kind):
 
     Where the unit is the row, rows are counted. In each group the keys of all ranks are drawn together.
     """
+
+    no_rows: ClassVar[str] = "a unit counts once at each key or bin, however many rows it has"
 
     column: Name
 
