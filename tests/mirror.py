@@ -112,6 +112,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/plan/kinds/": ("release/plan/kinds/test_sensitivity.py", "release/test_oracle.py"),
     "release/plan/measure.py": ("release/plan/kinds/test_sensitivity.py", "release/test_oracle.py"),
     "release/plan/model.py": ("release/plan/test_toml.py",),
+    "release/plan/ranged_column.py": ("release/plan/kinds/test_weighted_kind.py", "release/plan/kinds/test_ratio.py"),
     "release/plan/table_schema.py": ("release/plan/test_toml.py",),
     "release/plan/sensitivity.py": ("release/plan/kinds/test_sensitivity.py", "release/test_neighbours.py"),
     "release/plan/unit.py": ("release/plan/test_toml.py",),

@@ -12,8 +12,10 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import answers, prepared
 from rangebound.release.sql.aggregate import aggregate
+from rangebound.sampling.entropy import secure_bits
 from tests.release.plans import SALT
 
 ODD = [None, math.nan, math.inf, -math.inf, -1e300, 1e300, -0.0]
@@ -87,3 +89,22 @@ def noiseless(plan, rows, epsilon=500.0):
         check_schema(plan, engine.schema())
         cells = [cell for block in aggregate(plan, engine, SALT) for cell in answers(ready, block)]
     return {(cell.question, cell.key, cell.part): cell for cell in cells}
+
+
+def drawn(question, columns, times, *, epsilon, mu=0.0, read_as=1.0):
+    """Numbers of one group, drawn so many times by themselves; `read_as` reads them as if the share were larger."""
+    unit = Unit()
+    rows = pa.table({name: pa.array(each) for name, each in columns.items()})
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [question]})
+    with DuckDB(rows, threads=1) as engine:
+        exact = exact_of(plan, engine)[0, ()]
+    found = question.sensitivity(unit, 1)
+
+    def publisher(factor):
+        share = BudgetShare(
+            epsilon=0.0 if mu else factor * epsilon, delta=0.0, groups=1, parts=1, mu=factor * mu, loss=question.loss
+        )
+        return question.publisher(unit, found, share, level=0.95, columns=())
+
+    draws = publisher(1.0).draw([exact] * times, secure_bits)
+    return [[question.estimate(each, unit) for each in group] for group in publisher(read_as).read(draws)]

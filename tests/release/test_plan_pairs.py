@@ -160,12 +160,17 @@ def selection_plan(seed):
 
 
 WEIGHTS = {"weighted_by": {"column": "weight", "range": [0, 2.5]}}
+COST = {"column": "cost", "range": [5, 100]}
 FURTHER = [
     {"kind": "count", **WEIGHTS},
     {"kind": "sum", "column": "wait", "range": [-20, 100], **WEIGHTS},
     {"kind": "mean", **WAIT, **WEIGHTS},
     {"kind": "share", "of": [{"column": "wait", "is": ">", "value": 50}], **WEIGHTS},
     {"kind": "distinct count", "column": "town", "values": 2},
+    {"kind": "ratio", "numerator": {"column": "cost", "range": [0, 100]}, "denominator": WAIT, "support": [0, 9]},
+    {"kind": "ratio", "numerator": {"column": "wait", "range": [-50, 100]}, "denominator": COST},
+    {"kind": "correlation", "x": WAIT, "y": COST},
+    {"kind": "line", "x": WAIT, "y": COST},
 ]
 """Questions with weights, about distinct values, and about several columns."""
 FURTHERS = range(3000, 3016)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from rangebound.noise import Noise
+
 Bits = Callable[[int], int]
 """n secure random bits as an integer below 2^n."""
 Key = tuple[str, ...]
@@ -25,12 +27,30 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddedNoise:
+    """The noise that was added to each coordinate by itself, and how often an interval made of all of them holds.
+
+    A coordinate was moved by up to `slack` more, since it was rounded.
+    """
+
+    noise: Noise
+    level: float
+    slack: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a draw says about the true coordinates: values, an interval for each, and the rank error of a quantile."""
+    """What a draw says about the true coordinates: values, an interval for each, and the rank error of a quantile.
+
+    `added` is the noise, where it was added to the coordinates and not clamped or truncated. Where several numbers are
+    made of one draw, `part` says which one this reading is for.
+    """
 
     values: tuple[float, ...]
     intervals: tuple[Pair, ...]
     rank_error: float | None = None
+    added: AddedNoise | None = None
+    part: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

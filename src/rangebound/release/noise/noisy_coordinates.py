@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -24,7 +24,7 @@ from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
 from rangebound.query import Query
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
 from rangebound.sampling.lattice import default_lattice, lattice_of
 from rangebound.support import Interval, Union, is_line
 
@@ -40,7 +40,7 @@ class MechanismPublisher:
     `step` is the distance of published numbers; without one the mechanism's own is taken. `level` is how often the
     interval of each coordinate holds it, at least. With `clamped` the mechanism leaves its numbers as they are, and
     they are moved into that interval when they are read: what was drawn has no bias. `whole` says that coordinates are
-    multiples of the grain, so that nothing is rounded.
+    multiples of the grain, so that nothing is rounded. So many numbers are made of each draw: `shared`.
     """
 
     mechanism: Mechanism
@@ -51,6 +51,7 @@ class MechanismPublisher:
     parts: int = 1
     clamped: Interval | None = None
     whole: bool = False
+    shared: int = 1
 
     def exact(self, value: Fraction) -> float:
         """A coordinate as a double: the multiple of the grain below it, exactly."""
@@ -63,10 +64,16 @@ class MechanismPublisher:
         exact = np.array([[self.exact(each) for each in truth] for truth in truths])
         published = self.mechanism.release(exact, step=self.step).tolist()
         width = self.width
-        return [[tuple(group[at : at + width]) for at in range(0, self.parts * width, width)] for group in published]
+        return [
+            [tuple(group[at : at + width]) for at in range(0, self.parts * width, width) for _ in range(self.shared)]
+            for group in published
+        ]
 
     def can_draw(self, *draws: Draw) -> bool:
-        """Whether all of every draw are points of the lattice in the support, to the last bit."""
+        """Whether draws are points of the lattice in the support, to the last bit, and shared ones the same."""
+        first = [draws[at - at % self.shared] for at in range(len(draws))]
+        if any(tuple(map(repr, one)) != tuple(map(repr, two)) for one, two in zip(first, draws, strict=True)):
+            return False
         shape = self.mechanism.shape
         lattice = default_lattice(self.mechanism.noise, shape) if self.step is None else lattice_of(self.step)
         return all(len(draw) == self.width for draw in draws) and all(
@@ -77,7 +84,13 @@ class MechanismPublisher:
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """Noisy coordinates with their intervals, which hold together by the union bound."""
-        return _readings(draws, self.intervals, self.clamped)
+        found, mechanism = _readings(draws, self.intervals, self.clamped), self.mechanism
+        if mechanism.bounding is not Bounding.UNBOUNDED or self.width * self.shared == 1:
+            return found
+        slack = (self.step or mechanism.noise.scale * 2.0**-20) + self.grain
+        level = 1.0 - (1.0 - self.level) * self.width
+        added = AddedNoise(noise=mechanism.noise, level=level, slack=slack)
+        return [[replace(each, added=added, part=at % self.shared) for at, each in enumerate(group)] for group in found]
 
     def intervals(self, published: Floats) -> tuple[Floats, Floats]:
         """Intervals for the true answers behind published numbers.

@@ -185,20 +185,23 @@ def joint_coordinates(
     parts: int,
     confidence: float,
     unclamped: bool = False,
+    shared: int = 1,
 ) -> Publisher:
     """The publisher of several coordinates in `support`: Laplace noise on the scale of their joint L1 sensitivity.
 
     In a Gaussian account it is Gaussian noise on the scale of their joint L2 sensitivity, over all groups.
 
     Each of `parts` numbers is made of `width` coordinates, whose intervals hold together at `confidence`. With
-    `unclamped` the noise is drawn as it is, and moved into the support when it is read.
+    `unclamped` the noise is drawn as it is, and moved into the support when it is read. So many numbers are made of
+    each draw: `shared`.
 
     Guarantee: all coordinates together are private at the share. The grain is a power of two, and what rounding to it
     adds to the sensitivity is in the noise.
     """
     grain, level = _grain(found.cell), 1.0 - (1.0 - confidence) / width if parts == 1 else confidence
     if share.mu:
-        return _gaussian(support, found, share, grain=grain, step=None, level=level, width=width, parts=parts)
+        made = _gaussian(support, found, share, grain=grain, step=None, level=level, width=width, parts=parts)
+        return replace(made, shared=shared)
     reach = rounded_up(found.cell + width * parts * Fraction(grain))
     scale = rounded_up(Fraction(reach) / Fraction(share.epsilon))
     query = Query(range=_LINE if unclamped else support, sensitivity=reach)
@@ -211,6 +214,7 @@ def joint_coordinates(
         width=width,
         parts=parts,
         clamped=support if unclamped else None,
+        shared=shared,
     )
 
 
@@ -255,7 +259,7 @@ def _gaussian(
     width: int = 1,
     parts: int = 1,
     whole: bool = False,
-) -> Publisher:
+) -> MechanismPublisher:
     """Gaussian noise on the scale of the L2 distance of neighbours, over all groups and coordinates together.
 
     It is drawn as it is and clamped when it is read, unless the plan names truncated noise.

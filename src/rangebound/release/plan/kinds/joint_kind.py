@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
-from rangebound.release.noise.estimate import Estimate, Fractional, farthest, fractions, held, nearest
-from rangebound.release.noise.noisy_coordinates import Floats
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.draw import Columns, Coordinates, Reading
+from rangebound.release.noise.estimate import Estimate, Fractional, fractions, held, nearest
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.kinds.kind import Kind, rounded_half_width
+from rangebound.release.plan.kinds.derived_kind import DerivedKind
+from rangebound.release.plan.kinds.kind import rounded_half_width
 from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval
 
 
-class JointKind(Kind):
+class JointKind(DerivedKind):
     """A question that publishes one number, made of coordinates which add up to the rows.
 
     Where the number of rows is public the first coordinate is left out: it is what the others leave.
@@ -47,31 +47,6 @@ class JointKind(Kind):
         """The coordinates, or those but the first where the number of rows is public."""
         every = self._all_coordinates(found)
         return every if self.known_rows(unit) is None else every[1:]
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """One number, without a name."""
-        return ("",)
-
-    @property
-    def draws(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def interval_part(self) -> float:
-        """Nothing: the interval follows from the noise."""
-        return 0.0
-
-    @property
-    def uses_delta(self) -> bool:
-        """Not in plain sums: the noise is Laplace's."""
-        return False
-
-    @property
-    def loss(self) -> LossForm:
-        """That of Gaussian noise."""
-        return LossForm.GAUSSIAN
 
     def publisher(
         self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
@@ -96,23 +71,6 @@ class JointKind(Kind):
         parts = fractions(reading.values, reading.intervals, rows=self.known_rows(unit))
         value, (lower, upper) = self._made_of(parts)
         return held(nearest(value, self.allowed, self.step), lower, upper, self.allowed)
-
-    def unclamped_number(self, draws: Draw) -> float | None:
-        """None: a ratio of noisy coordinates has a mean other than the ratio of their means, clamped or not."""
-        return None
-
-    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
-        """The farthest that a number in the support can be from a true answer in the interval.
-
-        The published number lies in the support, whatever is drawn, and so does its mean. No better bound is known for
-        a ratio of clamped noisy coordinates that holds at every number of rows.
-        """
-        return farthest(lower, upper, self.allowed)
-
-    @property
-    def effort(self) -> tuple[Hashable, float]:
-        """None worth counting."""
-        return self.name, 0.0
 
     def no_margin(self, unit: Unit) -> str:
         """One can be asked where the answer is one coordinate, divided by a public number of rows."""

@@ -1,0 +1,121 @@
+"""Moments from coordinates against numpy; simulated noise is fixed and of its law; both kinds of intervals compared."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rangebound.noise import Gaussian, Laplace
+from rangebound.release.noise import moment_intervals as own
+from rangebound.release.noise.draw import AddedNoise, Reading
+
+
+def coordinates(x, y):
+    a, b, c = map(float, (own.ALPHA, own.BETA, own.GAMMA))
+    u, v = x + y - 1.0, x - y
+    return np.array([a * len(x), b * u.sum(), b * v.sum(), c * (u * u).sum(), c * (v * v).sum(), 2 * c * (u * v).sum()])
+
+
+def reading(values, noise, level=0.95, half=None):
+    half = noise.scale * 5.0 if half is None else half
+    values = tuple(map(float, values))
+    intervals = tuple((each - half, each + half) for each in values)
+    return Reading(values=values, intervals=intervals, added=AddedNoise(noise=noise, level=level, slack=0.0), part=0)
+
+
+def sample(rows=400, seed=1):
+    chance = np.random.default_rng(seed)
+    x = chance.uniform(0, 1, rows)
+    return x, np.clip(0.3 * x + chance.uniform(0, 0.7, rows), 0, 1)
+
+
+def test_shares_are_one_and_fit_the_proof():
+    assert own.ALPHA + own.BETA + own.GAMMA == 1
+    assert own.BETA**2 <= 2 * own.ALPHA * own.GAMMA
+    assert Fraction(395, 1000) == own.ALPHA**2 + own.BETA**2 + own.GAMMA**2
+
+
+def test_no_row_adds_more_than_one_and_no_two_rows_are_farther_apart_than_proved():
+    """On a fine grid of values; the corners attain both."""
+    ends = np.linspace(0, 1, 25)
+    made = np.array([coordinates(np.array([x]), np.array([y])) for x in ends for y in ends])
+    square = float(own.ALPHA**2 + own.BETA**2 + own.GAMMA**2)
+    assert np.abs(made).sum(axis=1).max() == pytest.approx(1.0, abs=1e-12)
+    assert (made**2).sum(axis=1).max() == pytest.approx(square, abs=1e-12)
+    apart = made[:, None, :] - made[None, :, :]
+    assert np.abs(apart).sum(axis=2).max() <= 2 * float(own.BETA + own.GAMMA) + 1e-12
+    assert (apart**2).sum(axis=2).max() <= 2 * square
+
+
+def test_moments_are_those_of_numpy():
+    x, y = sample()
+    found = own.moments(coordinates(x, y))
+    assert found.rows == pytest.approx(400)
+    assert (found.x, found.y) == (pytest.approx(x.mean()), pytest.approx(y.mean()))
+    assert (found.xx, found.yy) == (pytest.approx(x.var()), pytest.approx(y.var()))
+    assert found.xy == pytest.approx(np.cov(x, y, bias=True)[0, 1])
+    assert own.correlation(found)[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
+    assert own.slope(found)[0] == pytest.approx(stats.linregress(x, y).slope)
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_simulated_noise_is_fixed_and_of_its_law(gaussian):
+    found = own._noise(6, gaussian=gaussian)
+    assert found.shape == (own.DRAWS, 6)
+    law = stats.norm() if gaussian else stats.laplace()
+    for column in found.T:
+        assert stats.kstest(column, law.cdf).pvalue > 1e-3
+    assert np.abs(np.corrcoef(found.T) - np.eye(6)).max() < 0.06
+    assert (found * 2**20 == np.round(found * 2**20)).all()
+    own._noise.cache_clear()
+    assert (own._noise(6, gaussian=gaussian) == found).all()
+
+
+@pytest.mark.parametrize("noise", [Laplace(scale=1.0), Gaussian(scale=1.0)], ids=["laplace", "gaussian"])
+def test_intervals_by_simulation_are_narrower_than_by_arithmetic(noise):
+    x, y = sample(4000)
+    values = coordinates(x, y)
+    half = noise.radius(1 - 0.05 / 6)
+    ends = own.interval(reading(values, noise), own.correlation, own.correlation_bounds, (-1.0, 1.0))
+    wide = own.correlation_bounds(own.box(reading(values, noise, half=half)))
+    true = np.corrcoef(x, y)[0, 1]
+    assert wide[0] < ends[0] < true < ends[1] < wide[1]
+    ratio = (wide[1] - wide[0]) / (ends[1] - ends[0])
+    assert 2.0 < ratio < 12.0
+
+
+def test_at_levels_beyond_the_draws_arithmetic_is_taken():
+    x, y = sample(4000)
+    values, noise = coordinates(x, y), Laplace(scale=1.0)
+    far = reading(values, noise, level=0.999999, half=15.0)
+    found = own.interval(far, own.correlation, own.correlation_bounds, (-1.0, 1.0))
+    assert found == own.correlation_bounds(own.box(far))
+    assert own.slope_bounds(own.box(reading(np.zeros(6), noise))) == own.ALL
+
+
+def test_boxes_hold_what_is_in_them():
+    chance, (x, y) = np.random.default_rng(3), sample(500)
+    values, noise = coordinates(x, y), Laplace(scale=0.2)
+    box = own.box(reading(values, noise, half=2.0))
+    assert box is not None
+    for _ in range(500):
+        found = own.moments(values + chance.uniform(-2.0, 2.0, 6))
+        for name in ("x", "y", "xx", "yy", "xy"):
+            low, high = getattr(box, name)
+            assert low <= getattr(found, name) <= high, name
+        if own.correlation(found)[1]:
+            low, high = own.correlation_bounds(box)
+            assert low <= own.correlation(found)[0] <= high
+
+
+def test_moments_without_rows_or_variance_claim_nothing():
+    noise = Laplace(scale=1.0)
+    for values in (np.zeros(6), -np.ones(6), coordinates(np.full(50, 0.5), np.full(50, 0.25))):
+        own_reading = reading(values, noise)
+        ends = own.interval(own_reading, own.correlation, own.correlation_bounds, (-1.0, 1.0))
+        assert ends == (-1.0, 1.0)
+        value = float(own.correlation(own.steadied(own_reading))[0])
+        assert -1.0 <= value <= 1.0
+        assert math.isfinite(value)
