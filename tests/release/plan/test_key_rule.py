@@ -199,3 +199,15 @@ def test_days_in_a_plan_of_python_are_dates():
     query = [{"name": "n", "kind": "count", "by": ["x"]}]
     plan = make_plan({"budget": {"epsilon": 1.0}, "keys": {"x": {"months": (first, last)}}, "query": query})
     assert plan.columns(("x",)) == (("2025-01-01",),)
+
+
+def test_an_explanation_says_what_named_bins_are():
+    question = (
+        '[[query]]\nname = "h"\nkind = "histogram"\ncolumn = "y"\nbins = [0, 1, 9.5]\nbin_names = ["few", "many"]'
+    )
+    plan = parse_plan(
+        f"{HEAD}[keys]\nx = {{bins = [0, 18, 65], names = ['young', 'old'], other = '?'}}\n{ASKED}{question}"
+    )
+    said = explain(plan)
+    assert "Keys of 'x': bins 'young' [0, 18), 'old' [18, 65], and '?' for all others." in said
+    assert "h: histogram of 'y', which lies in [0, 9.5], in bins 'few' 0 to 1, 'many' 1 to 9.5." in said

@@ -184,7 +184,8 @@ class KeyRule(Part):
         if self.span is not None:
             said = f"the {'weeks' if self.weeks else 'months'} of the days {self.span[0]} to {self.span[1]}"
         elif self.bins is not None:
-            said = f"bins: {_some(self.own_labels)}"
+            named = zip(self.own_labels, bin_names(self.bins), strict=True)
+            said = "bins " + _some([bins if name == bins else f"{name!r} {bins}" for name, bins in named])
         elif self.fold is not None:
             said = "; ".join(
                 f"{name!r} for {_some([canonical(each) for each in self.fold[name]])}" for name in sorted(self.fold)

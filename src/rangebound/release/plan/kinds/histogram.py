@@ -153,6 +153,16 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         return tuple(f"{a} to {b}" for a, b in pairwise(texts))
 
     @property
+    def subject(self) -> tuple[str, str]:
+        """The column and its range, and the edges of bins that have names."""
+        before, after = super().subject
+        if self.bin_names is None:
+            return before, after
+        edges = [end(edge, dated=self.dated) for edge in self.edges]
+        named = (f"{name!r} {a} to {b}" for name, (a, b) in zip(self.bin_names, pairwise(edges), strict=True))
+        return f"{before}, in bins {', '.join(named)}", after
+
+    @property
     def draws(self) -> int:
         """One: a row is in one bin alone."""
         return 1
