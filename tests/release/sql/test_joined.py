@@ -255,6 +255,14 @@ def test_names_are_never_read_as_sql(name):
             assert rows_of(plan_with(each), engine, f"{name} new") == [(7,)]
 
 
+def test_a_column_that_is_made_later_never_meets_a_rank_of_ours():
+    join = {"table": "t", "public": False, "on": ["person"], "columns": ["y"], "rows": 1, "own_rows": 2}
+    plan = plan_with(join, columns={"rank_0": "x * 10", "a": "x * 100"})
+    with DuckDB(pyarrow.table({"person": [1, 1], "x": [4.0, 5.0]})) as engine:
+        engine.give({"t": pyarrow.table({"person": [1], "y": [7]})})
+        assert rows_of(plan, engine, "rank_0", "a", "y") == [(40.0, 400.0, 7), (50.0, 500.0, 7)]
+
+
 VISITS = {"table": "visits", "public": False, "on": {"person": "who"}, "columns": {"z": "y"}, "rows": 2}
 
 

@@ -189,7 +189,7 @@ class DuckDB:
             need("pyarrow", what=f"{self._field}.path={data.path!r}")  # else one row could stop the release
             # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
             scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
-            self._connection.execute(f"CREATE VIEW {self._raw} AS FROM {scan}")
+            self._connection.execute(f"CREATE OR REPLACE VIEW {self._raw} AS FROM {scan}")
         else:
             rule = "must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
             raise PlanError(f"{self._field}.path={data.path!r}: {rule}", field=f"{self._field}.path")

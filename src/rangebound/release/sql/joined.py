@@ -148,7 +148,7 @@ def _copied(engine: Engine, rows: exp.Select, width: int, field: str) -> exp.Tab
 
 
 def _first(rows: Relation, keys: Sequence[Tree], contents: Schema, most: int, salt: Salt, rank: str) -> exp.Select:
-    """The first rows of each key, in an order by a keyed hash of all that the rows hold, and a column with their rank.
+    """The first rows of each key, in an order by a keyed hash of all that the rows hold; `rank` is an unused name.
 
     The hash rounds numbers, and what it cannot distinguish is in the order of its values; so the choice is the same in
     every engine. Rows that are the same in all columns may take each other's place.
@@ -160,7 +160,7 @@ def _first(rows: Relation, keys: Sequence[Tree], contents: Schema, most: int, sa
         this=exp.RowNumber(), partition_by=[each.copy() for each in keys], order=exp.Order(expressions=order)
     )
     ranked = exp.select(star(), exp.alias_(number, rank, quoted=True), copy=False).from_(aliased(rows), copy=False)
-    first = exp.select(star(), copy=False).from_(aliased(ranked), copy=False)
+    first = exp.select(*map(column, names), copy=False).from_(aliased(ranked), copy=False)
     return where(first, exp.LTE(this=column(rank), expression=integer(most)))
 
 
