@@ -235,3 +235,12 @@ def test_a_plan_with_made_columns_has_the_same_aggregates_in_spark(spark):
         found.append([{index: dict(each) for index, each in block.answers.items()} for block in blocks])
     assert found[0] == found[1]
     assert any(any(values) for block in found[0] for each in block.values() for values in each.values())
+
+
+def test_no_step_has_the_name_of_a_column_that_is_made_later():
+    made = {"b": "(x + 1) / (x - 2)", "rangebound step 0": "x * 3", "Rangebound Step 1": "x * 5"}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "columns": made, "query": [{"name": "n", "kind": "count"}]})
+    with DuckDB(pa.table({"x": [4.0]})) as engine:
+        columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in made]
+        tree = exp.select(*columns).from_(view(plan, engine).source(SALT).subquery("s"))
+        assert engine.run(tree) == [(2.5, 12.0, 20.0)]

@@ -8,6 +8,7 @@ statements grow with the expression and not with the power of its depth.
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -52,7 +53,7 @@ def made_columns(schema: Schema, columns: Sequence[MadeColumn]) -> tuple[list[Ma
     no number is NaN or infinite. A number that is whole by its expression is of family INTEGER, where one from 2^53 on
     is missing.
     """
-    steps = _Steps(schema=dict(schema))
+    steps = _Steps(schema=dict(schema), reserved=frozenset(each.name.casefold() for each in columns))
     for each in columns:
         steps.make(each)
     return list(steps.layers), steps.schema
@@ -72,6 +73,7 @@ class _Steps:
     """Selections one above the other, with the columns that each adds."""
 
     schema: dict[str, Family]
+    reserved: frozenset[str]
     layers: list[dict[str, Tree]] = field(default_factory=list)
     levels: dict[str, int] = field(default_factory=dict)  # of made columns
     names: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -109,11 +111,9 @@ class _Steps:
         return _Value(column(self.names[key]), found.level + 1, found.finite)
 
     def _new(self) -> str:
-        """A name that no column has."""
-        at, taken = len(self.names), {each.casefold() for each in self.schema}
-        while (name := f"rangebound step {at}") in taken:
-            at += len(self.schema)
-        return name
+        """A name that no column has, nor one that is made later, in any case."""
+        taken = {*self.reserved, *self.names.values(), *(each.casefold() for each in self.schema)}
+        return next(name for at in itertools.count(len(self.names)) if (name := f"rangebound step {at}") not in taken)
 
     def guarded(self, found: _Value) -> _Value:
         """A number that is finite or NULL: an overflow is missing, whatever is made of it."""
