@@ -185,3 +185,12 @@ def test_a_fault_is_the_same_error_as_in_toml(fault):
         with pytest.raises(PlanError) as alone:  # a part by itself is refused by the same rule
             maker(**own)
         assert rule.removeprefix(f"{place}[0]").removeprefix(place).removeprefix(".") in str(alone.value)
+
+
+def test_plans_are_equal_in_whatever_order_their_columns_are_made():
+    asked = {"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count", "where": "late and old"}]}
+    columns = {"old": "age > 60", "late": "delay > 15"}
+    one, two = (make_plan({**asked, "columns": dict(each)}) for each in (columns.items(), reversed(columns.items())))
+    assert one == two
+    assert one != make_plan({**asked, "columns": {**columns, "old": "age > 61"}})
+    assert one != asked

@@ -15,8 +15,8 @@ from rangebound.errors import PlanError
 from rangebound.release import parse_plan, plan_schema, read_plan
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.kinds.count import Count
-from rangebound.release.plan.kinds.kind import KINDS
 from rangebound.release.plan.model import Budget, Plan, Unit
+from rangebound.release.plan.questions import written_kinds
 from rangebound.release.plan.toml import lines, make_plan
 from rangebound.release.prepare import prepare
 
@@ -263,35 +263,39 @@ def test_the_schema_is_json_and_names_every_kind():
 MADE_BY_US = ("share dropped", "share clipped")
 
 
-GROUPED = {
+AGE = {"column": "age", "range": [0, 1]}
+NEEDED = {
+    "bounds": {"column": "age"},
+    "correlation": {"x": AGE, "y": {"column": "size", "range": [0, 2]}},
+    "count": {},
+    "count of units": {},
     "crosstab": {"by": ["sex", "city"]},
+    "distinct count": {"column": "age"},
     "hierarchy": {"by": ["city"], "levels": [{"name": "all", "members": {"all": ["a", "b"]}}]},
+    "line": {"x": AGE, "y": {"column": "size", "range": [0, 2]}},
+    "mode": {"column": "city"},
+    "quantiles": {**AGE, "levels": [0.5]},
+    "ratio": {"numerator": AGE, "denominator": {"column": "size", "range": [1, 2]}},
     "series": {"by": ["day"]},
+    "share": {"of": [{"column": "age", "is": "present"}]},
+    "top k": {"column": "city", "k": 1},
 }
-"""What kinds that publish all groups together need beside their name."""
+"""What kinds need beside their name, if it is not a column and its range."""
 
 
 def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
     with pytest.raises(PlanError) as caught:
         parse_plan(PLAN.replace('"mean"', '"maen"'))
     named = re.findall("'([^']*)'", str(caught.value).partition("must be one of")[2])
-    assert sorted(named) == sorted(name for name, kind in KINDS.items() if not kind.made)
+    assert named == list(written_kinds())
     assert not set(named) & set(MADE_BY_US)
-    query = {"name": "n", "column": "age", "range": [0, 1], "levels": [0.5], "of": [{"column": "age", "is": "present"}]}
-    fields = {
-        "distinct count": ["range", "levels", "of"],
-        "sum": ["levels", "of"],
-        "share": ["column", "range", "levels"],
-        "quantiles": ["of"],
-    }
     for kind in named:
-        left_out = fields.get(kind, ["column", "range", "levels", "of"] if "count" in kind else ["levels", "of"])
-        asked = {name: value for name, value in query.items() if name not in left_out}
-        asked = {"name": "n", **GROUPED[kind]} if kind in GROUPED else asked
+        asked = NEEDED.get(kind, AGE)
         days = [datetime.date(2025, 1, 1), datetime.date(2025, 1, 2)]
-        keys = {column: days if column == "day" else ["a", "b"] for column in asked.get("by", [])}
+        columns = asked.get("by", ["city"] if asked.get("column") == "city" else [])
+        keys = {column: days if column == "day" else ["a", "b"] for column in columns}
         plan = {"budget": {"epsilon": 1.0}, "unit": {"column": "who"}, "keys": keys}
-        made = make_plan({**plan, "query": [{**asked, "kind": kind}]})
+        made = make_plan({**plan, "query": [{"name": "n", **asked, "kind": kind}]})
         assert made.query[0].kind == kind
         assert hash(made.query[0]) == hash(made.query[0].model_copy())  # the share that a margin needs is kept by it
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -77,13 +76,6 @@ class Budget(Part):
         return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """Where the files of a plan are; plans that were read from different folders are equal all the same."""
-
-    path: Path | None = field(default=Path(), compare=False)
-
-
 class Plan(Part):
     """A release, written down before any data are read.
 
@@ -129,7 +121,7 @@ class Plan(Part):
     clipping_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
     query: Annotated[tuple[Question, ...], Field(min_length=1, max_length=1000), BeforeValidator(as_tuple)]
 
-    _folder: _Folder = PrivateAttr(default_factory=_Folder)
+    _folder: Path | None = PrivateAttr(default=Path())
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
     _made: tuple[MadeColumn, ...] = PrivateAttr(default=())
@@ -139,9 +131,13 @@ class Plan(Part):
     _interval_level: float = PrivateAttr(default=0.0)
     _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether two plans have the same fields; all that is private follows from them, in whatever order they are."""
+        return self.__dict__ == other.__dict__ if isinstance(other, Plan) else NotImplemented
+
     @model_validator(mode="after")
     def _fits(self) -> Plan:
-        self._folder = _Folder(current_folder())
+        self._folder = current_folder()
         self._fit_joins()
         self._make_columns()
         names = [each.name for each in self.query if not each.made]
@@ -201,7 +197,7 @@ class Plan(Part):
     @property
     def folder(self) -> Path | None:
         """The folder that the paths of further tables are relative to; None for a plan that comes from elsewhere."""
-        return self._folder.path
+        return self._folder
 
     def _all_rules(self) -> dict[str, KeyRule]:
         """The keys of every column that has any: by itself, or as those that occur in combinations."""
