@@ -20,6 +20,7 @@ from rangebound.noise import Curve
 from rangebound.release.noise import exponential_mechanism
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.range_ends import RangePublisher
 from rangebound.release.noise.selection_publisher import SelectionPublisher
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
@@ -178,7 +179,7 @@ def question_losses(publisher, share, before, after):
 
 def group_loss(publisher, share, x, y):
     """The loss of the draws of one group."""
-    if isinstance(publisher, QuantilePublisher):
+    if isinstance(publisher, QuantilePublisher | RangePublisher):
         found = [coins(*each) for each in zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)]
         return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))
     if isinstance(publisher, SelectionPublisher):

@@ -158,6 +158,8 @@ def coordinates(question, unit, cells):
     total = None
     if question.kind in ("top k", "mode"):
         return selected_counts(question, cells)
+    if question.kind == "bounds":
+        return edge_counts(question, cells)
     for cell in cells:
         kept = [row for row in cell if meets(row, question.where)]
         if hasattr(question, "column"):
@@ -186,6 +188,18 @@ def coordinates(question, unit, cells):
     if kind in ("variance", "standard deviation"):
         n, t, q = total
         return Fraction(n * ONE - 2 * t + q, ONE), Fraction(2 * t - 2 * q, ONE), Fraction(q, ONE)
+    return tuple(Fraction(each, ONE) for each in total)
+
+
+def edge_counts(question, cells):
+    """Units by place among the edges, each one in all, its values in equal parts."""
+    total = [0] * (2 * len(question.edges) + 1)
+    for cell in cells:
+        found = [as_number(row[question.column], question.dates) for row in cell if meets(row, question.where)]
+        values = [each for each in found if each is not None]
+        own = [sum(edge < x for edge in question.edges) + sum(edge <= x for edge in question.edges) for x in values]
+        for place in set(own):
+            total[place] += own.count(place) * ONE // max(len(values), 1)
     return tuple(Fraction(each, ONE) for each in total)
 
 

@@ -109,6 +109,7 @@ CHOSEN = [
     {"kind": "top k", "column": "ward", "k": 2, **ADULTS},
     {"kind": "mode", "column": "sex"},
     {"kind": "mode", **WAIT, "bins": 3},
+    {"kind": "bounds", "column": "wait"},
 ]
 UNITS = [
     {"column": "person", "rows": 2, "groups": 2},
@@ -642,6 +643,7 @@ ATTAINED = {
     "quantiles": 0.05,
     "central range": 0.05,
     "top k": 0.25,
+    "bounds": 0.05,
     "mode": 0.5,
     "median": 0.4,
     "plan": 0.7,

@@ -21,6 +21,7 @@ from rangebound.release.plan.asking import Translated, translate
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
 from rangebound.release.plan.fields import Part
+from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.kinds.central_range import CentralRange
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountOfUnits
@@ -47,6 +48,7 @@ from rangebound.release.suggest import suggest
 
 __all__ = [
     "Answer",
+    "Bounds",
     "Budget",
     "CentralRange",
     "Checked",

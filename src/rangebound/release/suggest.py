@@ -22,10 +22,10 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost, Cost
 from rangebound.release.engine import Engine
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise import quantile_interval
+from rangebound.release.noise.range_ends import COVER, DAYS, SIZES, VALUES, draw_ends, draw_place
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
 from rangebound.release.output.suggestion import FORMAT, Suggestion, read_suggestion
-from rangebound.release.plan.fields import Ends, number
+from rangebound.release.plan.fields import Ends
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
@@ -36,18 +36,9 @@ from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 
-COVER = Fraction(49, 50)
-"""The quantile of the units' values that an upper end aims at; a lower end aims at the same, counted downwards."""
 REACH = Fraction(19, 20)
 """What part of the owners is to keep all rows, or all groups."""
-_DOUBT = 0.05  # how seldom an end may pass its quantile
-_NICE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-_SIZES = [each * 10.0**power for power in range(-6, 12) for each in _NICE]
-VALUES = tuple(float(f"{each:.2g}") for each in [*(-x for x in reversed(_SIZES)), 0.0, *_SIZES])
-"""The grid of ends: 0, and ten numbers for every power of ten from a millionth to some 10^12, of both signs."""
-DAYS = tuple(number(datetime.date(year, 1, 1)) for year in range(1900, 2101))
-"""The grid of ends of dates: the first days of the years 1900 to 2100."""
-COUNTS = (*range(1, 21), *(int(each) for each in _SIZES if 20 < each <= 1_000_000))
+COUNTS = (*range(1, 21), *(int(each) for each in SIZES if 20 < each <= 1_000_000))
 """The grid of contribution bounds."""
 _DATED = (Family.DATE, Family.TIMESTAMP)
 
@@ -309,25 +300,19 @@ def _counts(rows: Sequence[tuple[Any, ...]], edges: Sequence[float]) -> list[Fra
 
 def _range(counts: list[Fraction], edges: Sequence[float], plan: Plan, epsilon: Fraction) -> tuple[float, float] | None:
     """The edges around what lies between the two places drawn; None where these do not enclose anything."""
-    upper, back = _drawn(counts, COVER, plan, epsilon), _drawn(counts[::-1], COVER, plan, epsilon)
-    if upper is None or back is None:
-        return None
-    low, high = max(len(counts) - 2 - back, 0) // 2, min(upper // 2, len(edges) - 1)
+    low, high = draw_ends(counts, len(edges), _rate(COVER, plan, epsilon), secure_bits)
     return (edges[low], edges[high]) if low < high else None
 
 
 def _bound(counts: list[Fraction], plan: Plan, epsilon: Fraction) -> int:
     """The edge at or above the place drawn; the least one where the aim lies below all owners."""
-    return int(COUNTS[min((_drawn(counts, REACH, plan, epsilon) or 0) // 2, len(COUNTS) - 1)])
+    found = draw_place(counts, REACH, _rate(REACH, plan, epsilon), secure_bits)
+    return int(COUNTS[min((found or 0) // 2, len(COUNTS) - 1)])
 
 
-def _drawn(counts: list[Fraction], level: Fraction, plan: Plan, epsilon: Fraction) -> int | None:
-    """One draw: a place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
-    rate = exponential.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
-    shift = quantile_interval.margin(len(counts) + 1, rate, 1.0 - _DOUBT)
-    scores = quantile_interval.shifted_scores([Fraction(0), *counts], Fraction(float(level)), shift)
-    drawn = exponential.draw(exponential.weights(scores, rate), secure_bits)
-    return drawn - 1 if drawn else None
+def _rate(level: Fraction, plan: Plan, epsilon: Fraction) -> Fraction:
+    """The rate of a draw, where every owner adds one."""
+    return exponential.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
 
 
 def _duckdb(data: Any) -> Engine:

@@ -111,6 +111,8 @@ SELECTED = [
     {"kind": "top k", "column": "name", "k": 1},
     {"kind": "mode", "column": "day"},
     {"kind": "mode", "column": "wait", "range": [0, 100], "bins": 4},
+    {"kind": "bounds", "column": "wait", "where": [{"column": "age", "is": ">=", "value": 18}]},
+    {"kind": "bounds", "column": "seen", "dates": True},
 ]
 SELECTABLE = {
     **CLINICS,

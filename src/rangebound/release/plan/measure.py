@@ -1,8 +1,8 @@
 """What a question adds up over rows: a small vocabulary that the room `sql` compiles, and that knows no kind.
 
-A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`) or by key (`KeyCounts`),
-the number of `DistinctValues`, or sums of a whole table that say what the contribution bounds dropped (`Totals`). All
-arithmetic is in whole numbers; see `ONE`.
+A question asks for `Rows`. Of these it wants sums (`GroupSums`), counts by place (`Places`, `EdgeCounts`) or by key
+(`KeyCounts`), the number of `DistinctValues`, or sums of a whole table that say what the contribution bounds dropped
+(`Totals`). All arithmetic is in whole numbers; see `ONE`.
 """
 
 from __future__ import annotations
@@ -149,6 +149,19 @@ class Totals:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EdgeCounts:
+    """Counts by the place of a column's values among public edges: 2 i + 1 is edge i, 2 i lies before it.
+
+    A unit adds 1 in all to the places of a group, its values in equal parts; counts are in units of 1 / `ONE`.
+    """
+
+    rows: Rows
+    column: str
+    edges: tuple[float, ...]
+    dated: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class DistinctValues:
     """How many distinct values a column has in every group, of each unit at most `most`, under the name "n".
 
@@ -161,6 +174,6 @@ class DistinctValues:
     most: int
 
 
-Measures = GroupSums | Places | KeyCounts | Totals | DistinctValues
+Measures = GroupSums | Places | KeyCounts | EdgeCounts | Totals | DistinctValues
 Found = Mapping[str | int, int]
 """What the engine found in a group: sums by their names, or counts by place."""

@@ -139,6 +139,12 @@ def present(value: Tree) -> Tree:
     return exp.Coalesce(this=finite(value, numeric=True), expressions=[exp.false()])
 
 
+def edge_place(this: Tree, edges: Sequence[float]) -> Tree:
+    """The place of a number among edges, -1 where it is missing."""
+    missing = exp.Is(this=this.copy(), expression=exp.Null())
+    return choice((missing, integer(-1)), otherwise=place_among(this, list(map(double, edges))))
+
+
 def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
     """How many of the rising edges are below a value, plus how many are not above it, by halving.
 

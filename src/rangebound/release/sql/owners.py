@@ -12,9 +12,9 @@ from rangebound.release.plan.groupings import Block, public_keys
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
 from rangebound.release.sql.contribution_bound import Scan
-from rangebound.release.sql.expression import as_number, choice, double, integer, local
+from rangebound.release.sql.expression import as_number, choice, integer, local
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.measured import place_among, present
+from rangebound.release.sql.measured import edge_place, place_among, present
 from rangebound.release.sql.relation import select_from, where, wide
 from rangebound.release.sql.view import view
 
@@ -42,10 +42,8 @@ def owners_by_value(
     scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
     this = as_number(column, seen.schema, dated=dated)
     x = local(scan.read.name(choice((present(this), this))))
-    missing = exp.Is(this=x.copy(), expression=exp.Null())
-    met = scan.asked(wheres)
-    unasked = [] if met is None else [(exp.Not(this=met), integer(-1))]
-    found = choice(*unasked, (missing, integer(-1)), otherwise=place_among(x, list(map(double, edges))))
+    met, found = scan.asked(wheres), edge_place(x, edges)
+    found = found if met is None else choice((met, found), otherwise=integer(-1))
     return scan.by_place({"j": found}, once.rows)
 
 

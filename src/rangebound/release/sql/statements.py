@@ -20,6 +20,7 @@ from rangebound.release.plan.measure import (
     ONE,
     Counted,
     DistinctValues,
+    EdgeCounts,
     GroupSums,
     KeyCounts,
     Measure,
@@ -38,9 +39,9 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles, meets
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import Tree, as_key, choice, column, every_pair, integer, local
+from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, every_pair, integer, local
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.measured import fixed_point, outside, place, scaled_product, value
+from rangebound.release.sql.measured import edge_place, fixed_point, outside, place, present, scaled_product, value
 from rangebound.release.sql.relation import Relation, added, at_most, total
 
 UNITS = "units"
@@ -81,6 +82,7 @@ def statements(
         found += [compiler.placed(index, each) for index, each in own if isinstance(each, Places)]
         found += [compiler.distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
         found += [compiler.by_key(index, each) for index, each in own if isinstance(each, KeyCounts)]
+        found += [compiler.by_edge(index, each) for index, each in own if isinstance(each, EdgeCounts)]
         for index, each in own:
             if isinstance(each, Totals):
                 grouping = block_of(plan, each.over, (index,))
@@ -146,6 +148,16 @@ class _Compiler:
         (listed,) = scan.plan.columns((asked.column,))
         tree = scan.by_place({"j": key if counted is None else choice((counted, key))}, None, listed)
         return self._placed(index, tree, listed)
+
+    def by_edge(self, index: int, asked: EdgeCounts) -> Statement:
+        """The statement for counts by place among edges, of each unit one in all."""
+        scan = self.scan
+        scan.read = Sheet("v")
+        this = as_number(asked.column, scan.schema, dated=asked.dated)
+        found = edge_place(local(scan.read.name(choice((present(this), this)))), asked.edges)
+        counted = self._counted(asked.rows)
+        place_of = found if counted is None else choice((counted, found), otherwise=integer(-1))
+        return self._placed(index, scan.by_place({"j": place_of}, 1))
 
     def _placed(self, index: int, tree: exp.Select, listed: Key = ()) -> Statement:
         """A statement for counts by place, or by listed key."""

@@ -182,7 +182,7 @@ def test_two_kinds_have_two_names():
 
 
 def test_every_kind_of_the_folder_is_listed_under_its_own_name():
-    assert len(KINDS) == 24
+    assert len(KINDS) == 25
     for name, kind in KINDS.items():
         assert kind.model_fields["kind"].default == name
     assert {name for name, each in KINDS.items() if each.made} == {"share dropped", "share clipped"}

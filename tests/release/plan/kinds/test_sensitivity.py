@@ -14,6 +14,7 @@ from fractions import Fraction
 import pytest
 
 from rangebound.release.noise.allocation import Sensitivity
+from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.kinds.central_range import CentralRange
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.kinds.correlation import Correlation
@@ -45,6 +46,7 @@ from rangebound.release.plan.measure import (
     ONE,
     Counted,
     DistinctValues,
+    EdgeCounts,
     KeyCounts,
     Met,
     Outside,
@@ -94,6 +96,7 @@ def kinds(ends):
         Minimum(**column, **step),
         Maximum(**column, **step),
         CentralRange(**column, **step),
+        Bounds(name="q", column="x"),
         TopK(name="q", column="x", k=2).with_keys({"x": ("a", "b", "c")}),
         Mode(name="q", column="x", range=ends, bins=3),
         Dropped(name="q", about=("a",), over=("k",)),
@@ -144,6 +147,9 @@ def measured(measure, row):
 
 def found(question, asked, rows):
     """What the engine finds in a group that holds some rows of one unit alone; `rows` are parts of the range."""
+    if isinstance(asked, EdgeCounts):
+        places = [int(4 * each) for each, _ in rows]
+        return {at: ONE * places.count(at) // len(places) for at in places}
     if isinstance(asked, KeyCounts):
         return dict.fromkeys({min(int(4 * each), 2) for each, _ in rows}, ONE)
     if isinstance(asked, Places):

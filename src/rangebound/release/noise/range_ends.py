@@ -1,0 +1,154 @@
+"""Both ends of a range that is not known: two draws among public edges, each aimed at a quantile of the units' values.
+
+Each end is drawn by the exponential mechanism, aimed so far inwards of its quantile that it passes it with probability
+2.5 % at most: a range is rather too narrow than absurd.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.errors import CertificateInvalid
+from rangebound.release.noise import exponential_mechanism as exponential
+from rangebound.release.noise import quantile_interval
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.support import Interval, Union
+
+Floats = npt.NDArray[np.float64]
+COVER = Fraction(49, 50)
+"""The quantile of the units' values that an upper end aims at; a lower end aims at the same, counted downwards."""
+DOUBT = 0.05
+"""How seldom an end may pass its quantile, times two."""
+_NICE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+SIZES = tuple(each * 10.0**power for power in range(-6, 12) for each in _NICE)
+"""Ten numbers for every power of ten from a millionth to some 10^12."""
+VALUES = tuple(float(f"{each:.2g}") for each in [*(-x for x in reversed(SIZES)), 0.0, *SIZES])
+"""The grid of ends: 0, and ten numbers for every power of ten from a millionth to some 10^12, of both signs."""
+_EPOCH = datetime.date(1970, 1, 1)
+DAYS = tuple(float((datetime.date(year, 1, 1) - _EPOCH).days) for year in range(1900, 2101))
+"""The grid of ends of dates: the first days of the years 1900 to 2100, as days since 1970-01-01."""
+
+
+def aim(places: int, rate: Fraction) -> Fraction:
+    """By how many units an end is aimed inwards of its quantile, where counts have so many places."""
+    return quantile_interval.margin(places + 1, rate, 1.0 - DOUBT)
+
+
+def draw_place(counts: Sequence[Fraction], level: Fraction, rate: Fraction, bits: Bits) -> int | None:
+    """A place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
+    shift = aim(len(counts), rate)
+    scores = quantile_interval.shifted_scores([Fraction(0), *counts], Fraction(float(level)), shift)
+    drawn = exponential.draw(exponential.weights(scores, rate), bits)
+    return drawn - 1 if drawn else None
+
+
+def draw_ends(counts: Sequence[Fraction], edges: int, rate: Fraction, bits: Bits) -> tuple[int, int]:
+    """The edges around what lies between the two places drawn, the lower and the upper one.
+
+    `counts` are units by place: 2 i + 1 is edge i itself, 2 i what lies between the edges i - 1 and i.
+    Edge cases: an aim beyond all units gives the first edge for the upper end, the last one for the lower.
+    """
+    upper = draw_place(counts, COVER, rate, bits)
+    back = draw_place(counts[::-1], COVER, rate, bits)
+    low = edges - 1 if back is None else max(len(counts) - 2 - back, 0) // 2
+    return low, 0 if upper is None else min(upper // 2, edges - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangePublisher:
+    """The two ends of a range, each drawn at `rate` among `edges` and put in order when they are read."""
+
+    edges: tuple[float, ...]
+    rate: Fraction
+    confidence: float
+
+    @property
+    def width(self) -> int:
+        """An edge."""
+        return 1
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """Both ends of each group."""
+        found = [draw_ends(truth, len(self.edges), self.rate, bits) for truth in truths]
+        return [[(self.edges[low],), (self.edges[high],)] for low, high in found]
+
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether all draws are edges."""
+        known = set(self.edges)
+        return all(len(draw) == 1 and draw[0] in known for draw in draws)
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """The ends in order, with the whole grid for an interval, and how many units more may lie outside."""
+        hull = (self.edges[0], self.edges[-1])
+
+        def reading(value: float) -> Reading:
+            return Reading(values=(value,), intervals=(hull,), rank_error=self._rank_error)
+
+        return [[reading(value) for value in sorted(draw[0] for draw in group)] for group in draws]
+
+    @property
+    def _rank_error(self) -> float:
+        """How many units beside 2 % of them lie beyond each end, at most, at the confidence for both ends together.
+
+        The place that is drawn misses its aim by at most ln(2 places / (1 - confidence)) / rate units then, and the aim
+        lies `aim` units inwards of the quantile.
+        """
+        places = 2 * len(self.edges) + 1
+        together = 1.0 - (1.0 - self.confidence) / 2
+        return float(aim(places, self.rate)) + exponential.rank_error(places + 1, self.rate, together)
+
+    def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
+        """Not known: how far apart the values of two ranks are is in the data alone."""
+        return
+
+    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
+        """In units, whatever the `scale`: how many of them may lie outside."""
+        most = arguments.counted(f"{self._rank_error:.4g}", "unit")
+        return (
+            f"beyond each end lie at most {float(100 * (1 - COVER)):g} % of the units and {most} more, "
+            f"with probability {self.confidence:g}; with too few units the range is as wide as the grid"
+        )
+
+    @property
+    def half_width(self) -> float | None:
+        """It has no interval but the grid."""
+        return None
+
+    def words(self) -> str:
+        """Its name; published tables have these words."""
+        return "exponential mechanism"
+
+    def to_dict(self) -> str:
+        """Its name: edges and rate follow from the plan."""
+        return "exponential"
+
+    @property
+    def mse(self) -> float:
+        """The scale of the errors in units, squared: how far off they are is proportional."""
+        return float(1 / self.rate) ** 2
+
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a rate that is too large for its part of the share, in exact arithmetic with what rounding adds."""
+        if exponential.privacy_loss(float(COVER), found.cell, self.rate) > Fraction(share.drawn):
+            raise CertificateInvalid("has an exponential mechanism that is less private than it says")
+
+
+def range_publisher(
+    edges: tuple[float, ...], sensitivity: Fraction, share: BudgetShare, *, confidence: float
+) -> RangePublisher:
+    """The publisher of a range, each end private at the share.
+
+    >>> share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=2)
+    >>> round(float(range_publisher(VALUES, Fraction(1), share, confidence=0.95).rate), 4)
+    0.5102
+    """
+    rate = exponential.rate(float(COVER), sensitivity, share.drawn)
+    return RangePublisher(edges=edges, rate=rate, confidence=confidence)
