@@ -63,7 +63,9 @@ def test_tables_that_were_published_by_an_earlier_version_verify(at):
 
 def test_the_published_tables_are_of_all_kinds_and_mechanisms():
     plans = [json.loads(each["table"]) for each in PUBLISHED]
-    assert {query["kind"] for each in plans for query in each["plan"]["query"]} >= {each["kind"] for each in KINDS}
+    later = {"central range"}  # came after these tables were published
+    kinds = {each["kind"] for each in KINDS} - later
+    assert {query["kind"] for each in plans for query in each["plan"]["query"]} >= kinds
     words = {name.partition(",")[0] for each in plans for name in each["mechanisms"]}
     assert {"exponential mechanism", "clamped geometric noise", "no mechanism", "rectify Gaussian"} < words
     assert len(words) >= 9

@@ -230,6 +230,8 @@ def _optional(name: str) -> Any:
 def plan_json(plan: Plan) -> str:
     """A plan as canonical JSON, the text that its hash is taken of; a date is written {"date": "2025-01-31"}."""
     data = plan.model_dump(by_alias=True, exclude_none=True)
+    if not plan.made_columns:  # as plans were written before there were any
+        data.pop("columns", None)
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
