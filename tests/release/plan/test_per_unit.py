@@ -71,6 +71,7 @@ def test_what_is_not_a_function_of_a_units_rows_is_refused_with_the_reason(value
         ({"unit": {"column": "person", "groups": 2}}, "unit.groups: every unit has one row"),
         ({"columns": {"A": "x > 1"}}, "per_unit.a: another column of the plan has this name"),
         ({"query": [{"name": "n", "kind": "count of units"}]}, "the unit is the row; ask for a count"),
+        ({"query": [{"name": "n", "kind": "count", "rows": 2}]}, "rows: is not needed where the unit is the row"),
         ({"query": [{"name": "n", "kind": "mean", "column": "a"}]}, r"query\[0\].range"),
     ],
 )
