@@ -94,6 +94,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "release/asked_in_sql.py": ("release/test_sql_oracle.py", "cli/test_sql_command.py"),
     "release/output/answer.py": ("release/test_sql_oracle.py", "cli/test_sql_command.py"),
     "release/plan/asking/": ("release/plan/asking/test_translation.py", "release/plan/asking/test_hostile_sql.py"),
+    "release/plan/field_effects.py": ("release/plan/test_field_table.py",),
     "release/plan/questions.py": ("release/plan/kinds/test_kind.py", "release/plan/test_toml.py"),
     "release/plan/condition.py": ("release/plan/test_toml.py", "release/test_oracle.py"),
     "release/plan/expressions/functions.py": (

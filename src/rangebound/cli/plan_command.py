@@ -176,3 +176,11 @@ def schema() -> None:
     from rangebound.release import plan_schema
 
     sys.stdout.write(json.dumps(plan_schema(), indent=1) + "\n")
+
+
+@app.command()
+def fields() -> None:
+    """Print every field with type, default and effect, as Markdown."""
+    from rangebound.release import field_table
+
+    sys.stdout.write(field_table())

@@ -20,6 +20,7 @@ from rangebound.release.output.table_certificate import Checked, check_certifica
 from rangebound.release.plan.asking import Translated, translate
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
+from rangebound.release.plan.field_table import field_table
 from rangebound.release.plan.fields import Part
 from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.kinds.central_range import CentralRange
@@ -86,6 +87,7 @@ __all__ = [
     "check_entry",
     "draft",
     "explain",
+    "field_table",
     "forecast",
     "make_plan",
     "parse_plan",

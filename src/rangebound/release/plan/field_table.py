@@ -1,0 +1,171 @@
+"""Every field of every part and kind of a plan in one text: type, default and effect, as the code has them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from rangebound.release.plan.condition import Condition
+from rangebound.release.plan.field_effects import EFFECTS
+from rangebound.release.plan.fields import Part
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.questions import written_kinds
+
+_HEAD = (
+    "# Every field of a plan\n\n"
+    "This page is made from the code, by `rangebound plan fields`, and a test compares the two. [The plan](plan.md) "
+    "says what the parts are for, and has examples. `required` says that a field has no default. In Python, the class "
+    "of a kind has its name in capitals: `CountOfUnits(name=...)`.\n"
+)
+_ROW = "| field | type | default | effect |\n| --- | --- | --- | --- |"
+
+
+def field_table() -> str:
+    """All fields of a plan as Markdown tables: type, default and effect of each.
+
+    Guarantee: made from the classes that check plans, so a field that is missing here does not exist.
+
+    >>> [line for line in field_table().splitlines() if line.startswith("| `epsilon`")]
+    ['| `epsilon` | number above 0, at most 100 | required | what the whole release may spend; at most 100 |']
+    """
+    schema = Plan.model_json_schema(by_alias=True)
+    parts = _parts()
+    text = [_HEAD, f"## Top level\n\n{_ROW}", *_rows(Plan, schema)]
+    for title, part in parts:
+        text += [f"\n## `{title}`\n\n{_ROW}", *_rows(part, schema)]
+    shared = list(Kind.model_fields)
+    text += [f"\n## `[[query]]`: fields of every kind\n\n{_ROW}", *_rows(Kind, schema)]
+    for name, kind in written_kinds().items():
+        own = [each for each in kind.model_fields if each not in shared]
+        text.append(f"\n## Kind `{name}`\n\n{_first_line(kind)}\n")
+        if own:
+            text += [_ROW, *_rows(kind, schema, own)]
+    return "\n".join(text).replace("\n\n\n", "\n\n") + "\n"
+
+
+def missing_effects() -> list[str]:
+    """Fields whose effect nobody has written, and effects of fields that do not exist."""
+    classes: list[type[Part]] = [Plan, Kind, *written_kinds().values(), *(part for _, part in _parts())]
+    named = {f"{_owner(each, name)}.{name}" for each in classes for name in each.model_fields}
+    return sorted(named ^ set(EFFECTS))
+
+
+def _parts() -> list[tuple[str, type[Part]]]:
+    """The parts of a plan with their titles, in the order of the plan, and those of its parts and kinds."""
+    found: list[tuple[str, type[Part]]] = []
+    for name, field in Plan.model_fields.items():
+        for part in _part_types(field.annotation):
+            if not issubclass(part, Kind):
+                many = "[[{}]]" if "tuple" in str(field.annotation) else "[{}]"
+                found.append((many.format(field.alias or name), part))
+    top = dict.fromkeys(found)
+    inner: dict[type[Part], dict[str, None]] = {}
+    owners: list[type[Part]] = [*(part for _, part in top), Kind, *written_kinds().values()]
+    for owner in owners:
+        for name, field in owner.model_fields.items():
+            for part in _part_types(field.annotation):
+                inner.setdefault(part, {})[name] = None
+    own = {part for _, part in top} | {Condition}
+    nested = [(", ".join(names), part) for part, names in inner.items() if part not in own]
+    return [*top, *nested, ("condition", Condition)]
+
+
+def _part_types(annotation: object) -> Iterator[type[Part]]:
+    """The parts that an annotation is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        yield annotation
+    for each in getattr(annotation, "__args__", ()):
+        yield from _part_types(each)
+
+
+def _rows(part: type[Part], schema: Mapping[str, Any], names: list[str] | None = None) -> Iterator[str]:
+    own = part.model_json_schema(by_alias=True)
+    for name, field in part.model_fields.items():
+        if names is not None and name not in names:
+            continue
+        key = field.alias or name
+        facts = own.get("properties", {}).get(key, {})
+        kind = _type({"$defs": own.get("$defs", {})}, facts)
+        effect = EFFECTS.get(f"{_owner(part, name)}.{name}", "")
+        yield f"| `{key}` | {kind} | {_default(field)} | {effect} |"
+
+
+def _owner(part: type[Part], name: str) -> str:
+    """The class that a field belongs to: the first of the bases that declares it."""
+    owners = [each for each in part.__mro__ if name in getattr(each, "__annotations__", {}) and each is not Part]
+    return owners[0].__name__ if name != "kind" else "Kind"
+
+
+def _first_line(part: type[Part]) -> str:
+    return " ".join((part.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value == (-math.inf, math.inf):
+        return "that of `[columns]`"
+    if value is None or value == () or value == {} or value is PydanticUndefined or isinstance(value, Part):
+        return "none"
+    return f"`{_written(value)}`"
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Enum):
+        return _written(value.value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}"
+
+
+_SIMPLE = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false", "null": ""}
+_LIMITS = {
+    "exclusiveMinimum": "above {}",
+    "minimum": "at least {}",
+    "exclusiveMaximum": "below {}",
+    "maximum": "at most {}",
+}
+
+
+def _size(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _type(whole: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """A type in words, from a JSON schema."""
+    if "$ref" in facts:
+        name = facts["$ref"].rpartition("/")[2]
+        found = whole.get("$defs", {}).get(name, {})
+        return _type(whole, found) if "enum" in found else "table"
+    if "const" in facts:
+        return f'`"{facts["const"]}"`'
+    if "enum" in facts:
+        return ", ".join(f'`"{each}"`' for each in facts["enum"])
+    if "anyOf" in facts:
+        kinds = dict.fromkeys(each for each in (_type(whole, one) for one in facts["anyOf"]) if each)
+        return " or ".join(kinds)
+    if facts.get("type") == "array":
+        inner = facts.get("prefixItems")
+        if inner:
+            return f"list of {len(inner)}: {_type(whole, inner[0])}"
+        items = facts.get("items")
+        return f"list of {_type(whole, items)}" if isinstance(items, dict) and items else "list"
+    if facts.get("type") == "object" or "oneOf" in facts or "discriminator" in facts:
+        return "table"
+    if facts.get("format") == "date":
+        return "date"
+    simple = _SIMPLE.get(str(facts.get("type")), "text" if facts.get("type") is None else "")
+    limits = [words.format(_size(facts[key])) for key, words in _LIMITS.items() if key in facts]
+    return " ".join([simple, ", ".join(limits)]).strip()
