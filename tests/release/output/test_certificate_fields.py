@@ -98,6 +98,17 @@ SHAPES = {
             "keys": {"place": ["A", "B"]},
         },
     ),
+    "several columns": (
+        PURE,
+        PEOPLE,
+        [
+            {"kind": "mean", **X, "weighted_by": {"column": "person", "range": [0, 40]}},
+            {"kind": "line", "x": X, "y": {"column": "person", "range": [0, 50]}},
+            {"kind": "ratio", "numerator": X, "denominator": {"column": "person", "range": [1, 50]}},
+            {"kind": "distinct count", "column": "city", "values": 2},
+        ],
+        {},
+    ),
     "mechanisms": (
         GAUSSIAN,
         {},
