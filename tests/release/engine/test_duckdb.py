@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from rangebound.errors import ArgumentError, EngineError
+from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release import release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.model import Source
+from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.view import view
 from tests.release.plans import KINDS, SALT, plan_data
 
 
@@ -151,3 +154,37 @@ def test_a_table_that_is_not_in_its_file_is_named(tmp_path):
         base.execute("CREATE TABLE visits (x INTEGER)")
     with pytest.raises(EngineError, match=r"^source.table='visit': DuckDB finds no such table in '.*t.duckdb'"):
         DuckDB(Source(path=str(tmp_path / "t.duckdb"), table="visit"))
+
+
+def test_the_type_of_a_column_that_cannot_be_used_is_named(tmp_path):
+    zoned = pa.array([datetime.datetime(2025, 3, 30, 0, 30)], pa.timestamp("us", tz="Europe/Paris"))
+    table = pa.table({"at": zoned, "list": pa.array([[1]])})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with duckdb.connect(str(tmp_path / "t.db")) as base:
+        base.execute('CREATE TABLE t ("at" TIMESTAMPTZ, "list" INTEGER[])')
+    sources = {
+        "timestamp[us, tz=Europe/Paris]": table,
+        "datetime64[us, Europe/Paris]": table.to_pandas(),
+        "TIMESTAMP WITH TIME ZONE": Source(path=str(tmp_path / "t.parquet")),
+        "TIMESTAMP WITH TIME ZONE ": Source(path=str(tmp_path / "t.db"), table="t"),
+    }
+    question = {
+        "name": "m",
+        "kind": "median",
+        "column": "at",
+        "range": [datetime.date(2025, 1, 1), datetime.date(2026, 1, 1)],
+    }
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [question]})
+    grouped = make_plan(
+        {"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": [{"name": "n", "kind": "count", "by": ["list"]}]}
+    )
+    for name, source in sources.items():
+        with DuckDB(source) as engine:
+            with pytest.raises(PlanError, match=re.escape(f"is of type {name.strip()}, ")) as caught:
+                check_schema(plan, view(plan, engine).schema)
+            assert "store it without one, in the local time" in str(caught.value)
+            if isinstance(source, pandas.DataFrame):  # a list in an object is the text that Python makes of it
+                continue
+            with pytest.raises(PlanError, match="by='list': is of type") as caught:
+                check_schema(grouped, view(grouped, engine).schema)
+            assert "of type other" not in str(caught.value)

@@ -126,7 +126,7 @@ WRONG = [
     ({"on": {"day": "number"}}, r"join\[0\].on: 'day' is of type date and 'number' of type integer"),
     ({"columns": ["nam"]}, r"join\[0\].columns='nam': the joined table has no such column"),
     ({"columns": {"REGION": "name"}}, r"join\[0\].columns='REGION': the table has a column of this name.*rename"),
-    ({"columns": ["list"]}, r"join\[0\].columns='list': is of type other"),
+    ({"columns": ["list"]}, r"join\[0\].columns='list': is of type "),
     ({"table": "nowhere"}, r"join\[0\].table='nowhere': no such table; give it in Python"),
     ({"path": "nowhere.csv"}, r"join\[0\].path='nowhere.csv': there is no such file"),
 ]

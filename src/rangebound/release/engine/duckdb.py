@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
-from rangebound.release.engine.frame import as_arrow
+from rangebound.release.engine.frame import as_arrow, own_types
 from rangebound.release.engine.interface import Further, Place
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
 _RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
@@ -118,7 +118,7 @@ class DuckDB:
         self.source = exp.to_table(_VIEW + suffix)
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self._alone: frozenset[str] = frozenset()  # columns that only that one reads
-        self._hidden: list[str] = []
+        self._hidden: dict[str, str] = {}  # columns that no statement can use, with their types
         self._typed = True
         try:
             self._show_all(data)
@@ -143,7 +143,8 @@ class DuckDB:
             rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
             raise ArgumentError(f"{'data' if self._field == 'source' else self._field}={_shown(data)}: {rule}")
         table, digits = as_arrow(data)
-        self._hidden = [field.name for field in table.schema if str(field.type) == "null"]  # integers before DuckDB 2.0
+        named, gone = own_types(data), enumerate(table.schema)  # nulls are integers before DuckDB 2.0
+        self._hidden = {field.name: named[at] for at, field in gone if str(field.type) == "null"}
         self._connection.register(self._raw, table)
         raw = exp.to_table(self._raw)
         given = enumerate(self._types(raw).items())
@@ -164,7 +165,7 @@ class DuckDB:
                 name: text for name, text in self._otherwise.items() if str(before[name]) == str(after[name])
             }
         self._alone = frozenset(names[place] for place in second.alone) & self._otherwise.keys()
-        self._hidden = [name for name in names if name not in self._otherwise]
+        self._hidden = {name: str(kinds[name]) for name in names if name not in self._otherwise}
         return {name: shown[name] for name in self._otherwise}
 
     def _attach(self, data: Source) -> exp.Table:
@@ -245,7 +246,8 @@ class DuckDB:
         if not self._typed:
             return dict.fromkeys(found, Family.UNTYPED)
         families = {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
-        return {**families, **dict.fromkeys(self._hidden, Family.OTHER)}
+        own = {name: str(kind) for name, kind in found.items() if families[name] is Family.OTHER}
+        return TypedSchema({**families, **dict.fromkeys(self._hidden, Family.OTHER)}, types={**own, **self._hidden})
 
     def give(self, tables: Mapping[str, Any]) -> None:
         """Take tables in memory, which the joins of a plan ask for by their names."""

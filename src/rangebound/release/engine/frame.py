@@ -42,6 +42,17 @@ def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
     return pyarrow.Table.from_arrays([_wide(each) for each in plain], names=names), digits
 
 
+def own_types(data: Any) -> list[str]:
+    """The types of the columns of a table that `as_arrow` has read, by their own names and in its order."""
+    import pyarrow
+
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        return [str(data.iloc[:, at].dtype) for at in range(data.shape[1])]
+    table = data if isinstance(data, pyarrow.Table) else pyarrow.table(data)
+    return [str(field.type) for field in table.schema]
+
+
 def _is_decimal(kind: Any) -> bool:
     """Whether a type is a decimal that DuckDB knows."""
     import pyarrow

@@ -20,7 +20,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, Pla
 from rangebound.extras import need
 from rangebound.release.engine.interface import Further, Place
 from rangebound.release.engine.java_home import java_home
-from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),
@@ -222,7 +222,8 @@ def _spelled(tree: exp.Expr) -> exp.Expr:
 def _families(kinds: list[tuple[str, str]]) -> Schema:
     """The families of columns of a frame; one whose name Spark would replace cannot be used."""
     found = {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
-    return {name: Family.OTHER if _SUBSTITUTED in name else family for name, family in found.items()}
+    found |= {name: Family.OTHER for name in found if _SUBSTITUTED in name}
+    return TypedSchema(found, types={name: kind for name, kind in kinds if found[name] is Family.OTHER})
 
 
 def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:

@@ -43,6 +43,33 @@ class Family(Enum):
 
 Schema = Mapping[str, Family]
 
+
+class TypedSchema(dict[str, Family]):
+    """A schema that also has the engine's own names of the types of columns that cannot be used, for messages.
+
+    >>> TypedSchema({"at": Family.OTHER}, types={"at": "TIME"}).types["at"]
+    'TIME'
+    """
+
+    def __init__(self, families: Schema, *, types: Mapping[str, str]) -> None:
+        super().__init__(families)
+        self.types = dict(types)
+
+
+def extended(schema: Schema, more: Schema) -> Schema:
+    """A schema with further columns, or others in the place of some, which keeps the names of types."""
+    if not isinstance(schema, TypedSchema):
+        return {**schema, **more}
+    return TypedSchema({**schema, **more}, types=schema.types)
+
+
+def _type_name(schema: Schema, column: str) -> str:
+    """The type of a column in words: its family, or the engine's own name where it is of none."""
+    family = schema[column]
+    own = schema.types.get(column) if isinstance(schema, TypedSchema) and family is Family.OTHER else None
+    return own or family.value
+
+
 _F = Family
 _NUMBERS = (_F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.BOOLEAN, _F.UNTYPED)
 _DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT, _F.UNTYPED)
@@ -253,7 +280,17 @@ def _need(
         raise PlanError(f"{field}={column!r}: {table} has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
-        rule = f"is of type {family.value}, which does not serve for {use}; it takes {wanted}"
+        rule = f"is of type {_type_name(schema, column)}, which does not serve for {use}; it takes {wanted}"
         whole = family is Family.NUMBER and Family.INTEGER in families
         way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else ""
+        way = _LOCAL if _zoned(schema, column) else way
         raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
+
+
+_LOCAL = " (its day depends on a time zone; store it without one, in the local time whose days are meant)"
+
+
+def _zoned(schema: Schema, column: str) -> bool:
+    """Whether a column cannot be used because its times have a time zone."""
+    name = _type_name(schema, column).lower()
+    return "time zone" in name or "tz=" in name or name.startswith("datetime64[")

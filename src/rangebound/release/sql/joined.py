@@ -31,7 +31,7 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.interface import Place
 from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import KEYS, Family, Schema, check_join_key, check_joined_column
+from rangebound.release.plan.table_schema import KEYS, Family, Schema, check_join_key, check_joined_column, extended
 from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest
@@ -75,7 +75,7 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
         on = every([exp.EQ(this=each.copy(), expression=of(_OTHER, f"k{at}")) for at, each in enumerate(ours)])
         return tree.join(_as_other(found), on=on, join_type=join.how, copy=False)
 
-    return View(schema={**seen.schema, **families}, source=source)
+    return View(schema=extended(seen.schema, families), source=source)
 
 
 def _place(plan: Plan, join: Join, field: str) -> Place:

@@ -14,7 +14,7 @@ from rangebound.errors import PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns
+from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
 from rangebound.release.sql.expression import Tree, column
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.joined import joined
@@ -57,10 +57,10 @@ def _check_names(plan: Plan, engine: Engine) -> None:
 
 def _with_made(seen: View, made: Sequence[MadeColumn]) -> View:
     """A view with made columns, in selections one above the other; its schema leaves out mere steps."""
-    layers, schema = made_columns(seen.schema, made)
+    before, (layers, schema) = seen.schema, made_columns(seen.schema, made)
     for layer in layers:
         seen = with_columns(seen, {name: (tree, schema.get(name, Family.OTHER)) for name, tree in layer.items()})
-    return View(schema=schema, source=seen.source)
+    return View(schema=extended(before, schema), source=seen.source)
 
 
 def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
@@ -71,7 +71,7 @@ def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
     """
     if not made:
         return seen
-    schema = {**seen.schema, **{name: family for name, (_, family) in made.items()}}
+    schema = extended(seen.schema, {name: family for name, (_, family) in made.items()})
     kept: list[Tree] = [star()]
     if not made.keys().isdisjoint(seen.schema):
         names = [name for name, family in seen.schema.items() if family is not Family.OTHER and name not in made]
