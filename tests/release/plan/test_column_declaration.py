@@ -327,3 +327,31 @@ def test_expressions_that_differ_in_capital_letters_alone_are_different_columns(
     asked = [{**COUNT, "name": each, "where": f'x == "{each}" or y > 10'} for each in ("a", "A", "b", "${x}")]
     found = release(plan(*asked, epsilon=100.0), data, ledger=None)
     assert [row["value"] for row in found.rows()] == [1.0, 2.0, 1.0, 0.0]
+
+
+TWO = {"x": ("correlation", "y"), "numerator": ("ratio", "denominator"), "y": ("line", "x")}
+
+
+@pytest.mark.parametrize("field", TWO)
+def test_a_column_may_be_named_alone_where_its_range_is_known(field):
+    kind, other = TWO[field]
+    asked = {"name": "n", "kind": kind, field: "hours", other: {"column": "cost", "range": [1, 9]}}
+    base = {"budget": {"epsilon": 1.0}, "query": [asked]}
+    short = make_plan({**base, "columns": {"hours": {"range": [2, 24]}}})
+    stated = {**asked, field: {"column": "hours", "range": [2, 24]}}
+    assert short.query == make_plan({**base, "query": [stated]}).query
+    with pytest.raises(PlanError, match=rf"query\[0\].{field}.range: is missing; state it"):
+        make_plan(base)
+
+
+def test_a_weight_may_be_named_alone_where_its_range_is_known():
+    asked = {"name": "n", "kind": "mean", "column": "age", "weighted_by": "w"}
+    base = {"budget": {"epsilon": 1.0}, "columns": {"age": {"range": [0, 99]}, "w": {"range": [0, 5]}}}
+    (question,) = make_plan({**base, "query": [asked]}).query
+    stated = {"name": "n", "kind": "mean", "column": "age", "range": [0, 99]}
+    stated["weighted_by"] = {"column": "w", "range": [0, 5]}
+    assert question == make_plan({**base, "query": [stated]}).query[0]
+    with pytest.raises(PlanError, match=r"query\[0\].weighted_by.range: is missing"):
+        make_plan({**base, "columns": {"age": {"range": [0, 99]}}, "query": [asked]})
+    with pytest.raises(PlanError, match="must not be negative"):
+        make_plan({**base, "columns": {"age": {"range": [0, 99]}, "w": {"range": [-1, 5]}}, "query": [asked]})

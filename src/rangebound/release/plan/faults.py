@@ -71,7 +71,7 @@ def plan_error(error: ValidationError, name: str, where: Mapping[Place, int]) ->
     place = tuple(each for each in first["loc"] if not (isinstance(each, str) and (each in _TYPES or "[" in each)))
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     rule = _rule(first) or message
-    inner = re.match(r"([a-z_]+(?:\.\w+){0,2}): (.*)", rule, re.DOTALL) if first["type"] == "value_error" else None
+    inner = re.match(r"([a-z_]+(?:\.\w+){0,3}): (.*)", rule, re.DOTALL) if first["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
     value = first["input"]

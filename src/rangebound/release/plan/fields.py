@@ -163,6 +163,8 @@ def _measurable(value: Ends) -> Ends:
 
 Span = Annotated[Pair, AfterValidator(_ordered)]
 Range = Annotated[Span, AfterValidator(_measurable)]
+UNKNOWN: Ends = (-math.inf, math.inf)
+"""The range of a column that states none, until the plan fills it in."""
 
 
 MOST_BINS = 1000

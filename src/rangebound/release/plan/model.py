@@ -18,7 +18,7 @@ from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.faults import Place, first_rule
-from rangebound.release.plan.fields import Ends, Name, Part, Positive, Text, as_tuple
+from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
@@ -264,7 +264,8 @@ class Plan(Part):
             except ValidationError as reason:  # a field of it does not fit the range
                 raise ValueError(f"query.{index}.{first_rule(reason)}") from None
             if filled[-1].lacks_range:
-                raise ValueError(f"query.{index}.range: {_NO_RANGE}")
+                also = (f"{name}.range" for name, one in filled[-1].reads_also.items() if one.range == UNKNOWN)
+                raise ValueError(f"query.{index}.{next(also, 'range')}: {_NO_RANGE}")
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
 
     def _fit_step(self, columns: Mapping[str, object]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Self
@@ -10,15 +9,12 @@ from typing import Self
 from pydantic import Field
 
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Bound, Ends, Name, Range, number, written
+from rangebound.release.plan.fields import UNKNOWN, Bound, Ends, Name, Range, number, written
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Truncation, owner_scope, truncation_scope
 from rangebound.release.plan.measure import Rows, Values
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import bounds, end, span
 from rangebound.support import Interval
-
-UNKNOWN: Ends = (-math.inf, math.inf)
-"""The range of a question that does not state one, until a plan fills it in."""
 
 
 class ColumnKind(Kind):
@@ -39,15 +35,14 @@ class ColumnKind(Kind):
 
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with the public range of its column, where it states none and one is known."""
-        if self.range != UNKNOWN or self.column not in ranges:
-            return self
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**given, "range": ranges[self.column]})
+        found = super().filled(ranges)
+        known = ranges.get(self.column) if self.range == UNKNOWN else None
+        return found if known is None else found.changed(range=known)
 
     @property
     def lacks_range(self) -> bool:
         """Whether no range is known."""
-        return self.range == UNKNOWN
+        return self.range == UNKNOWN or super().lacks_range
 
     @property
     def dated(self) -> bool:

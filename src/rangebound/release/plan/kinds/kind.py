@@ -21,7 +21,7 @@ from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition, Conditions
-from rangebound.release.plan.fields import Ends, Name, Names, Part, Positive, Spans, inside, support
+from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Positive, Spans, inside, support
 from rangebound.release.plan.measure import Found, Measures, Values
 from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
@@ -275,12 +275,19 @@ class Kind(Part):
 
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with public ranges of columns, where it leaves its own out and they are known."""
-        return self
+        also = {name: (each, each.filled(ranges)) for name, each in self.reads_also.items()}
+        found = {name: after for name, (before, after) in also.items() if after is not before}
+        return self.changed(**found) if found else self
+
+    def changed(self, **fields: object) -> Self:
+        """The same question with other values of some fields, checked again."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**given, **fields})
 
     @property
     def lacks_range(self) -> bool:
-        """Whether it needs a public range of its column, and none is known."""
-        return False
+        """Whether it needs a public range of a column, and none is known."""
+        return any(each.range == UNKNOWN for each in self.reads_also.values())
 
     # What follows from these
 

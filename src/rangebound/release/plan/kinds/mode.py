@@ -47,8 +47,7 @@ class Mode(SelectionKind):
         """The same question with the public range of its column, where it asks for bins and states none."""
         if not self._open or self.column not in ranges:
             return self
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**given, "range": ranges[self.column]})
+        return self.changed(range=ranges[self.column])
 
     @property
     def lacks_range(self) -> bool:

@@ -13,6 +13,7 @@ from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.noise.draw import Coordinates, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.ratio_interval import ratio_interval
+from rangebound.release.plan.fields import LINE, UNKNOWN
 from rangebound.release.plan.kinds.two_columns_kind import TwoColumnsKind
 from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measures, Value
 from rangebound.release.plan.ranged_column import RangedColumn
@@ -34,7 +35,7 @@ class Ratio(TwoColumnsKind):
     @field_validator("denominator")
     @classmethod
     def _not_negative(cls, column: RangedColumn) -> RangedColumn:
-        if column.bounds.lower < 0.0:
+        if column.range != UNKNOWN and column.bounds.lower < 0.0:
             raise ValueError("the lower end of its range must not be negative")
         return column
 
@@ -43,7 +44,7 @@ class Ratio(TwoColumnsKind):
         for name, each in self.reads_also.items():
             if each.dated:
                 raise ValueError(f"{name}: must be a column of numbers; a sum of days is not a day")
-        if self.support is None and not self.natural.bounded:
+        if self.support is None and not self.natural.bounded and not self.lacks_range:
             raise ValueError(
                 "support: must be stated where the denominator may be 0, since the ratio can then be any number; or "
                 "give the denominator a range that begins above 0"
@@ -59,6 +60,8 @@ class Ratio(TwoColumnsKind):
     def natural(self) -> Interval:
         """From the smallest to the largest ratio of numbers in the two ranges; without an end where these hold 0."""
         above, below = self.numerator.bounds, self.denominator.bounds
+        if self.lacks_range:
+            return LINE
         if below.lower == 0.0:
             return Interval(0.0 if above.lower >= 0 else -math.inf, 0.0 if above.upper <= 0 else math.inf)
         ratios = [end / other for end in (above.lower, above.upper) for other in (below.lower, below.upper)]
