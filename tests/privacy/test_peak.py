@@ -18,7 +18,7 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from tests.crosscheck.oracle import Oracle
 
@@ -154,7 +154,7 @@ def test_it_would_not_be_with_the_threshold_outside_the_pair() -> None:
 def test_a_slope_bounds_a_cell_and_three_cells_bound_a_line() -> None:
     noise, shape = rb.Laplace(scale=1.5), Shape(spans=((0.0, 10.0),), normalised=True)
     with precision(128):
-        task = Task(Delta(noise, shape, 0.6), Line(0.0, 9.0, 1.0))
+        task = Task(Delta(noise, shape, 0.6), SearchLine(0.0, 9.0, 1.0))
         found = enclose([task])
         assert 0.0 < found.position < 1.0
         assert len(found.cells) <= 3

@@ -9,7 +9,7 @@ import numpy as np
 from rangebound.ball import Ball, ball, refine, up
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.pairs.exact import Mapped, family, mapped
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import by_windows
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds
@@ -18,7 +18,7 @@ from rangebound.privacy.windows.gaussian_laws import Laws
 _FEW = 8  # lines that are all evaluated
 
 
-def lossy_pairs(setting: Setting) -> list[tuple[Setting, Line]]:
+def lossy_pairs(setting: Setting) -> list[tuple[Setting, SearchLine]]:
     """Every direction with every line of pairs but those that surely lose less than another, where there are many."""
     pairs = setting.pairs()
     if len(pairs) <= _FEW or not by_windows(setting):
@@ -47,12 +47,12 @@ def loss_values(setting: Setting) -> list[Ball]:
     return [_loss_at(side, at, line.d) for side, line in setting.pairs() for at in _loss_places(side, line)]
 
 
-def loss_on(side: Setting, line: Line) -> tuple[Ball, float]:
+def loss_on(side: Setting, line: SearchLine) -> tuple[Ball, float]:
     found = [(refine(lambda at=at: _loss_at(side, at, line.d)), at) for at in _loss_places(side, line)]  # type: ignore[misc]
     return max(found, key=lambda each: up(each[0]))
 
 
-def _loss_places(side: Setting, line: Line) -> list[float]:
+def _loss_places(side: Setting, line: SearchLine) -> list[float]:
     """The ends of the line and, for a map of noise of limited reach, where it may show an edge.
 
     There a cut c distinguishes the pair with certainty while p lies in [c + limit - d, c + limit). A line that meets
@@ -82,7 +82,7 @@ def _loss_at(side: Setting, position: float, d: Ball) -> Ball:
     return Mapped(side.noise, UNBOUNDED_SHAPE).loss(ball(0.0), d)
 
 
-def delta_on(side: Setting, line: Line, epsilon: float) -> tuple[Ball, float]:
+def delta_on(side: Setting, line: SearchLine, epsilon: float) -> tuple[Ball, float]:
     where = [line.start]
 
     def evaluate() -> Ball:

@@ -20,7 +20,7 @@ from rangebound.privacy.search.branch_and_bound import climb, probe
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting, mirrored
 from rangebound.privacy.supremum import by_windows, enclosed, tasks
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
@@ -32,7 +32,7 @@ class Counterexample(NamedTuple):
     """A pair that leaks more than a claim allows (or, at the limit of precision, may do so)."""
 
     side: Setting
-    line: Line
+    line: SearchLine
     position: float
     pair: tuple[float, float]
 
@@ -75,7 +75,9 @@ def quick_counterexample(setting: Setting, claim: Claim) -> Counterexample | Non
     return _counterexample(setting, pairs[best.task], best.position, claim)
 
 
-def _counterexample(setting: Setting, where: tuple[Setting, Line], position: float, claim: Claim) -> Counterexample:
+def _counterexample(
+    setting: Setting, where: tuple[Setting, SearchLine], position: float, claim: Claim
+) -> Counterexample:
     """The pair at a position, or at a worse one nearby."""
     side, line = where
     if not by_windows(setting):  # else it is the top of its window already
@@ -173,7 +175,7 @@ def pair_numbers(setting: Setting, pair: tuple[float, float], claim: Claim) -> t
     needed = loss
     if not claim.pure:
         found = pair_epsilon(
-            Counterexample(side, Line(a, a, b, a), a, pair), claim.delta, loss if loss > 0.0 else math.inf
+            Counterexample(side, SearchLine(a, a, b, a), a, pair), claim.delta, loss if loss > 0.0 else math.inf
         )
         # The root is known to about 1e-12; what is said of it is checked.
         safe = (found * (1.0 - slack) for slack in (0.0, 2e-12, 1e-9) if math.isfinite(found))

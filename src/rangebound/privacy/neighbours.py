@@ -6,12 +6,12 @@ import math
 from fractions import Fraction
 
 from rangebound.numeric import rounded_down, rounded_up
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
 from rangebound.support import Interval, Union
 
 
-def pair_at(side: Setting, setting: Setting, line: Line, position: float) -> tuple[float, float]:
+def pair_at(side: Setting, setting: Setting, line: SearchLine, position: float) -> tuple[float, float]:
     sign = 1.0 if side is setting or side == setting else -1.0
     if math.isinf(position):
         return sign * position, sign * position

@@ -22,7 +22,7 @@ from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, mapped
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import HIGH, LOW, SearchObjective, Task, bound
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
@@ -236,13 +236,13 @@ class _Counted(SearchObjective):
         self._steps.count(self._each * len(found))
         return found
 
-    def kinks(self, line: Line) -> list[float]:
+    def kinks(self, line: SearchLine) -> list[float]:
         return self._objective.kinks(line)
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         return self._objective.cuts(line)
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         return self._objective.seeds(line)
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:

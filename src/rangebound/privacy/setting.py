@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.privacy.search.positions import Line, lines
+from rangebound.privacy.search.positions import SearchLine, lines
 from rangebound.support import Interval, Union
 
 
@@ -37,11 +37,11 @@ class Setting:
         mirror = Setting(self.noise, self.shape.mirrored(), mirrored(self.answers), self.sensitivity)
         return (self,) if _symmetric(self) else (self, mirror)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[SearchLine]:
         """The lines of pairs that matter. A truncated Laplace law does not change beyond the ends of its support."""
         hull = self.answers.hull
         if hull.bounded and Fraction(hull.upper) - Fraction(hull.lower) <= Fraction(self.sensitivity):
-            found = [Line(hull.lower, hull.lower, hull.upper, hull.lower)]
+            found = [SearchLine(hull.lower, hull.lower, hull.upper, hull.lower)]
         else:
             found = lines(self.answers, self.sensitivity)
         if self.shape.normalised and self.noise.laplace:
@@ -49,7 +49,7 @@ class Setting:
             return [part for line in found for part in line.clipped(low, high)]
         return found
 
-    def pairs(self) -> list[tuple[Setting, Line]]:
+    def pairs(self) -> list[tuple[Setting, SearchLine]]:
         """Every direction with every line of pairs."""
         return [(side, line) for side in self.sides() for line in side.lines()]
 

@@ -23,7 +23,7 @@ from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import FLOOR, probe
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.search.rounded_lattice import rounded_top
 from rangebound.privacy.setting import Setting
@@ -233,8 +233,8 @@ def worst_under(setting: Setting, claim: Claim) -> Worst:
 
 def _pinned(
     setting: Setting,
-    evaluate: Callable[[Setting, Line], tuple[Ball, float]],
-    pairs: list[tuple[Setting, Line]] | None = None,
+    evaluate: Callable[[Setting, SearchLine], tuple[Ball, float]],
+    pairs: list[tuple[Setting, SearchLine]] | None = None,
 ) -> Worst:
     """The largest of one value for each line and direction."""
     worst = Worst(0.0, 0.0, some_pair(setting))
@@ -254,6 +254,6 @@ def _searched(setting: Setting, make: Make) -> Worst:
     return Worst(max(found.lower, 0.0), max(found.upper, 0.0), pair_at(side, setting, line, found.position))
 
 
-def _renyi_on(side: Setting, line: Line, order: float) -> tuple[Ball, float]:
+def _renyi_on(side: Setting, line: SearchLine, order: float) -> tuple[Ball, float]:
     value = refine(lambda: Renyi(side.noise, side.shape, order).value(ball(0.0), line.d))
     return value, min(max(0.0, line.start), line.end)

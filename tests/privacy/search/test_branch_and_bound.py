@@ -13,7 +13,7 @@ from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from tests.matrix.cells import ALLOWED, Cell
 
@@ -53,7 +53,7 @@ def test_the_bound_of_a_cell_is_above_every_position_in_it(cell: Cell, name: str
         object.__setattr__(other, "noise", mechanism.noise)
         other.__dict__["shape"] = shape
         with precision(BITS):
-            task = Task(OBJECTIVES[name](other), Line(-3.0, 4.0, 1.0))
+            task = Task(OBJECTIVES[name](other), SearchLine(-3.0, 4.0, 1.0))
             for start, end in cells(generator, 4):
                 top = bound(task, start, end)
                 inside = [start, end, *generator.uniform(start, end, size=5).tolist()]
@@ -70,7 +70,7 @@ def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell: Cell) 
     mechanism = cell.mechanism()
     with precision(BITS):
         for name, make in OBJECTIVES.items():
-            task = Task(make(mechanism), Line(-INF, INF, 1.0))
+            task = Task(make(mechanism), SearchLine(-INF, INF, 1.0))
             for start, end, inside in ((-INF, -2.0, (-2.0, -5.0, -30.0)), (3.0, INF, (3.0, 8.0, 50.0))):
                 top = bound(task, start, end)
                 assert all(value(task, position) <= top for position in inside), (name, start, end)
@@ -81,7 +81,7 @@ def test_narrow_cells_are_bounded_sharply(noise: str) -> None:
     """Second order: the bound's excess is no more than the square of the width, in scales."""
     mechanism = Cell(noise, "truncate", "interval", "equal").mechanism()
     with precision(BITS):
-        task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))
+        task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))
         for middle in (-0.6, 0.0, 0.2):
             for width in (1e-1, 1e-2, 1e-3):
                 top = bound(task, middle - width / 2, middle + width / 2)
@@ -118,7 +118,8 @@ def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: Cell,
     generator = np.random.default_rng(72)
     with precision(BITS):
         tasks = [
-            Task(OBJECTIVES[name](mechanism), line) for _, line in [(0, Line(-2.0, 1.0, 1.0)), (1, Line(1.5, 1.5, 0.5))]
+            Task(OBJECTIVES[name](mechanism), line)
+            for _, line in [(0, SearchLine(-2.0, 1.0, 1.0)), (1, SearchLine(1.5, 1.5, 0.5))]
         ]
         found = enclose(tasks)
         assert found.lower <= found.upper <= found.lower * (1.0 + 1e-6) + 1e-30
@@ -133,7 +134,7 @@ def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: Cell,
 def test_with_a_target_the_search_only_decides() -> None:
     mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
-        tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))]
+        tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))]
         full = enclose(tasks)
         above, below = full.upper * 1.01, full.lower * 0.99
         proved, refuted = enclose(tasks, above), enclose(tasks, below)
@@ -146,7 +147,7 @@ def test_with_a_target_the_search_only_decides() -> None:
 def test_climbing_never_goes_down_or_away() -> None:
     mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
-        task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))
+        task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))
         for start in (-1.0, -0.3, 0.4, 1.0):
             better = climb(task, start)
             assert -1.0 <= better <= 1.0
@@ -157,7 +158,7 @@ def test_a_gap_between_cells_is_noticed() -> None:
     """A control: the check of coverage fails when one cell is taken away."""
     mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
-        tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), Line(-1.0, 1.0, 1.0))]
+        tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))]
         found = enclose(tasks)
     assert covered(found, tasks)
     assert len(found.cells) > 1

@@ -10,12 +10,12 @@ import pytest
 
 import rangebound as rb
 from rangebound.ball import PRECISIONS, down, precision, up
-from rangebound.privacy.search.positions import Line, lines
+from rangebound.privacy.search.positions import SearchLine, lines
 
 INF = math.inf
 
 
-def dominated(pair: tuple[float, float], line: Line) -> bool:
+def dominated(pair: tuple[float, float], line: SearchLine) -> bool:
     """Whether some pair of the line contains this one."""
     low, high = map(Fraction, pair)
     distance = Fraction(line.far) - Fraction(line.near)
@@ -78,12 +78,12 @@ def test_no_line_is_wider_than_the_sensitivity_or_leaves_the_range(seed: int) ->
 
 def test_an_interval_has_one_line() -> None:
     found = lines(rb.Interval(0, 10), 1.0)
-    assert [line for line in found if line.start < line.end] == [Line(0.0, 9.0, 1.0)]
-    assert lines(rb.Interval(-INF, INF), 1.0) == [Line(-INF, INF, 1.0)]
+    assert [line for line in found if line.start < line.end] == [SearchLine(0.0, 9.0, 1.0)]
+    assert lines(rb.Interval(-INF, INF), 1.0) == [SearchLine(-INF, INF, 1.0)]
 
 
 def test_the_distance_is_exact() -> None:
-    line = Line(0.1, 0.1, 0.7, 0.1)
+    line = SearchLine(0.1, 0.1, 0.7, 0.1)
     exact = Fraction(0.7) - Fraction(0.1)
     assert Fraction(down(line.d)) <= exact <= Fraction(up(line.d))
     assert exact != Fraction(0.7 - 0.1)  # a control: the difference of the two doubles, rounded, is another number
@@ -98,4 +98,4 @@ def test_a_line_that_is_missing_is_noticed() -> None:
     found = lines(answers, 2.5)
     assert any(dominated((1.0, 3.0), line) for line in found)
     assert not any(dominated((1.0, 3.0), line) for line in found if line.near != 1.0 and line.start > 1.0)
-    assert not dominated((0.0, 3.0), Line(0.0, 4.0, 2.5))
+    assert not dominated((0.0, 3.0), SearchLine(0.0, 4.0, 2.5))

@@ -10,8 +10,8 @@ import pytest
 from rangebound.privacy.windows import gaussian_windows as tested
 from rangebound.privacy.windows.chebyshev import UNIT, lebesgue
 from rangebound.privacy.windows.gaussian_windows import (
-    Bounds,
     GaussianWindows,
+    WindowBounds,
     bounds,
     folded,
     highest,
@@ -49,7 +49,7 @@ def subdivided(windows: GaussianWindows) -> GaussianWindows:
     return windows._replace(rho=np.full_like(windows.rho, 32.0))
 
 
-def evaluated(windows: GaussianWindows) -> Bounds:
+def evaluated(windows: GaussianWindows) -> WindowBounds:
     p, _ = nodes_of(windows, 20)
     return bounds(windows, tent(p), np.zeros_like(p), 20, 0.0, None)
 
@@ -66,7 +66,7 @@ def test_the_supremum_over_windows_is_enclosed() -> None:
 def test_what_is_not_a_number_is_never_a_bound(field: str) -> None:
     """One window of several that is not known leaves the supremum unknown."""
 
-    def unknown(windows: GaussianWindows) -> Bounds:
+    def unknown(windows: GaussianWindows) -> WindowBounds:
         found = evaluated(windows)
         value = getattr(found, field).copy()
         value[0] = math.nan
@@ -80,7 +80,7 @@ def test_a_bound_that_smaller_windows_cannot_improve_ends_the_search() -> None:
     """What the polynomial misses does not shrink: it must not be halved until nothing is left of the time."""
     rounds = []
 
-    def vague(windows: GaussianWindows) -> Bounds:
+    def vague(windows: GaussianWindows) -> WindowBounds:
         rounds.append(windows.start.size)
         p, _ = nodes_of(windows, 20)
         return bounds(windows, 0.0 * p, np.zeros_like(p), 20, 1e-30, None)
@@ -92,7 +92,7 @@ def test_a_bound_that_smaller_windows_cannot_improve_ends_the_search() -> None:
 def test_too_many_windows_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tested, "_MOST", 3)
 
-    def vague(windows: GaussianWindows) -> Bounds:
+    def vague(windows: GaussianWindows) -> WindowBounds:
         found = evaluated(windows)
         return found._replace(upper=found.upper + 1.0)
 

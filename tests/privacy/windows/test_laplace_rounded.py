@@ -17,7 +17,7 @@ from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.search.branch_and_bound import Found, enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import tasks
@@ -82,7 +82,7 @@ def found_for(of: Setting, order: float) -> Found:
     return found
 
 
-def places(of: Setting, line: Line, dice: np.random.Generator, count: int) -> list[float]:
+def places(of: Setting, line: SearchLine, dice: np.random.Generator, count: int) -> list[float]:
     """Positions anywhere, and near the kinks."""
     cuts, d, b = np.asarray([high for _, high in of.shape.cells[:-1]]), line.far - line.near, of.noise.scale
     low, high = max(line.start, cuts[0] - d - 9.0 * b), min(line.end, cuts[-1] + 9.0 * b)

@@ -18,7 +18,7 @@ _FEW = 6  # spans that are all looked at
 _FADED = 20.0  # scales beyond the nearest span: what Gaussian noise has there is less than the precision
 
 
-class View(Protocol):
+class LawView(Protocol):
     """A form of the density on the support, up to a factor that does not depend on x."""
 
     def mass(self, span: Span, p: Ball) -> Ball:
@@ -98,7 +98,7 @@ class Integrals:
     All lists of spans that one is asked about are the support from the left on; only the last span may be another.
     """
 
-    def __init__(self, view: View, p: Ball) -> None:
+    def __init__(self, view: LawView, p: Ball) -> None:
         self._view, self._p = view, p
         self._reach = view.reach(p)
         at = value_of(p)

@@ -11,7 +11,7 @@ from flint import arb
 from rangebound.ball import ZERO, Ball, End, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 from rangebound.law import Shape
 from rangebound.noise import Noise
-from rangebound.privacy.pairs.integrals import Integrals, Plain, Span, View
+from rangebound.privacy.pairs.integrals import Integrals, LawView, Plain, Span
 from rangebound.privacy.pairs.span_ends import finite_end, near_pair, shifted, up_to
 
 _FEW = 4  # spans of which a series is cheap
@@ -78,7 +78,7 @@ class Truncated:
             return {name: of(self._event(name, t)) for name in only or self._candidates(value_of(t))} or {0: ZERO}
         return {0: of(self._up_to(t))}
 
-    def _view(self, p: Ball) -> View:
+    def _view(self, p: Ball) -> LawView:
         """The form in which series about p are sharp."""
         return self._plain
 

@@ -10,7 +10,7 @@ from rangebound.ball import INFINITY, Ball, ball, is_taylor, smallest, taylor, v
 from rangebound.law import Shape
 from rangebound.noise import Noise
 from rangebound.privacy.pairs.exponential_family import Tilted
-from rangebound.privacy.pairs.integrals import Integrals, Plain, View
+from rangebound.privacy.pairs.integrals import Integrals, LawView, Plain
 from rangebound.privacy.pairs.truncated import Truncated
 
 _NARROW, _FAR = 1.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
@@ -29,7 +29,7 @@ class TruncatedGaussian(Truncated):
             for end, below in zip(self.edges(), (True, False), strict=True)
         ]
 
-    def _view(self, p: Ball) -> View:
+    def _view(self, p: Ball) -> LawView:
         """The form in which series about p are sharp: offsets from p, or tilted weights.
 
         Offsets do not change where a pair moves along the inside of a support. Seen from outside, or across a support

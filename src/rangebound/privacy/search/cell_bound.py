@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple, Protocol
 
 from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 
 # Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
 # order can see.
@@ -44,13 +44,13 @@ class SearchObjective(Protocol):
         About a wide ball: all that may be the largest somewhere in it; with `only`, just those.
         """
 
-    def kinks(self, line: Line) -> list[float]:
+    def kinks(self, line: SearchLine) -> list[float]:
         """Positions where a branch may not be smooth, each rounded both ways."""
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         """Where cells are cut first: the kinks, and places from which on a ceiling is sharp."""
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         """Positions to look at first, because the worst may be there."""
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
@@ -67,7 +67,7 @@ class Task(NamedTuple):
     """One direction of the divergence along one line of pairs."""
 
     objective: SearchObjective
-    line: Line
+    line: SearchLine
 
     def kinks(self) -> list[float]:
         """The kinks of the objective on the line, in order."""

@@ -20,7 +20,7 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.endless_lattice import Ceiling, stick_ceiling
 from rangebound.privacy.search.objective import GAPS, PairObjective
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.roots import falling_root
 
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
@@ -87,7 +87,7 @@ class Delta(PairObjective):
             order = min(order, 1.0 + 0.5 * float(((ball(start) - self.family.edges()[1]) / d).mid()))
         return [part * order for part in (0.5, 0.75, 1.0) if part * order > 1.0]
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         """Also where the loss passes epsilon, and next to it: a ball about what follows must not reach over a kink."""
         found, (start, end) = super().cuts(line), (line.start, line.end)
         if not self._rising or math.isinf(start) or math.isinf(end):
@@ -101,7 +101,7 @@ class Delta(PairObjective):
             found += [root, root + 2.0**-24 * (end - root)]
         return found
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
         scale, d = self.family.noise.scale, line.d
         found = [*super().seeds(line), *self._scanned(line, self._formula)]
@@ -127,7 +127,7 @@ class Delta(PairObjective):
         values: Floats = stick_formula(self._noise, self._shape, p, q, float(self.epsilon))
         return values
 
-    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: SearchLine, off: Ball) -> Ball:
         epsilon = down(self.epsilon - 4 * off)
         window = Delta(self._noise, Shape(points=points, normalised=True), epsilon, self._aim, kind)
         return ball(enclose([Task(window, line)], self._aim).upper) * (2 * off).exp()

@@ -19,7 +19,7 @@ from rangebound.privacy.pairs.lattice_sums import Theta
 from rangebound.privacy.pairs.span_ends import near_pair, up_to
 from rangebound.privacy.search.branch_and_bound import Found, enclose
 from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 
 _CALM, _CLOSER = 6.0, 7  # scales to either side of the best position that are searched, and in how many pieces
 
@@ -49,13 +49,13 @@ class _Lattice(abc.ABC):
     def value(self, p: Ball, d: Ball) -> Ball:
         """The number at a position."""
 
-    def kinks(self, line: Line) -> list[float]:
+    def kinks(self, line: SearchLine) -> list[float]:
         return []
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         return self.seeds(line)
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         return []
 
     def step(self) -> float:
@@ -110,12 +110,12 @@ class Threshold(_Lattice):
         right = ball(0.0) if math.isinf(end) else self._share(ball(end) + d)
         return largest(left - self._epsilon.exp() * right, ball(0.0))
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         """Where the threshold of the continuous noise would be at half a step."""
         d = line.d
         return [float((self._epsilon * self._variance / d - d / 2 + self._step / 2).mid())]
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         """Ever closer to the best position: a cell may be as wide as it is far from there."""
         best, reach = self.seeds(line)[0], _CALM * float(self._scale)
         return [best, *(best + side * reach * 2.0**-k for k in range(_CLOSER) for side in (-1.0, 1.0))]
@@ -161,17 +161,17 @@ class Order(_Lattice):
 
 def stick_ceiling(step: Ball, scale: Ball, epsilon: Ball, d: Ball, target: float | None = None) -> Ceiling:
     """The largest hockey-stick divergence on the endless lattice; with a target, whether it is at most that."""
-    line = Line(-math.inf, math.inf, up(d), 0.0)
+    line = SearchLine(-math.inf, math.inf, up(d), 0.0)
     return _ceiling(Threshold(step, scale, epsilon), line, target)
 
 
 def renyi_ceiling(step: Ball, scale: Ball, order: Ball, d: Ball) -> Ceiling:
     """The largest Renyi divergence of an order above 1 on the endless lattice."""
-    line = Line(0.0, up(step), up(d), 0.0)
+    line = SearchLine(0.0, up(step), up(d), 0.0)
     return _ceiling(Order(step, scale, order), line, None)
 
 
-def _ceiling(objective: Threshold | Order, line: Line, target: float | None) -> Ceiling:
+def _ceiling(objective: Threshold | Order, line: SearchLine, target: float | None) -> Ceiling:
     found: Found = enclose([Task(objective, line)], target)
     return Ceiling(ball(max(found.upper, 0.0)), found.position)
 

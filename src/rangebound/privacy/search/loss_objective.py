@@ -15,7 +15,7 @@ from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.objective import PairObjective
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 
 
 class Loss(PairObjective):
@@ -29,14 +29,14 @@ class Loss(PairObjective):
         super().__init__(noise, shape, kind)
         self.monotone = self._laplace and bool(shape.points)
 
-    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: SearchLine, off: Ball) -> Ball:
         return enclose([Task(Loss(self._noise, Shape(points=points, normalised=True), kind), line)]).upper + 4 * off
 
     def value(self, p: Ball, d: Ball) -> Ball:
         value: Ball = self.family.loss(p, d)
         return value
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         """On a union also every kink: most maxima are at one of them (see `_by_shape`)."""
         kinks = self.kinks(line) if self._between_ends else []
         return [*super().seeds(line), *kinks]

@@ -27,7 +27,7 @@ from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, LongLattic
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.cell_bound import MANY
 from rangebound.privacy.search.endless_lattice import Ceiling
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 
 GAPS = 64  # that are looked into first
 
@@ -100,7 +100,7 @@ class PairObjective(abc.ABC):
     def value(self, p: Ball, d: Ball) -> Ball:
         """The number at a position."""
 
-    def kinks(self, line: Line) -> list[float]:
+    def kinks(self, line: SearchLine) -> list[float]:
         """Positions at which an end of the support meets one of the two locations, or an edge of their noise."""
         d = line.d
         first, last = (
@@ -110,7 +110,7 @@ class PairObjective(abc.ABC):
         ends = self._ends[first:last]  # the others meet neither location
         return [x for end in ends for place in (ball(end), ball(end) - d) for x in {down(place), up(place)}]
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         """The kinks and, for Gaussian noise, where the ends of wide spans begin to show, or points far apart.
 
         From there on a ceiling is sharp, and the search need not find the place by halving.
@@ -134,11 +134,11 @@ class PairObjective(abc.ABC):
             if window is None:
                 return None
             kind = TruncatedLaplaceGrid(self._noise, Shape(points=window.points, normalised=True), open_ends=True)
-            line = Line(window.start, window.end, up(d), 0.0)
+            line = SearchLine(window.start, window.end, up(d), 0.0)
             self._middle_tops[key] = window.positions, self._middle_top(kind, window.points, line, window.off)
         return self._middle_tops[key]
 
-    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: SearchLine, off: Ball) -> Ball:
         """The supremum on the window `kind` of a long grid."""
         return INFINITY
 
@@ -152,11 +152,11 @@ class PairObjective(abc.ABC):
         middle = self._middle(d) if self._places else None
         return middle[1] if middle is not None and middle[0][0] <= start and end <= middle[0][1] else INFINITY
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         """Positions that may be the worst: first of all the middle of the support."""
         return [] if self._centre is None else [self._centre - 0.5 * (line.far - line.near)]
 
-    def _scanned(self, line: Line, formula: Callable[[Floats, Floats], Floats]) -> list[float]:
+    def _scanned(self, line: SearchLine, formula: Callable[[Floats, Floats], Floats]) -> list[float]:
         """For Gaussian noise on a union: the highest of many places along the line, in floats; no claim.
 
         A union has many maxima of nearly one height, and a search from any other would find it late.
@@ -190,7 +190,7 @@ class PairObjective(abc.ABC):
         moved: Ball = off * (high - low + margin + reach + off) / self.family.noise.scale**2
         return moved
 
-    def _middles(self, line: Line, position: float, reach: float) -> list[float]:
+    def _middles(self, line: SearchLine, position: float, reach: float) -> list[float]:
         """Positions a whole number of steps from `position`, of which one sees both ends of the grid as far as can be.
 
         `reach` is where the other places that matter lie, seen from the position.

@@ -18,7 +18,7 @@ from rangebound.support import Interval, Union
 
 
 @dataclass(frozen=True)
-class Line:
+class SearchLine:
     """The pairs (p, p + d) for all p in [start, end]; `d` is the exact difference of two doubles."""
 
     start: float
@@ -31,34 +31,34 @@ class Line:
         """The distance of every pair on the line, exactly."""
         return ball(self.far) - ball(self.near)
 
-    def clipped(self, low: float, high: float) -> list[Line]:
+    def clipped(self, low: float, high: float) -> list[SearchLine]:
         """The pairs as they are after clipping both answers to [low, high], of those that collapse only the widest."""
         d = self.far - self.near
         if self.start == self.end:  # one pair: clip it, exactly where it is given by its ends
             other = self.far if self.near == self.start else _sum(self.start, d, +1)
             a, b = min(max(self.start, low), high), min(max(other, low), high)
-            return [Line(a, a, b, a)] if a < b else []
+            return [SearchLine(a, a, b, a)] if a < b else []
         found = []
         start, end = max(self.start, low), min(self.end, _sum(high, -d, +1))
         if start <= end:
-            found.append(Line(start, end, self.far, self.near))
+            found.append(SearchLine(start, end, self.far, self.near))
         if self.start < low:
             reach = min(_sum(min(self.end, low), d, +1), high)
-            found += [Line(low, low, reach, low)] if low < reach else []
+            found += [SearchLine(low, low, reach, low)] if low < reach else []
         if self.end > high - d:
             first = max(self.start, _sum(high, -d, -1), low)
-            found += [Line(first, first, high, first)] if first < high else []
+            found += [SearchLine(first, first, high, first)] if first < high else []
         return found
 
 
-def lines(answers: Interval | Union, sensitivity: float) -> list[Line]:
+def lines(answers: Interval | Union, sensitivity: float) -> list[SearchLine]:
     """Lines of pairs that dominate every pair of `answers` at most `sensitivity` apart.
 
     Guarantee: complete. Ends that are not doubles are rounded outward, so a line may reach over by one ulp.
     """
     spans = answers.spans
     ends = [end for _, end in spans]
-    found: list[Line] = []
+    found: list[SearchLine] = []
     for lower, upper in spans:
         nearest, farthest = _sum(lower, sensitivity, -1), _sum(upper, sensitivity, +1)
         for i in range(bisect.bisect_left(ends, nearest), len(spans)):
@@ -67,10 +67,10 @@ def lines(answers: Interval | Union, sensitivity: float) -> list[Line]:
                 break
             low, high = max(lower, _sum(start, -sensitivity, -1)), min(upper, _sum(end, -sensitivity, +1))
             if low <= high:
-                found.append(Line(low, high, sensitivity))
+                found.append(SearchLine(low, high, sensitivity))
         stop = _stop(lower, spans, ends, sensitivity)
         if stop is not None:
-            found.append(Line(lower, lower, stop, lower))
+            found.append(SearchLine(lower, lower, stop, lower))
     return found
 
 

@@ -22,7 +22,7 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import LOW, Task, bound
 from rangebound.privacy.search.endless_lattice import Ceiling, renyi_ceiling
 from rangebound.privacy.search.objective import LONG, PairObjective
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.rounded_lattice import rounded_top
 
 _WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
@@ -53,11 +53,11 @@ class Renyi(PairObjective):
         value: Ball = self.family.renyi(p, d, self.order)
         return value
 
-    def cuts(self, line: Line) -> list[float]:
+    def cuts(self, line: SearchLine) -> list[float]:
         """Of cells much narrower than the noise none matters by itself, and clamping is as good a bound."""
         return super().cuts(line) if self._clamped is None else self._clamped.cuts(line)
 
-    def seeds(self, line: Line) -> list[float]:
+    def seeds(self, line: SearchLine) -> list[float]:
         """Also where Gaussian laws of a large order have their product of powers in the middle of the support."""
         found = [*super().seeds(line), *self._scanned(line, self._formula)]
         if self._lattice is not None:
@@ -70,7 +70,7 @@ class Renyi(PairObjective):
         if isinstance(self.family, Mapped):
             best = self._rounded_top(start, end, d, free)
             if self._clamped is not None:  # rounding comes after clamping to the outermost cuts
-                clamped = Task(self._clamped, Line(start, end, up(d)))
+                clamped = Task(self._clamped, SearchLine(start, end, up(d)))
                 best = smallest(best, ball(bound(clamped, start, end, order=LOW)))
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
@@ -102,7 +102,7 @@ class Renyi(PairObjective):
         values: Floats = renyi_formula(self._noise, self._shape, p, q, float(self.order))
         return values
 
-    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: Line, off: Ball) -> Ball:
+    def _middle_top(self, kind: Pair, points: tuple[float, ...], line: SearchLine, off: Ball) -> Ball:
         window = Renyi(self._noise, Shape(points=points, normalised=True), up(self.order), kind)
         return enclose([Task(window, line)]).upper + 2 * off * self.order / (self.order - 1)
 
@@ -161,7 +161,7 @@ class Renyi(PairObjective):
             return INFINITY
         cells = ((-math.inf, cuts[0]), *itertools.pairwise(cuts), (cuts[-1], math.inf))
         period = _Endless(noise, Shape(points=tuple(c[0] for c in cells), cells=cells), self.order)
-        top = ball(enclose([Task(period, Line(0.0, step, up(d), up(d) - down(d)))]).upper)
+        top = ball(enclose([Task(period, SearchLine(0.0, step, up(d), up(d) - down(d)))]).upper)
         # A cell has at least b (1 - e^{-w/b}) times the density at its end, so that a cut that moves by `off` moves the
         # logarithm of its mass by no more than off over that; w is more than half a step, and a cell has two cuts.
         rate = -1 / (noise.scale * (-ball(0.5 * step) / noise.scale).expm1())

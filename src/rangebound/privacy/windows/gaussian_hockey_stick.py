@@ -10,9 +10,9 @@ from rangebound.privacy.windows.chebyshev import UNIT, Floats, truncation
 from rangebound.privacy.windows.gaussian_laws import Indices, Laws, Seen
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
-    Bounds,
     GaussianWindows,
     Highest,
+    WindowBounds,
     bounds,
     folded,
     highest,
@@ -114,7 +114,7 @@ def _pair(laws: Laws, p: Floats, d: Floats) -> tuple[Seen, Seen]:
 
 def _events(
     laws: Laws, epsilon: float, windows: GaussianWindows, target: float | None, degrees: dict[float, int]
-) -> Bounds:
+) -> WindowBounds:
     """On points: bounds over all events {x <= x_k} of which one may be the best somewhere in the window.
 
     The best threshold rises with the position, so these are the events between the best ones at the ends. They are told
@@ -122,7 +122,7 @@ def _events(
     """
     (low, below), (high, above) = (_thresholds_at(laws, epsilon, at, windows.d) for at in (windows.start, windows.end))
     if not (np.isfinite(below).all() and np.isfinite(above).all()):
-        return Bounds(*(np.full_like(low, np.inf) for _ in Bounds._fields))
+        return WindowBounds(*(np.full_like(low, np.inf) for _ in WindowBounds._fields))
     first, last = (
         np.searchsorted(laws.lows, low - below) - 1,
         np.searchsorted(laws.lows, high + above, side="right") - 1,
@@ -149,7 +149,7 @@ def _events(
     starts = np.cumsum(counts) - counts
     best = np.lexsort((each.lower, owner))[starts + counts - 1]  # of each window the event that is attained highest
     upper, rounding = (np.maximum.reduceat(x, starts) for x in (each.upper, each.rounding))
-    return Bounds(upper, each.lower[best], each.place[best], rounding)
+    return WindowBounds(upper, each.lower[best], each.place[best], rounding)
 
 
 def _best_event(epsilon: float, near: Seen, far: Seen) -> Indices:
@@ -223,7 +223,7 @@ def _branches(laws: Laws, epsilon: float, windows: GaussianWindows) -> GaussianW
 
 def _thresholds(
     laws: Laws, epsilon: float, windows: GaussianWindows, target: float | None, degrees: dict[float, int]
-) -> Bounds:
+) -> WindowBounds:
     """On spans: the event of all spans below the threshold, and of the span that it is in the part below it."""
     rho = float(windows.rho[0])
     degree = degrees[rho]

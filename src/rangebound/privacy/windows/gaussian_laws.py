@@ -31,7 +31,7 @@ _BLOCK = 1 << 18  # numbers in an array
 _LONG, _REGULAR = 64, 1e-9  # points of a grid that is worth folding, and how far rounding may move its weights
 
 
-class Place(NamedTuple):
+class WindowPlace(NamedTuple):
     """Locations p + offset, the point of the support that is nearest to each, and whether that is the location."""
 
     p: Floats
@@ -39,9 +39,9 @@ class Place(NamedTuple):
     nearest: Floats
     inside: Flags
 
-    def some(self, rows: Indices | slice) -> Place:
+    def some(self, rows: Indices | slice) -> WindowPlace:
         """Some of the rows."""
-        return Place._make(each[rows] for each in self)
+        return WindowPlace._make(each[rows] for each in self)
 
 
 class Seen(NamedTuple):
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     Piece number k of the support is column k - first. Sums are over all columns before a number.
     """
 
-    place: Place
+    place: WindowPlace
     first: Indices
     masses: Floats
     sums: Floats
@@ -108,7 +108,7 @@ class Laws:
         low, high = float(self.edges[0]) + margin, float(self.edges[-1]) - margin
         return (low, high) if low < high else None  # never for an irregular one, whose step is unknown
 
-    def at(self, p: Floats, offset: Floats) -> Place:
+    def at(self, p: Floats, offset: Floats) -> WindowPlace:
         """Locations; a point of a grid never counts as one that is inside the support."""
         location = p + offset
         after = np.clip(np.searchsorted(self.lows, location, side="right"), 1, None) - 1
@@ -116,9 +116,9 @@ class Laws:
         below, above = np.where(location < low, low, high), self.lows[np.minimum(after + 1, self.lows.size - 1)]
         closer = np.abs(above - location) < np.abs(location - below)
         if self.pointed:
-            return Place(p, offset, np.where(closer, above, below), np.zeros(p.shape, dtype=bool))
+            return WindowPlace(p, offset, np.where(closer, above, below), np.zeros(p.shape, dtype=bool))
         inside = (low <= location) & (location <= high)
-        return Place(p, offset, np.where(inside, location, np.where(closer, above, below)), inside)
+        return WindowPlace(p, offset, np.where(inside, location, np.where(closer, above, below)), inside)
 
     def far(self, p: Floats, offset: Floats) -> Flags:
         """Whether a location is too far from the support to be told well."""
@@ -132,7 +132,7 @@ class Laws:
         size = max(64, _BLOCK // widest)
         return [slice(i, i + size) for i in range(0, p.size, size)]
 
-    def _reach(self, place: Place) -> tuple[Indices, Indices]:
+    def _reach(self, place: WindowPlace) -> tuple[Indices, Indices]:
         """The first piece of the support that matters to each location, and the one after the last."""
         location = place.p + place.offset
         reach = np.abs(place.nearest - location) + self._faded * self.scale
@@ -153,18 +153,18 @@ class Laws:
         error = errors[:, -1] + masses.shape[1] * UNIT * total + self._unseen
         return Seen(place, first, masses, sums, errors, total, error, self._unseen)
 
-    def _columns(self, place: Place) -> tuple[Indices, Indices, Flags]:
+    def _columns(self, place: WindowPlace) -> tuple[Indices, Indices, Flags]:
         first, last = self._reach(place)
         columns = first[:, None] + np.arange(max(1, int((last - first).max(initial=1))))
         return first, np.minimum(columns, self.lows.size - 1), columns < last[:, None]
 
-    def weights(self, x: Floats, place: Place) -> tuple[Floats, Floats]:
+    def weights(self, x: Floats, place: WindowPlace) -> tuple[Floats, Floats]:
         """The density at x relative to that at the nearest point of the support, and its error."""
         _, exponent, error = self._exponent(x, place)
         weight = np.exp(-exponent)
         return weight, weight * (_LIBRARY + self._wobble + error)
 
-    def _exponent(self, x: Floats, place: Place) -> tuple[Floats, Floats, Floats]:
+    def _exponent(self, x: Floats, place: WindowPlace) -> tuple[Floats, Floats, Floats]:
         """x as seen from the location, (x - n)(x + n - 2 location)/(2 s^2) for the nearest point n, and its error.
 
         The error is that of the exponential, relative (at most 1.75 times that of the exponent, if this is at most 1):
@@ -185,7 +185,7 @@ class Laws:
             exponent = np.where(lost, 0.0, exponent)
         return y, exponent, error
 
-    def between(self, low: Floats, high: Floats, place: Place) -> tuple[Floats, Floats]:
+    def between(self, low: Floats, high: Floats, place: WindowPlace) -> tuple[Floats, Floats]:
         """The mass from low to high in units of the scale, relative to the density at the nearest point."""
         from scipy.special import erfcx
 
@@ -215,7 +215,7 @@ class Laws:
             masses, error = np.where(narrow, fine, masses), np.where(narrow, off, error)
         return masses, error
 
-    def _narrow(self, low: Floats, width: Floats, place: Place, farthest: Floats) -> tuple[Floats, Floats]:
+    def _narrow(self, low: Floats, width: Floats, place: WindowPlace, farthest: Floats) -> tuple[Floats, Floats]:
         """The mass of a narrow span by a Gauss rule, which for so narrow ones is off by less than 1e-15."""
         with np.errstate(invalid="ignore"):
             parts = [self.weights(low + at * width, place) for at in _PLACES]

@@ -15,12 +15,12 @@ import numpy as np
 from rangebound.law import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, Floats, truncation
-from rangebound.privacy.windows.gaussian_laws import Indices, Laws, Place
+from rangebound.privacy.windows.gaussian_laws import Indices, Laws, WindowPlace
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
-    Bounds,
     GaussianWindows,
     Highest,
+    WindowBounds,
     bounds,
     folded,
     highest,
@@ -102,7 +102,7 @@ class _GaussianCells:
         small = pieces.radius <= limits[RHOS[0]]
         return pieces._replace(rho=np.where(small, RHOS[0], RHOS[-1]))
 
-    def bounds(self, windows: GaussianWindows, target: float | None) -> Bounds:
+    def bounds(self, windows: GaussianWindows, target: float | None) -> WindowBounds:
         """Bounds on the sum for windows with one ellipse."""
         rho = float(windows.rho[0])
         if self._lift - self.level < _DEEP:
@@ -192,7 +192,7 @@ class _GaussianCells:
         at = (p + offset)[:, None]
         inside = (low <= at) & (at <= high)
         nearest = np.where(inside, at, np.where(at < low, low, high))
-        place = Place(np.broadcast_to(p[:, None], low.shape), np.full_like(low, offset), nearest, inside)
+        place = WindowPlace(np.broadcast_to(p[:, None], low.shape), np.full_like(low, offset), nearest, inside)
         mass, error = self._laws.between(low, high, place)
         away = np.where(inside, 0.0, (nearest - place.p) - offset)
         lift = away * away / (2.0 * self._scale**2)

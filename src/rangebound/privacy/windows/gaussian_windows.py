@@ -73,7 +73,7 @@ class GaussianWindows(NamedTuple):
         return 0.5 * (self.rho + 1.0 / self.rho) * self.radius
 
 
-class Bounds(NamedTuple):
+class WindowBounds(NamedTuple):
     """For each window an upper bound, a value that is attained, its place, and what a smaller one would add as well."""
 
     upper: Floats
@@ -100,7 +100,7 @@ def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> G
 
 def highest(
     windows: GaussianWindows | None,
-    evaluate: Callable[[GaussianWindows], Bounds],
+    evaluate: Callable[[GaussianWindows], WindowBounds],
     target: float | None,
     tight: float = _TIGHT,
 ) -> Highest | None:
@@ -130,9 +130,9 @@ def highest(
     return None if math.isinf(top) else Highest(top, lower, line, place)
 
 
-def _evaluated(windows: GaussianWindows, evaluate: Callable[[GaussianWindows], Bounds]) -> Bounds:
+def _evaluated(windows: GaussianWindows, evaluate: Callable[[GaussianWindows], WindowBounds]) -> WindowBounds:
     """Bounds for windows with different ellipses."""
-    found = Bounds(*(np.empty(windows.start.size) for _ in Bounds._fields))
+    found = WindowBounds(*(np.empty(windows.start.size) for _ in WindowBounds._fields))
     for rho in np.unique(windows.rho):
         mine = windows.rho == rho
         for whole, part in zip(found, evaluate(windows.some(mine)), strict=True):
@@ -212,7 +212,7 @@ def nodes_of(windows: GaussianWindows, degree: int) -> tuple[Floats, Floats]:
 
 def bounds(
     windows: GaussianWindows, value: Floats, error: Floats, degree: int, missed: Floats | float, target: float | None
-) -> Bounds:
+) -> WindowBounds:
     """From values at the nodes of each window, their errors, and what the polynomial misses, a bound for each.
 
     A node that is off by w moves the polynomial by the Lebesgue constant times w times the slope of the function. That
@@ -228,4 +228,4 @@ def bounds(
     rounding = np.where(small, lebesgue(degree) * errors.max(axis=1), np.inf)
     place = np.clip(windows.middle + windows.radius * found.where, windows.start, windows.end)
     least = missed if np.ndim(missed) == 0 else 0.0  # what is the same for all is no less on smaller windows
-    return Bounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding + least)
+    return WindowBounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding + least)

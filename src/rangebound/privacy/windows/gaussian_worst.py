@@ -13,16 +13,16 @@ from rangebound.law import Shape
 from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
 from rangebound.privacy.windows.gaussian_hockey_stick import stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_rounded import rounded_renyi
 from rangebound.privacy.windows.gaussian_windows import (
-    Bounds,
     GaussianWindows,
     Highest,
+    WindowBounds,
     bounds,
     folded,
     highest,
@@ -89,7 +89,7 @@ def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], targe
 class _Search:
     """The highest that was found on the lines of one direction, and a bound on all that was looked at."""
 
-    def __init__(self, objective: Delta | Renyi, lines: dict[int, Line], target: float | None) -> None:
+    def __init__(self, objective: Delta | Renyi, lines: dict[int, SearchLine], target: float | None) -> None:
         self._objective, self._lines, self._target = objective, lines, target
         self._found = Highest(0.0, -math.inf, min(lines), math.nan)
 
@@ -160,7 +160,7 @@ def _largest(objective: Delta | Renyi, windows: GaussianWindows, target: float |
 
 
 def _between(
-    lines: dict[int, Line],
+    lines: dict[int, SearchLine],
     outer: tuple[float, float],
     inner: tuple[float, float] = (math.inf, -math.inf),
     holes: Sequence[tuple[float, float]] = (),
@@ -182,7 +182,7 @@ def renyi(laws: Laws, order: float, windows: GaussianWindows, target: float | No
     offsets = (1.0 - order, 0.0, 1.0)
     factors = np.asarray([1.0, -order, order - 1.0]) / (order - 1.0)
 
-    def evaluate(windows: GaussianWindows) -> Bounds:
+    def evaluate(windows: GaussianWindows) -> WindowBounds:
         rho = float(windows.rho[0])
         degree = _DEGREES[rho]
         p, d = nodes_of(windows, degree)

@@ -23,7 +23,7 @@ from rangebound.noise import Noise
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
@@ -89,7 +89,7 @@ def _fits(task: Task) -> bool:
     return rounded and math.isfinite(line.far - line.near) and bool(objective.order > 1)
 
 
-def _reaches(noise: Noise, cuts: list[float], line: Line) -> bool:
+def _reaches(noise: Noise, cuts: list[float], line: SearchLine) -> bool:
     """Whether the noise reaches every cut from both answers, wherever on the line."""
     if not (math.isfinite(line.start) and math.isfinite(line.end)):
         return False
@@ -98,7 +98,7 @@ def _reaches(noise: Noise, cuts: list[float], line: Line) -> bool:
     return right - Fraction(cuts[0]) < limit and Fraction(cuts[-1]) - left < limit
 
 
-def clipped(line: Line, cuts: list[float]) -> Line:
+def clipped(line: SearchLine, cuts: list[float]) -> SearchLine:
     """The part of a line on which the sum is largest, for noise of unlimited reach.
 
     While q is left of all cuts, let x be the mass of P right of the first one. Both laws are affine in x and agree at
@@ -108,10 +108,10 @@ def clipped(line: Line, cuts: list[float]) -> Line:
     d = line.far - line.near
     slop = 8.0 * UNIT * (abs(cuts[0]) + abs(cuts[-1]) + d)
     start = min(max(line.start, cuts[0] - d - slop), line.end)
-    return Line(start, max(min(line.end, cuts[-1] + slop), start), line.far, line.near)
+    return SearchLine(start, max(min(line.end, cuts[-1] + slop), start), line.far, line.near)
 
 
-def _ends(cuts: list[float], scale: float, lines: list[Line]) -> Ends:
+def _ends(cuts: list[float], scale: float, lines: list[SearchLine]) -> Ends:
     """The cuts, and a place on either side beyond all positions, which is there to measure from."""
     far = max(line.far - line.near for line in lines)
     slop = 64.0 * UNIT * (max(abs(x) for line in lines for x in (line.start, line.end, *cuts)) + far) + scale
@@ -123,7 +123,7 @@ def _ends(cuts: list[float], scale: float, lines: list[Line]) -> Ends:
     return Ends(places, np.zeros(places.size - 1), widths, nothing, nothing, scale, True)
 
 
-def _wobble(objective: Renyi, cuts: list[float], lines: list[Line]) -> float | None:
+def _wobble(objective: Renyi, cuts: list[float], lines: list[SearchLine]) -> float | None:
     """How far, in scales, cuts that are equally many apart may differ in their distance; None where that matters.
 
     The result is about a d^2/2 for small distances d and orders a, and moves by a few times as much as a cut.

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.law import Shape
-from rangebound.privacy.search.positions import Line
+from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 
 Indices = npt.NDArray[np.intp]
@@ -110,7 +110,7 @@ def _side_by_side(parts: Sequence[Any]) -> Discs:
     return Discs(np.concatenate([part.mid for part in parts]), np.concatenate([part.rad for part in parts]))
 
 
-def windows_of(ends: Ends, number: int, line: Line) -> LaplaceWindows:
+def windows_of(ends: Ends, number: int, line: SearchLine) -> LaplaceWindows:
     """The windows of a line: together they hold every position whose pair lies in the support's hull.
 
     Edges are rounded outward, so that a window may reach over an end by an ulp or so. There its function is the

@@ -62,7 +62,7 @@ def privacy_loss(size: int, steps: Fraction, rate: Fraction) -> Fraction:
 
 
 def depth(keys: int, size: int) -> int:
-    """The largest rate times score that is told apart: ln(number of sequences) + 88, rounded up.
+    """The largest rate times score that is distinguished: ln(number of sequences) + 88, rounded up.
 
     Sequences that miss by more have together less than e^-88 of all weight.
     """
@@ -83,7 +83,7 @@ def draw(counts: Sequence[int], size: int, rate: Fraction, bits: Bits) -> list[i
 
     Guarantee: the probability of a sequence that misses by v is proportional to floor(2^b e^-min(rate v, depth)), but
     for the factor that `privacy_loss` allows for. Time and memory are of the order of k n log(k n) for n counts, or
-    less: only scores up to depth / rate are told apart.
+    less: only scores up to depth / rate are distinguished.
 
     >>> draw([3, 900, 700], 2, Fraction(1), lambda count: 0)
     [1, 2]
@@ -138,7 +138,7 @@ def _levels(falling: Counts, size: int, far: int) -> Iterator[tuple[int, int]]:
 def _sequence(below: Sequence[int], upto: Sequence[int], bits: Bits) -> list[int]:
     """One of the sequences whose ranks are among the first `upto` counts, and not all among the first `below`.
 
-    Those are told apart by the first rank that is not among `below`: the ranks before it are, and those behind it are
+    Those are distinguished by the first rank that is not among `below`: the ranks before it are, those behind it are
     among `upto`. Each of them is drawn among the counts that are still left, uniformly.
     """
     ranks = range(len(upto))

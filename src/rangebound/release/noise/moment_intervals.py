@@ -28,7 +28,7 @@ _FINE = 2.0**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments:
+class NoisyMoments:
     """The number of rows, and means, variances and covariance of x and y, from 0 to 1 over their ranges; many at once.
 
     Noise can make the number of rows and the variances 0 or negative, and then the others mean nothing.
@@ -42,7 +42,7 @@ class Moments:
     xy: Floats
 
 
-Answer = Callable[[Moments], tuple[Floats, npt.NDArray[np.bool_]]]
+Answer = Callable[[NoisyMoments], tuple[Floats, npt.NDArray[np.bool_]]]
 """What is asked of moments, and where it has an answer."""
 
 
@@ -62,7 +62,7 @@ Bounded = Callable[[Box | None], Pair]
 ALL = (-math.inf, math.inf)
 
 
-def moments(coordinates: Floats) -> Moments:
+def moments(coordinates: Floats) -> NoisyMoments:
     """Moments from coordinates in the last axis."""
     alpha, beta, gamma = map(float, (ALPHA, BETA, GAMMA))
     rows = coordinates[..., 0] / alpha
@@ -70,7 +70,7 @@ def moments(coordinates: Floats) -> Moments:
         u, v = coordinates[..., 1] / beta / rows, coordinates[..., 2] / beta / rows
         uu, vv = coordinates[..., 3] / gamma / rows - u * u, coordinates[..., 4] / gamma / rows - v * v
         uv = coordinates[..., 5] / (2.0 * gamma) / rows - u * v
-    return Moments(
+    return NoisyMoments(
         rows=rows,
         x=(u + v + 1.0) / 2.0,
         y=(u - v + 1.0) / 2.0,
@@ -80,20 +80,20 @@ def moments(coordinates: Floats) -> Moments:
     )
 
 
-def correlation(found: Moments) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def correlation(found: NoisyMoments) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """The correlation, where there are rows and both variances are positive."""
     there = (found.rows > 0.0) & (found.xx > 0.0) & (found.yy > 0.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.clip(found.xy / np.sqrt(found.xx * found.yy), -1.0, 1.0), there
 
 
-def slope(found: Moments) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def slope(found: NoisyMoments) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """The slope of the line of least squares, where there are rows and the variance of x is positive."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return found.xy / found.xx, (found.rows > 0.0) & (found.xx > 0.0)
 
 
-def steadied(reading: Reading) -> Moments:
+def steadied(reading: Reading) -> NoisyMoments:
     """The moments of a draw, whose variances are at least as large as noise makes them half of the time.
 
     So a variance that is nothing but noise leaves a correlation and a slope near 0, not a quotient of two errors. A
@@ -104,13 +104,13 @@ def steadied(reading: Reading) -> Moments:
     own, drawn = moments(values), moments(_simulated(values, added))
     if not own.rows > 0.0:
         middle, none = np.array(0.5), np.array(0.0)
-        return Moments(rows=none, x=middle, y=middle, xx=np.array(1.0), yy=np.array(1.0), xy=none)
+        return NoisyMoments(rows=none, x=middle, y=middle, xx=np.array(1.0), yy=np.array(1.0), xy=none)
     valid = drawn.rows > 0.0
     xx, yy = (
         np.maximum(one, np.median(np.abs(many[valid] - one))) for one, many in ((own.xx, drawn.xx), (own.yy, drawn.yy))
     )
     x, y = np.clip(own.x, 0.0, 1.0), np.clip(own.y, 0.0, 1.0)
-    return Moments(rows=own.rows, x=x, y=y, xx=xx, yy=yy, xy=own.xy)
+    return NoisyMoments(rows=own.rows, x=x, y=y, xx=xx, yy=yy, xy=own.xy)
 
 
 def interval(reading: Reading, asked: Answer, bounded: Bounded, support: Pair) -> Pair:

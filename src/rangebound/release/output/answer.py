@@ -8,6 +8,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rangebound.arguments import counted
 from rangebound.errors import ArgumentError, plain
 from rangebound.extras import need
 from rangebound.release.output.order import reading_order
@@ -36,7 +37,7 @@ class Answer:
             raise ArgumentError("request: was published for another plan; give this SELECT an id of its own")
 
     def __repr__(self) -> str:
-        return f"<Answer: {len(self.rows())} rows, {self.asked.plan.budget}>"
+        return f"<Answer: {counted(len(self.rows()), 'row')}, {self.asked.plan.budget}>"
 
     @property
     def columns(self) -> tuple[str, ...]:

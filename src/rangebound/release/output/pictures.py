@@ -66,7 +66,8 @@ def _ranking(rows: Sequence[Row], columns: Sequence[str], selected: str) -> str:
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more key')}.</p>" if more else ""
     error = max(row["rank_error"] for row in rows)
-    said = f"<p class=scope>Each count is at most {shown('value', error)} units below the true one of its rank.</p>"
+    below = counted(shown("value", error), "unit")
+    said = f"<p class=scope>Each count is at most {below} below the true one of its rank.</p>"
     return f"{body}{left_out}{said}"
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from rangebound.arguments import counted
 from rangebound.extras import need
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -74,7 +75,7 @@ def _distinct(rows: Iterable[tuple[object, ...]], most: int) -> list[tuple[objec
         if None not in row:
             found.setdefault((*row, *map(type, row)), row)  # 1 and true are different keys
         if len(found) > most:
-            raise ValueError(f"file: must have at most {most} different keys")
+            raise ValueError(f"file: must have at most {counted(most, 'different key')}")
     if not found:
         raise ValueError("file: has no keys")
     return list(found.values())

@@ -191,7 +191,9 @@ class Plan(Part):
         rows = joined_rows(self.join or (), self.unit)
         if rows is not None and self.per_unit is None and "rows" not in self.unit.model_fields_set:
             if rows > MOST_ROWS:
-                raise ValueError(f"unit.rows: the joins allow {rows} rows a unit; state how many are to count")
+                raise ValueError(
+                    f"unit.rows: the joins allow {arguments.counted(rows, 'row')} a unit; state how many are to count"
+                )
             object.__setattr__(self, "unit", self.unit.model_copy(update={"rows": rows}))
 
     @property

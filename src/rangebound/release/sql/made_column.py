@@ -53,7 +53,7 @@ def made_columns(schema: Schema, columns: Sequence[MadeColumn]) -> tuple[list[Ma
     no number is NaN or infinite. A number that is whole by its expression is of family INTEGER, where one from 2^53 on
     is missing.
     """
-    steps = _Steps(schema=dict(schema), reserved=frozenset(each.name.casefold() for each in columns))
+    steps = _ColumnSteps(schema=dict(schema), reserved=frozenset(each.name.casefold() for each in columns))
     for each in columns:
         steps.make(each)
     return list(steps.layers), steps.schema
@@ -69,7 +69,7 @@ class _Value:
 
 
 @dataclass
-class _Steps:
+class _ColumnSteps:
     """Selections one above the other, with the columns that each adds."""
 
     schema: dict[str, Family]
@@ -212,7 +212,7 @@ def _calendar_day(days: Tree) -> Tree:
 
 
 Parts = Sequence[_Value]
-_Compile = Callable[[_Steps, Typed, Parts], _Value]
+_Compile = Callable[[_ColumnSteps, Typed, Parts], _Value]
 
 
 def _level(parts: Parts) -> int:
@@ -226,7 +226,7 @@ def _bounded(each: Typed) -> bool:
 def _arithmetic(operation: type[Tree]) -> _Compile:
     """One operation on doubles: it may overflow, unless public ranges say that it does not."""
 
-    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         left, right = parts
         tree = exp.Paren(this=operation(this=left.tree, expression=right.tree))
         sure = left.finite and right.finite and _bounded(each)
@@ -235,36 +235,36 @@ def _arithmetic(operation: type[Tree]) -> _Compile:
     return compiled
 
 
-def _sum(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _sum(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if each.type is not ValueType.DATE:
         return _arithmetic(exp.Add)(steps, each, parts)
     dated = 0 if each.parts[0].type is ValueType.DATE else 1
     return _moved(steps, parts[dated], parts[1 - dated], exp.Add)
 
 
-def _difference(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _difference(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if each.type is not ValueType.DATE:
         return _arithmetic(exp.Sub)(steps, each, parts)
     return _moved(steps, parts[0], parts[1], exp.Sub)
 
 
-def _moved(steps: _Steps, date: _Value, days: _Value, operation: type[Tree]) -> _Value:
+def _moved(steps: _ColumnSteps, date: _Value, days: _Value, operation: type[Tree]) -> _Value:
     count = steps.floor(days)
     tree = exp.Paren(this=operation(this=date.tree, expression=count.tree))
     return steps.within_calendar(_Value(tree, max(date.level, count.level)))
 
 
-def _quotient(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _quotient(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return _arithmetic(exp.Div)(steps, each, [parts[0], steps.nonzero(parts[1])])
 
 
-def _whole_quotient(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _whole_quotient(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     left, right = parts[0], steps.nonzero(parts[1])
     tree = exp.Paren(this=exp.Div(this=left.tree, expression=right.tree))
     return steps.floor(_Value(tree, _level([left, right]), finite=False))
 
 
-def _remainder(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _remainder(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """The exact remainder that has the sign of x, and where that is not the sign of y, y more."""
     left, right = steps.guarded(parts[0]), steps.shared(steps.nonzero(parts[1]))
     tree = exp.Paren(this=exp.Mod(this=left.tree, expression=right.tree.copy()))
@@ -281,25 +281,25 @@ def _remainder(steps: _Steps, each: Typed, parts: Parts) -> _Value:
     return _Value(choice(*cases, otherwise=rest.tree.copy()), rest.level)
 
 
-def _negative(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _negative(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     (one,) = parts
     return _Value(exp.Paren(this=exp.Neg(this=one.tree)), one.level, one.finite)
 
 
-def _size(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _size(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     (one,) = parts
     return _Value(exp.Abs(this=one.tree), one.level, one.finite)
 
 
-def _floor(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _floor(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return steps.floor(parts[0])
 
 
-def _ceil(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _ceil(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return _negative(steps, each, [steps.floor(_negative(steps, each, parts))])
 
 
-def _round(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _round(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """A half away from zero: the part behind the whole number is exact where it is near a half."""
     x = steps.shared(steps.guarded(parts[0]))
     low = steps.shared(steps.floor(_Value(exp.Abs(this=x.tree.copy()), x.level)))
@@ -316,12 +316,12 @@ def _extreme(sign: type[Tree]) -> _Compile:
     return lambda steps, each, parts: reduce(lambda a, b: steps.smaller(a, b, sign), parts)
 
 
-def _clip(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _clip(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     x, lower, upper = parts
     return steps.smaller(steps.smaller(x, lower, exp.GTE), upper, exp.LTE)
 
 
-def _bin(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _bin(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if len(parts) == 2:
         count = _whole_quotient(steps, each, parts)
         tree = exp.Paren(this=exp.Mul(this=count.tree, expression=parts[1].tree.copy()))
@@ -335,44 +335,44 @@ def _bin(steps: _Steps, each: Typed, parts: Parts) -> _Value:
 
 
 def _comparison(sign: type[Tree]) -> _Compile:
-    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         left, right = map(steps.guarded, parts)
         return _Value(exp.Paren(this=sign(this=left.tree, expression=right.tree)), _level([left, right]))
 
     return compiled
 
 
-def _in(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _in(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     one = steps.guarded(parts[0])
     return _Value(exp.Paren(this=exp.In(this=one.tree, expressions=[part.tree for part in parts[1:]])), one.level)
 
 
-def _not_in(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _not_in(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     found = _in(steps, each, parts)
     return _Value(exp.Paren(this=exp.Not(this=found.tree)), found.level)
 
 
 def _connected(connector: type[Tree]) -> _Compile:
-    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         tree = reduce(lambda a, b: connector(this=a, expression=b), (part.tree for part in parts))
         return _Value(exp.Paren(this=tree), _level(parts))
 
     return compiled
 
 
-def _not(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _not(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     (one,) = parts
     return _Value(exp.Paren(this=exp.Not(this=one.tree)), one.level)
 
 
-def _case(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _case(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     pairs = [(parts[at].tree, parts[at + 1].tree) for at in range(0, len(parts) - 1, 2)]
     values = [*parts[1::2], *parts[len(parts) - len(parts) % 2 :]]
     otherwise = parts[-1].tree if len(parts) % 2 else None
     return _Value(choice(*pairs, otherwise=otherwise), _level(parts), all(one.finite for one in values))
 
 
-def _coalesce(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _coalesce(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     first, *others = (steps.guarded(one) for one in parts)
     tree = exp.Coalesce(this=first.tree, expressions=[one.tree for one in others])
     return _Value(tree, _level([first, *others]))
@@ -384,7 +384,7 @@ def _name(each: Typed) -> str:
     return node.name
 
 
-def _missing(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _missing(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if each.parts[0].type is ValueType.COLUMN:
         condition = Condition.model_validate({"column": _name(each), "is": Comparison.MISSING.value})
         return _Value(exp.Paren(this=meets([condition], steps.schema)), parts[0].level)
@@ -392,7 +392,7 @@ def _missing(steps: _Steps, each: Typed, parts: Parts) -> _Value:
     return _Value(exp.Paren(this=exp.Is(this=one.tree, expression=exp.Null())), one.level)
 
 
-def _number(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _number(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     (one,), kind = parts, each.parts[0].type
     if kind is ValueType.NUMBER:
         return one
@@ -407,7 +407,7 @@ def _number(steps: _Steps, each: Typed, parts: Parts) -> _Value:
     return _Value(read_number(this.tree), this.level, finite=False)
 
 
-def _text(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _text(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     (one,), kind = parts, each.parts[0].type
     if kind is ValueType.COLUMN:
         return _Value(as_key(_name(each), steps.schema), one.level)
@@ -420,7 +420,7 @@ def _text(steps: _Steps, each: Typed, parts: Parts) -> _Value:
     return one
 
 
-def _date(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _date(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     (one,), kind = parts, each.parts[0].type
     if kind is ValueType.COLUMN:
         return _Value(as_number(_name(each), steps.schema, dated=True), one.level)
@@ -431,7 +431,7 @@ def _date(steps: _Steps, each: Typed, parts: Parts) -> _Value:
 
 
 def _extracted(part: str) -> _Compile:
-    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         (one,) = parts
         found = exp.Extract(this=exp.var(part), expression=exp.Paren(this=_calendar_day(one.tree)))
         return _Value(exp.cast(found, "DOUBLE"), one.level)
@@ -439,7 +439,7 @@ def _extracted(part: str) -> _Compile:
     return compiled
 
 
-def _weekday(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _weekday(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """1970-01-01 was a Thursday, and the day number -719162 a Monday."""
     (one,) = parts
     since = exp.Paren(this=exp.Add(this=one.tree, expression=double(-CALENDAR[0])))
@@ -447,13 +447,13 @@ def _weekday(steps: _Steps, each: Typed, parts: Parts) -> _Value:
     return _Value(exp.Paren(this=exp.Add(this=rest, expression=double(1.0))), one.level)
 
 
-def _hour(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+def _hour(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     name = _name(each)
     return _Value(exp.cast(read_hour(name, steps.schema), "DOUBLE"), parts[0].level)
 
 
 def _texts(function: type[exp.Func]) -> _Compile:
-    def compiled(steps: _Steps, each: Typed, parts: Parts) -> _Value:
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         first, second = parts
         return _Value(function(this=first.tree, expression=second.tree), _level(parts))
 

@@ -40,7 +40,7 @@ _HALF = 30  # bits of a sum that are brought to a double by themselves
 
 def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: str) -> View:
     """A view with one row for each unit that has rows, and the columns that are made of them."""
-    compiler = _Compiler(seen.schema, unit, dialect)
+    compiler = _UnitCompiler(seen.schema, unit, dialect)
     schema = {each.name: compiler.family(each) for each in columns}
     found = {each.name: compiler.aggregate(each) for each in columns}
     layers = [
@@ -68,7 +68,7 @@ def _chosen(trees: Mapping[str, Tree], rows: Relation) -> exp.Select:
     return exp.select(*named, copy=False).from_(aliased(rows), copy=False)
 
 
-class _Compiler:
+class _UnitCompiler:
     """Columns of a unit as aggregates over its rows."""
 
     def __init__(self, schema: Schema, unit: str, dialect: str) -> None:
@@ -203,16 +203,16 @@ def _clipped(this: Tree, ends: tuple[float, float], family: Family) -> Tree:
     return choice((below, low.copy()), (above, high.copy()), otherwise=this)
 
 
-_FUNCTIONS: dict[str, Callable[[_Compiler, UnitColumn], Tree]] = {
-    "count": _Compiler.count,
-    "distinct": _Compiler.distinct,
-    "any": _Compiler.any,
-    "all": _Compiler.all,
-    "sum": _Compiler.sum,
-    "min": _Compiler.min,
-    "max": _Compiler.max,
-    "first": _Compiler.first,
-    "last": _Compiler.last,
+_FUNCTIONS: dict[str, Callable[[_UnitCompiler, UnitColumn], Tree]] = {
+    "count": _UnitCompiler.count,
+    "distinct": _UnitCompiler.distinct,
+    "any": _UnitCompiler.any,
+    "all": _UnitCompiler.all,
+    "sum": _UnitCompiler.sum,
+    "min": _UnitCompiler.min,
+    "max": _UnitCompiler.max,
+    "first": _UnitCompiler.first,
+    "last": _UnitCompiler.last,
 }
 _FAMILIES = {"count": Family.INTEGER, "distinct": Family.INTEGER, "any": Family.BOOLEAN, "all": Family.BOOLEAN}
 

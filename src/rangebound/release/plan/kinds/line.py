@@ -11,7 +11,7 @@ from pydantic import model_validator
 from rangebound.release.noise import moment_intervals
 from rangebound.release.noise.draw import Pair, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
-from rangebound.release.noise.moment_intervals import ALL, Box, Moments, less, times
+from rangebound.release.noise.moment_intervals import ALL, Box, NoisyMoments, less, times
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import Span, number
@@ -86,11 +86,11 @@ class Line(MomentsKind):
         """A slope of 1 between the ranges, in the units of the columns."""
         return self.y.bounds.width / self.x.bounds.width
 
-    def _slope(self, found: Moments) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def _slope(self, found: NoisyMoments) -> tuple[Floats, npt.NDArray[np.bool_]]:
         value, there = moment_intervals.slope(found)
         return value * self._unit, there
 
-    def _intercept(self, found: Moments) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def _intercept(self, found: NoisyMoments) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """The mean of y less the slope times the mean of x, in the units of the columns."""
         slope, there = self._slope(found)
         x, y = self.x.bounds, self.y.bounds

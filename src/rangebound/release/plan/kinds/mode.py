@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from rangebound.arguments import counted
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.fields import Ends, Range, number
 from rangebound.release.plan.kinds.histogram import Histogram
@@ -128,8 +129,8 @@ class Mode(SelectionKind):
     def subject(self) -> tuple[str, str]:
         """The column, and what is chosen from."""
         if self.range is None:
-            return f" of {self.column!r}, of {len(self._listed)} keys", ""
-        return f" of {self.column!r}, in {self._histogram.bins} bins over {bounds(self.range)}", ""
+            return f" of {self.column!r}, of {counted(len(self._listed), 'key')}", ""
+        return f" of {self.column!r}, in {counted(len(self.choices), 'bin')} over {bounds(self.range)}", ""
 
     @property
     def _choice(self) -> str:

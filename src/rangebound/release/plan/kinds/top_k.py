@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rangebound.arguments import counted
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.kinds.kind import Clipping
 from rangebound.release.plan.kinds.selection_kind import SelectionKind
@@ -74,7 +75,7 @@ class TopK(SelectionKind):
     @property
     def subject(self) -> tuple[str, str]:
         """The column and how many of its keys."""
-        return f" of {self.column!r}, k = {self.k}, of {len(self._listed)} keys", ""
+        return f" of {self.column!r}, k = {self.k}, of {counted(len(self._listed), 'key')}", ""
 
     @property
     def _choice(self) -> str:

@@ -71,7 +71,7 @@ class TwoColumnsKind(DerivedKind):
     def expected_error(self, publisher: Publisher) -> str:
         """The noise on each coordinate; what it does to the answer depends on the data."""
         count = len(self.coordinates({}, Unit()))
-        form = f"by the data; each of {count} sums over rows, to which a row adds 1 at most, has an error of {{}}"
+        form = f"by the data; each coordinate (of {count}), to which a row adds 1 at most, has an error of {{}}"
         return publisher.expected_error(1.0, f"{form} (root mean square)")
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
