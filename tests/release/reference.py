@@ -156,6 +156,8 @@ def period_of(period, row):
 
 def coordinates(question, unit, cells):
     total = None
+    if question.ranked:
+        return (Fraction(sum(any(meets(row, question.where) for row in cell) for cell in cells)),)
     if question.kind in ("top k", "mode"):
         return selected_counts(question, cells)
     if question.kind == "bounds":

@@ -30,6 +30,7 @@ from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
+from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import allocations, noisy_count, prepared
@@ -255,6 +256,26 @@ def made_plan(seed):
     }
 
 
+RANKED = range(8000, 8016)
+"""Plans with a `top k` of a column whose keys are selected, alone and beside a count by the same keys."""
+
+
+def ranked_plan(seed):
+    """The most frequent towns, in all and by floor, with and without a filter, for all units and both neighbours."""
+    chance = random.Random(seed)
+    unit = dict(UNITS[seed % len(UNITS)])
+    if seed // len(UNITS) % 2:
+        unit |= {"neighbours": "replace", "size": ROWS}
+    top = {"kind": "top k", "column": "town", "k": 1}
+    asked = [{**top, "by": []}, {**top, "by": ["floor"], **(ADULTS if seed // 8 % 2 else {})}]
+    asked += [{"kind": "count", "by": ["town"]}] if seed % 3 == 0 else []
+    return {
+        "unit": unit,
+        "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": 1e-3},
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
+    }
+
+
 def keys_of(seed):
     return RULED[seed % 2][0] if seed in KEYED else KEYS
 
@@ -307,6 +328,8 @@ def plan_of(seed):
         return keyed_plan(seed)
     if seed in MADES:
         return made_plan(seed)
+    if seed in RANKED:
+        return ranked_plan(seed)
     if seed in BOUNDED:
         return bounded_plan(seed)
     chance = random.Random(seed)
@@ -349,7 +372,8 @@ def in_worlds(data, worlds, keys):
     keys["clinic"] = [f"{world}:{clinic}" for world in range(worlds) for clinic in CLINICS]
     asked = []
     for each in data["query"]:
-        named = any(column in ("clinic", "town") for column in each["by"])
+        columns = (*each["by"], *([each["column"]] if each["kind"] == "top k" else []))
+        named = any(column in ("clinic", "town") for column in columns)
         each = {**each, "by": each["by"] if named else ["world", *each["by"]]}
         if each["kind"] == "crosstab":
             each["margins"] = False  # the same cells; the margins of thousands would be refused
@@ -681,6 +705,31 @@ def test_neither_does_one_whose_keys_are_made_by_rules(seed):
     assert max(ratio for (_, name), ratio in most.items() if name == "L1") > 0.95
 
 
+def test_neither_does_one_that_ranks_keys_which_are_selected():
+    most = {}
+    for seed in RANKED[::3]:  # all units, and both neighbours
+        check(seed, 40, most)
+    assert most["top k", "L1"] == most["top k", "L2"] == 1.0
+    assert most["top k", "mu^2"] > 0.95
+    assert most["top k", "epsilon"] > 0.95
+
+
+def test_control_ranked_keys_that_count_every_row_of_a_unit_are_caught(monkeypatch):
+    check(RANKED[0], 40, {}, every=False)
+    monkeypatch.setattr("rangebound.release.plan.kinds.ranked_counts.Owned", Counted)
+    expect_caught(RANKED[0], "top k.*cell")
+
+
+def test_control_ranked_counts_with_half_their_noise_are_caught(monkeypatch):
+    def less(*given, **facts):
+        found = whole_number(*given, **facts)
+        noise = replace(found.mechanism.noise, scale=found.mechanism.noise.scale / 2)
+        return replace(found, mechanism=replace(found.mechanism, noise=noise))
+
+    monkeypatch.setattr("rangebound.release.plan.kinds.ranked_counts.publishers.whole_number", less)
+    expect_caught(RANKED[0], "top k.*share")
+
+
 def test_control_a_key_that_depends_on_other_rows_is_caught(monkeypatch):
     def with_neighbours(name, rule, schema, this, dialect):
         found = key_text(name, rule, schema, this, dialect)
@@ -741,7 +790,7 @@ def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypat
 @pytest.mark.long
 def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
     most = {}
-    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED, *MADES):
+    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED, *MADES, *RANKED):
         check(seed, 105, most)
     print(most)
     expect_attained(most)

@@ -132,6 +132,7 @@ PLANS = {
         unit={**UNIT, "column": "name"},
         keys={"day": [datetime.date(2024, 2, 29), datetime.date(1, 1, 1)], "ward": list(range(1, 90))},
     ),
+    "people, ranked keys that are selected": plan_data(["open"], SELECTED[:2], unit=UNIT),
     "conditions": plan_data([], [{"kind": "count", "where": [each]} for each in CONDITIONS], unit={**UNIT, "rows": 50}),
     "conversions": plan_data([], CONVERSIONS),
     "people, selected keys": plan_data(["ward"], SELECTED, unit=UNIT, keys={"ward": [3, 1, 99], **SELECTABLE}),

@@ -43,6 +43,13 @@ SHAPES = {
     "workload of listed rows": ({"epsilon": 1.0, "delta": 0.2}, {}, MARGINALS, {"only_listed": True}),
     "keys by a threshold": (GAUSSIAN, {}, [{"kind": "count", "by": ["town"]}], {}),
     "keys by units": (GAUSSIAN, {}, [{"kind": "mean", **X, "by": ["town"]}], {"selection": 2.0}),
+    "ranked keys": (GAUSSIAN, {}, [{"kind": "top k", "column": "town", "k": 2}], {}),
+    "ranked keys beside all": (
+        {"epsilon": 60.0, "delta": 0.01},
+        {},
+        [{"kind": "top k", "column": "town", "k": 1}, {"kind": "count", "by": ["town"]}],
+        {},
+    ),
     "margins": (GAUSSIAN, PEOPLE, [{**COUNT, "margin": 500.0}, {"kind": "sum", **X}], {}),
     "a crosstab's margin": (GAUSSIAN, {}, [{**CROSSTAB, "margin": 60.0}, COUNT], {}),
     "marginals": (GAUSSIAN, {}, MARGINALS, {}),

@@ -99,7 +99,7 @@ def _groups(release: Release) -> list[Group]:
             continue
         value: Value = date(cell.value).isoformat() if question.answers_dated else cell.value
         if question.selected is not None:
-            value = question.answer(cell.draws)
+            value = question.answer(cell.key, cell.draws)
         found.setdefault(cell.key, {}).setdefault(cell.question, {})[cell.part] = value
     return [Group(key=key, numbers=numbers) for key, numbers in found.items()]
 

@@ -40,7 +40,7 @@ def reading_order(plan: Plan, cells: Sequence[Cell]) -> list[int]:
     """The places of the cells in the order of the plan: by question, and selected keys as they are sorted by a reader.
 
     Public keys are as the plan lists them. Of selected keys, a column that the plan lists goes by its list, numbers go
-    by size, and texts by their letters.
+    by size, and texts by their letters; keys that are ranked go by rank.
 
     Guarantee: made of published keys alone.
     """
@@ -57,6 +57,8 @@ def _key_order(plan: Plan, index: int, cells: Sequence[Cell]) -> Callable[[Cell]
         _ranks(column, listed)
         for column, listed in zip(zip(*keys, strict=True), plan.columns(question.by), strict=True)
     ]
+    if question.ranked:
+        return lambda cell: (*(rank[key] for rank, key in zip(ranks[:-1], cell.key, strict=False)), cell.value)
     return lambda cell: tuple(rank[key] for rank, key in zip(ranks, cell.key, strict=True))
 
 

@@ -65,9 +65,9 @@ def _ranking(rows: Sequence[Row], columns: Sequence[str], selected: str) -> str:
     body = "".join(f"{_heading(group)}<ol>{''.join(keys)}</ol>" for group, keys in lines.items())
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more key')}.</p>" if more else ""
-    error = max(row["rank_error"] for row in rows)
-    below = counted(shown("value", error), "unit")
-    said = f"<p class=scope>Each count is at most {below} below the true one of its rank.</p>"
+    errors = [row["rank_error"] for row in rows if row["rank_error"] is not None]
+    below = counted(shown("value", max(errors)), "unit") if errors else ""
+    said = f"<p class=scope>Each count is at most {below} below the true one of its rank.</p>" if below else ""
     return f"{body}{left_out}{said}"
 
 

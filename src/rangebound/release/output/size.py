@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from rangebound.errors import PlanError
 from rangebound.ledger.book import PAYLOAD_LIMIT
-from rangebound.release.noise.draw import Cell, Key
+from rangebound.release.noise.draw import Cell, Key, Summed
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.prepare import Prepared
@@ -44,19 +45,45 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
     """The cells of as many privately selected keys as there is room for, in order, and all others.
 
     Guarantee: made of published numbers alone, so it costs nothing. Edge cases: a key without room is left out from
-    every question of its grouping.
+    every question of its grouping. Of keys that are ranked, the last ones are left out.
     """
-    left, plan = set(), ready.plan
+    plan = ready.plan
+    found, room = _fitting_ranks(ready, cells, room)
+    left: set[tuple[tuple[str, ...], Summed]] = set()
     for block in blocks(plan):
-        if block.keys is not None:
+        apart = tuple(index for index in block.questions if not plan.query[index].ranked)
+        if block.keys is not None or not apart:
             continue
-        keys = sorted({tuple(map(str, each.key)) for each in cells if each.question == block.questions[0]})
-        for key, size in zip(keys, _bytes(ready, block, keys), strict=True):
+        keys = sorted({tuple(map(str, each.key)) for each in cells if each.question == apart[0]})
+        for key, size in zip(keys, _bytes(ready, replace(block, questions=apart), keys), strict=True):
             if size <= room:
                 room -= size
             else:
                 left.add((block.by, key))
-    return [each for each in cells if (plan.query[each.question].by, each.key) not in left] if left else list(cells)
+
+    def fits(cell: Cell) -> bool:
+        question = plan.query[cell.question]
+        return question.ranked or (question.by, cell.key) not in left
+
+    return [each for each in found if fits(each)]
+
+
+def _fitting_ranks(ready: Prepared, cells: Sequence[Cell], room: int) -> tuple[list[Cell], int]:
+    """The cells without those that have no room, of questions whose keys are ranked, and the room that is left.
+
+    In each group ranks are left out from one on, so that what is published is still the first of them.
+    """
+    found, full = [], set()
+    for each in cells:
+        if ready.plan.query[each.question].ranked:
+            group, size = (each.question, each.key[:-1]), _length(vars(each)) + 1
+            if size > room:
+                full.add(group)
+            if group in full:
+                continue
+            room -= size
+        found.append(each)
+    return found, room
 
 
 def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:

@@ -97,7 +97,7 @@ class Release:
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             if question.selected is not None:
-                keys[question.selected] = question.answer(cell.draws)
+                keys[question.selected] = question.answer(cell.key, cell.draws)
             dated = question.answers_dated
             found.append(
                 {

@@ -284,13 +284,15 @@ def _check_claims(ready: Prepared) -> None:
 def _check_table(release: Release, ready: Prepared) -> None:
     """Refuse a table that its plan cannot give: all but draws and selected keys is made again from these."""
     plan, cells = release.plan, release.cells
-    draws = {(each.question, each.key, each.part): each.draws for each in cells}
+    ranked = {index for index, question in enumerate(plan.query) if question.ranked}
+    draws = {(each.question, each.key, "" if each.question in ranked else each.part): each.draws for each in cells}
     keys: dict[int, Sequence[Key]] = {}
     drawn: dict[int, list[list[Draw]]] = {}
     for block in blocks(plan):
-        own = _keys(block, cells)
+        first = next((index for index in block.questions if index not in ranked), None)
         for index in block.questions:
-            labels, keys[index] = plan.query[index].labels(own), own
+            own = keys[index] = _keys(block, cells, index if index in ranked or first is None else first)
+            labels = plan.query[index].labels(own)
             missing = any((index, *label) not in draws for group in labels for label in group)
             _demand(not missing, "cells", "are not those of the plan")
             drawn[index] = [[draws[index, *label] for label in group] for group in labels]
@@ -316,11 +318,11 @@ def _check_table(release: Release, ready: Prepared) -> None:
     _demand(whole == release.to_bytes(), "published", "contains numbers in another notation")  # such as -0.0
 
 
-def _keys(block: Block, cells: Sequence[Cell]) -> Sequence[Key]:
-    """The keys of a block: the public ones, or those of its first question where they were selected."""
+def _keys(block: Block, cells: Sequence[Cell], index: int) -> Sequence[Key]:
+    """The keys of a block: the public ones, or those of one of its questions where they were selected."""
     if block.keys is not None:
         return block.keys
-    keys = {each.key for each in cells if each.question == block.questions[0]}
+    keys = {each.key for each in cells if each.question == index}
     _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
     _demand(not any(None in key for key in keys), "cells", "have a key without a text")
     return sorted(tuple(map(str, key)) for key in keys)

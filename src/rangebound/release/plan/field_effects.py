@@ -94,7 +94,10 @@ EFFECTS: Mapping[str, str] = {
     "Line.intercepts": "where the intercept is published; without it, that of all lines that the ranges allow",
     "Maximum.level": "the level of the quantile that is published",
     "Minimum.level": "the level of the quantile that is published",
-    "SelectionKind.column": "the column whose most frequent keys are published; its public keys stand in `[keys]`",
+    "SelectionKind.column": (
+        "the column whose most frequent keys are published; its public keys stand in `[keys]`, and those of a `top k` "
+        "are selected privately where it lists none"
+    ),
     "Mode.range": (
         "the public range of a column of numbers or dates, cut into bins; without it, the answer is one "
         "of the column's public keys"
@@ -106,7 +109,10 @@ EFFECTS: Mapping[str, str] = {
     "Series.totals": "which sums a series has",
     "Share.of": "the conditions of the share: an expression, or a list of conditions",
     "Share.partition": "shares with the same name add up to 1 where the plan is `consistent`",
-    "TopK.k": "how many keys are published, from the most frequent on; no more than `[keys]` lists",
+    "TopK.k": (
+        "how many keys are published, from the most frequent on; no more than `[keys]` lists, and fewer where fewer "
+        "are selected privately"
+    ),
     "Source.path": "a `.csv`, `.tsv`, `.parquet` or DuckDB file; relative to the folder of the plan",
     "Source.table": "the table in a DuckDB file or on a Spark Connect server",
     "Source.spark": (

@@ -47,6 +47,10 @@ class Part(BaseModel):
         with reported(type(self).__name__.lower()):
             super().__init__(**{name: without_numpy(value) for name, value in fields.items()})
 
+    def as_written(self) -> Part:
+        """The part as a plan writes it, where the plan holds another in its place."""
+        return self
+
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)

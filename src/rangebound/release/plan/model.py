@@ -320,7 +320,8 @@ class Plan(Part):
             for column in each.by:
                 guess = "" if column in self._rules else arguments.similar(column, self._rules)
                 if guess:
-                    raise ValueError(f"query.{index}.by: {column!r} has no keys; {guess}")
+                    field = "column" if column == each.selected else "by"
+                    raise ValueError(f"query.{index}.{field}: {column!r} has no keys; {guess}")
 
     def _add_cuts(self) -> None:
         """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""
@@ -403,7 +404,7 @@ class Plan(Part):
     @property
     def _asked(self) -> tuple[Kind, ...]:
         """The questions that were asked: not those that `report_clipping` makes."""
-        return tuple(each for each in self.query if not each.made)
+        return tuple(each.as_written() for each in self.query if not each.made)
 
     def to_toml(self) -> str:
         """The plan as the text of a TOML file, without what is as by default.

@@ -57,7 +57,7 @@ class _Listed:
 
 
 def _plain(question: Kind, info: core_schema.SerializationInfo) -> dict[str, Any]:
-    return question.model_dump(
+    return question.as_written().model_dump(
         mode=info.mode, by_alias=bool(info.by_alias), exclude_none=info.exclude_none, exclude_unset=info.exclude_unset
     )
 

@@ -120,7 +120,8 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         if question.period is not None:
             _need(schema, question.period.column, _DATES, f"{place}.period.column", "dates")
         for column in question.by:
-            _check_key(schema, column, plan.rule(column), f"{place}.by")
+            field = "column" if column == question.selected else "by"
+            _check_key(schema, column, plan.rule(column), f"{place}.{field}")
         for column in question.keyed:
             _check_key(schema, column, plan.rule(column), f"{place}.column")
         for each in question.conditions:

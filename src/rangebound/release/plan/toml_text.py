@@ -102,7 +102,7 @@ def _nested(value: object, data: object) -> object:
     if isinstance(value, tuple) and any(isinstance(each, Condition) and hidden_text(each.column) for each in value):
         return " and ".join(f"({_expression(each)})" for each in value)
     if isinstance(value, Part) and isinstance(data, dict):
-        return _without_defaults(value, data)
+        return _without_defaults(value.as_written(), data)
     if isinstance(value, tuple) and isinstance(data, (list, tuple)):
         return [_nested(*each) for each in zip(value, data, strict=True)]
     if isinstance(value, dict) and isinstance(data, dict):

@@ -86,7 +86,9 @@ def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws) -
     """
     together = {index: group for each in ready.workloads for index, group in _read_together(ready, each, drawn).items()}
     return [
-        cell for index, own in keys.items() for cell in _cells(ready, index, own, drawn[index], together.get(index))
+        cell
+        for index, own in keys.items()
+        for cell in ready.plan.query[index].ranking(_cells(ready, index, own, drawn[index], together.get(index)))
     ]
 
 

@@ -179,10 +179,7 @@ def test_the_certificate_makes_it_again_and_refuses_other_keys(delta):
 
 FAULTS = [
     ({"kind": "top k", "column": "airport", "k": 13}, r"k: must be at most 12, the number of keys of 'airport'"),
-    (
-        {"kind": "top k", "column": "town"},
-        r"column: the keys of 'town' must be public for kind 'top k'; list them in keys",
-    ),
+    ({"kind": "top k", "column": "town"}, r"budget.delta: must be positive to select the keys of 'town' privately"),
     ({"kind": "top k", "column": "airport", "by": ["airport"]}, "'airport' is one of the grouping columns"),
     ({"kind": "top k", "column": "airport", "support": [1, 2]}, "support: is not for this kind"),
     ({"kind": "mode", "column": "airport", "step": 1.0}, "step: is not for this kind"),

@@ -98,6 +98,7 @@ def kinds(ends):
         CentralRange(**column, **step),
         Bounds(name="q", column="x"),
         TopK(name="q", column="x", k=2).with_keys({"x": ("a", "b", "c")}),
+        TopK(name="q", column="x", k=2).with_keys({}),
         Mode(name="q", column="x", range=ends, bins=3),
         Dropped(name="q", about=("a",), over=("k",)),
         Dropped(name="q", about=("a",), over=("k",), units=True),

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Draw, Key, Label, Reading
+from rangebound.release.noise.draw import Cell, Columns, Coordinates, Draw, Key, Label, Reading, Summed
 from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
@@ -82,6 +82,8 @@ class Kind(Part):
     """Whether no plan can ask for it: `report_clipping` makes it."""
     together: ClassVar[bool] = False
     """Whether one strategy publishes the numbers of all groups, and more numbers than there are groups and parts."""
+    ranked: ClassVar[bool] = False
+    """Whether of all groups those of the first ranks alone are published, as the draws say."""
     no_rows: ClassVar[str] = ""
     """Why the number of rows of a unit does not bound it; empty if it does."""
 
@@ -336,9 +338,17 @@ class Kind(Part):
         """The column whose keys, or bins, are its answers; None where these are numbers or dates."""
         return None
 
-    def answer(self, draws: Draw) -> str:
-        """The key that was drawn, where its answers are keys."""
+    def answer(self, key: Summed, draws: Draw) -> str:
+        """The key that was drawn in the group of a key, where its answers are keys."""
         raise TypeError(f"{self.kind}: its answers are numbers")
+
+    def ranking(self, cells: Sequence[Cell]) -> list[Cell]:
+        """What is published of its cells; where it is `ranked`, the first of them with their ranks."""
+        return list(cells)
+
+    def as_written(self) -> Kind:
+        """The question as a plan asks it."""
+        return self
 
     def with_keys(self, listed: Mapping[str, Key]) -> Kind:
         """The same question in a plan with these public keys, by column."""

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from pydantic import PrivateAttr, model_validator
 
 from rangebound.release.noise import joint_selection
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Draw, Key, Reading
+from rangebound.release.noise.draw import Columns, Coordinates, Draw, Key, Reading, Summed
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
@@ -49,7 +49,7 @@ class SelectionKind(Kind):
             raise ValueError(f"column: {self.column!r} is one of the grouping columns; its keys are the answers here")
         return self
 
-    def with_keys(self, listed: Mapping[str, Key]) -> Self:
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
         """The same question, with the public keys of its column where it needs them."""
         found = self.model_copy()
         found._listed = listed.get(self.column, ()) if self.column in self.keyed else ()
@@ -80,7 +80,7 @@ class SelectionKind(Kind):
         """The column."""
         return self.column
 
-    def answer(self, draws: Draw) -> str:
+    def answer(self, key: Summed, draws: Draw) -> str:
         """The key, or bin, that was drawn."""
         return self.choices[int(draws[0])]
 
@@ -197,7 +197,10 @@ class SelectionKind(Kind):
     def _misfit_of_list(self) -> str:
         """Why the list of keys is not one to choose from; empty if it is."""
         if not self._listed:
-            return f"column: the keys of {self.column!r} must be public for kind {self.kind!r}; list them in keys"
+            return (
+                f"column: the keys of {self.column!r} must be public for kind {self.kind!r}; list them in keys, or ask "
+                "for 'top k' with k = 1, whose keys may be selected privately"
+            )
         if self.size > len(self._listed):
             return f"k: must be at most {len(self._listed)}, the number of keys of {self.column!r}"
         return ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from rangebound.arguments import counted
 from rangebound.release.noise.draw import Key
-from rangebound.release.plan.kinds.kind import Clipping
+from rangebound.release.plan.kinds.kind import Clipping, Kind
+from rangebound.release.plan.kinds.ranked_counts import RankedCounts
 from rangebound.release.plan.kinds.selection_kind import SelectionKind
 from rangebound.release.plan.measure import KeyCounts, Measures, Values
 from rangebound.release.plan.unit import Unit
@@ -18,11 +20,19 @@ from rangebound.support import Interval
 class TopK(SelectionKind):
     """The `k` most frequent of the public keys of a column, in order: ranks 1 to k, each with its key.
 
-    A unit counts once for each key that it has, and needs no bound on how many these are.
+    A unit counts once for each key that it has, and needs no bound on how many these are. Where the column has no
+    public keys, a plan has `RankedCounts` in its place.
     """
 
     kind: Literal["top k"] = "top k"
     k: Annotated[int, Field(ge=1, le=1000)] = 10
+
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
+        """The same question with the public keys of its column; without any, by keys that are selected privately."""
+        if listed.get(self.column):
+            return super().with_keys(listed)
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return RankedCounts.model_validate({**given, "kind": self.kind, "by": (*self.by, self.column)})
 
     @property
     def natural(self) -> Interval:
@@ -75,7 +85,8 @@ class TopK(SelectionKind):
     @property
     def subject(self) -> tuple[str, str]:
         """The column and how many of its keys."""
-        return f" of {self.column!r}, k = {self.k}, of {counted(len(self._listed), 'key')}", ""
+        keys = counted(len(self._listed), "key") if self._listed else "keys that are selected privately"
+        return f" of {self.column!r}, k = {self.k}, of {keys}", ""
 
     @property
     def _choice(self) -> str:
