@@ -95,6 +95,7 @@ NUMBERS = [
     "CASE WHEN age > 40 THEN wait END",
     "FLOOR(wait / 7)",
     "NULLIF(cost, 0)",
+    "NULLIF(cost, wait)",
     "-wait",
     "EXTRACT(DAY FROM day)",
     "day - DATE '2024-10-01'",
@@ -272,6 +273,9 @@ CHOSEN = [
     "SELECT wing, ROUND(AVG(wait), 1) AS c0 FROM visits GROUP BY wing ORDER BY wing",
     "SELECT wing, COUNT(*) AS c0 FROM visits GROUP BY wing HAVING c0 BETWEEN 1 AND 1000 AND NOT wing = 's' ORDER BY 1",
     "SELECT wing, COUNT(wait) * 100.0 / COUNT(age) AS c0 FROM visits GROUP BY wing ORDER BY ABS(c0 - 100), wing",
+    "SELECT ill, COUNT(*) AS c0 FROM visits WHERE ill IS NOT NULL GROUP BY ill HAVING ill",
+    "SELECT ill, COUNT(*) AS c0 FROM visits WHERE ill IS NOT NULL GROUP BY ill HAVING NOT ill AND c0 > 1",
+    "SELECT ill, COUNT(*) AS c0 FROM visits WHERE ill IS NOT NULL GROUP BY ill HAVING ill = TRUE OR ill IN (TRUE)",
 ]
 
 
@@ -290,6 +294,28 @@ def test_rows_are_chosen_and_ordered_as_duckdb_does(text):
                     mine == plain_key(true) if isinstance(mine, str) else math.isclose(mine, float(true), abs_tol=1e-3)
                 )
                 assert same, (text, rows, wanted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NULLIF(cost, wait)",
+        "NULLIF(wait, NULLIF(cost, age))",
+        "NULLIF(COALESCE(clinic, 'b'), CASE WHEN ill THEN 'a' END)",
+    ],
+)
+def test_a_value_stays_where_what_it_is_compared_with_is_missing(text):
+    number = not text.startswith("NULLIF(COALESCE")
+    for seed in range(3):
+        assert compare(f"SELECT COUNT({text}) AS c0 FROM visits", BASE, ["exact"], make_table(seed))
+        assert not number or compare(f"SELECT SUM({text}) AS c0 FROM visits", BASE, ["sum"], make_table(seed))
+
+
+@pytest.mark.parametrize("day", ["< '2025-01-31'", "= '2025-01-31'", "IN (DATE '2025-01-31')", "< DATE '2025-01-31'"])
+def test_a_note_says_that_a_time_beside_a_date_counts_as_its_day(day):
+    text = "SELECT COUNT(*) AS c0 FROM visits WHERE "
+    assert any("counts as its day" in each for each in translate(f"{text}day {day}", BASE).notes)
+    assert not any("counts as its day" in each for each in translate(f"{text}clinic = 'a'", BASE).notes)
 
 
 def test_the_comparison_can_fail(monkeypatch):

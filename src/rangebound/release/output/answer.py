@@ -15,7 +15,7 @@ from rangebound.release.output.order import reading_order
 from rangebound.release.output.rendering import shown
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.table import Release
-from rangebound.release.plan.asking.computed import Group, Value, value_of
+from rangebound.release.plan.asking.computed import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated
 from rangebound.release.plan.fields import date
 from rangebound.serial import spreadsheet_cell
@@ -48,7 +48,7 @@ class Answer:
         """The rows, one mapping each."""
         groups = _groups(self.release)
         if self.asked.having is not None:
-            groups = [each for each in groups if value_of(self.asked.having, each) is True]
+            groups = [each for each in groups if truth_of(self.asked.having, each) is True]
         for ordering in reversed(self.asked.order):
             groups = _ordered(groups, ordering)
         kept = groups if self.asked.limit is None else groups[: self.asked.limit]

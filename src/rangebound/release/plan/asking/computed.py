@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Value = bool | float | str | None
+_TRUTHS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,10 @@ def value_of(node: Computed, group: Group) -> Value:
         case Fixed(value):
             return value
         case Operation("and" | "or" as name, parts):
-            return _connected([value_of(each, group) for each in parts], decisive=name == "or")
+            return _connected([truth_of(each, group) for each in parts], decisive=name == "or")
+        case Operation("not", (part,)):
+            truth = truth_of(part, group)
+            return not truth if isinstance(truth, bool) else None
         case Operation("missing", (part,)):
             return value_of(part, group) is None
         case Operation(name, parts):
@@ -77,6 +81,16 @@ def value_of(node: Computed, group: Group) -> Value:
             if any(each is None for each in values):
                 return None
             return OPERATIONS[name](*_alike(values))
+
+
+def truth_of(node: Computed, group: Group) -> Value:
+    """The value of a condition in a group; a key is a text, also that of a truth value.
+
+    >>> truth_of(KeyOf(0), Group(key=("true",), numbers={})), truth_of(KeyOf(0), Group(key=("north",), numbers={}))
+    (True, 'north')
+    """
+    found = value_of(node, group)
+    return _TRUTHS.get(found, found) if isinstance(found, str) else found
 
 
 def _connected(values: Sequence[Value], *, decisive: bool) -> Value:
@@ -87,7 +101,9 @@ def _connected(values: Sequence[Value], *, decisive: bool) -> Value:
 
 
 def _alike(values: Sequence[Value]) -> Sequence[Value]:
-    """Numbers where a number is among the values: a key is a text, also that of a number."""
+    """Numbers where a number is among the values, and so truth values: a key is a text, also that of one of these."""
+    if any(isinstance(each, bool) for each in values):
+        return [_TRUTHS.get(each, each) if isinstance(each, str) else each for each in values]
     if not any(isinstance(each, float) for each in values):
         return values
     return [_number(each) for each in values]
@@ -147,6 +163,5 @@ OPERATIONS: Mapping[str, Callable[..., Value]] = {
     "<=": _compared(lambda order: order <= 0),
     ">": _compared(lambda order: order > 0),
     ">=": _compared(lambda order: order >= 0),
-    "not": lambda value: not value if isinstance(value, bool) else None,
 }
-"""What can be made of published values, but for `and`, `or` and `missing`, which know missing ones."""
+"""What can be made of published values, but for `and`, `or`, `not` and `missing`, which know missing ones."""

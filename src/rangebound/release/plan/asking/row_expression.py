@@ -89,6 +89,7 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Placeholder: "a parameter must be written out",
     exp.Parameter: "a parameter must be written out",
 }
+_TIMES = "beside a date, a time counts as its day; in a database it is later than the beginning of that day"
 _SUBSET = "is not in the subset; an expression has columns, constants, arithmetic, comparisons, CASE, COALESCE, LIKE, "
 _SUBSET += "LEAST, GREATEST, ABS, FLOOR, CEIL, ROUND and parts of dates, and [columns] of the base plan may have more"
 
@@ -188,6 +189,12 @@ class RowExpressions:
     def _constant(self, node: exp.Expr) -> str:
         value = self.constant(node)
         assert value is not None
+        return self._text_of(value)
+
+    def _text_of(self, value: bool | float | str | datetime.date) -> str:
+        """A constant in the language of a plan, with a note where it is a day."""
+        if isinstance(value, datetime.date) or (isinstance(value, str) and iso_day(value)):
+            self.notes[_TIMES] = None
         return constant_text(value)
 
     def _column(self, node: exp.Expr) -> str:
@@ -227,7 +234,7 @@ class RowExpressions:
         if not values or None in values:
             raise self.refused(node, "IN takes a list of constants, such as x IN ('a', 'b')")
         return (
-            f"({self.written(node.this)} in [{', '.join(constant_text(each) for each in values if each is not None)}])"
+            f"({self.written(node.this)} in [{', '.join(self._text_of(each) for each in values if each is not None)}])"
         )
 
     def _is(self, node: exp.Expr) -> str:
@@ -275,8 +282,10 @@ class RowExpressions:
 
     def _nullif(self, node: exp.Expr) -> str:
         only(self.text, node, this="", expression="")
-        what = self.written(node.this)
-        return f"case(({what} != {self.written(node.expression)}), {what})"
+        what, other = self.written(node.this), self.written(node.expression)
+        if self.constant(node.expression) is not None:
+            return f"case(({what} != {other}), {what})"
+        return f"case(coalesce(({what} != {other}), true), {what})"  # a value stays where the other one is missing
 
     def _extreme(self, node: exp.Expr) -> str:
         only(self.text, node, this="", expressions="", ignore_nulls="")
@@ -307,7 +316,7 @@ class RowExpressions:
         only(self.text, node, this="", to="")
         if _is_type(node, exp.DType.DATE):
             if isinstance(node.this, exp.Literal):
-                return constant_text(self._day(node))
+                return self._text_of(self._day(node))
             return f"date({self.written(node.this)})"
         if _is_type(node, *_NUMERIC) or (_is_type(node, *_WHOLE) and is_condition(node.this)):
             return f"number({self.written(node.this)})"
