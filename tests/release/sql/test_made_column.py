@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.column_declaration import MadeColumn
@@ -244,3 +245,20 @@ def test_no_step_has_the_name_of_a_column_that_is_made_later():
         columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in made]
         tree = exp.select(*columns).from_(view(plan, engine).source(SALT).subquery("s"))
         assert engine.run(tree) == [(2.5, 12.0, 20.0)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"kind": "sum", "column": "= x", "range": [0, 1]},
+        {"kind": "distinct count", "column": "= x"},
+        {"kind": "count", "by": ["= x"]},
+        {"kind": "count", "where": 'column("= x") + 1 > 2'},
+        {"kind": "count", "weighted_by": {"column": "= x", "range": [0, 1]}},
+    ],
+)
+def test_a_column_with_a_name_like_that_of_an_expression_is_refused(question):
+    """It would be taken for the column that an expression makes, and the statement would fail behind the charge."""
+    plan = make_plan({"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": [{"name": "q", **question}]})
+    with DuckDB(pa.table({"= x": [1, 2], "x": [True, False]})) as engine, pytest.raises(PlanError, match="rename it"):
+        check_schema(plan, view(plan, engine).schema)

@@ -10,6 +10,7 @@ from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
+from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.expressions.nodes import Named
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.expressions.value_type import ValueType
@@ -125,7 +126,7 @@ def check_schema(plan: Plan, schema: Schema) -> None:
         for column in question.keyed:
             _check_key(schema, column, plan.rule(column), f"{place}.column")
         for each in question.conditions:
-            _need(schema, each.column, _families(each), f"{place}.where", "this condition")
+            _need(schema, each.column, _families(each), f"{place}.where", _CONDITION)
             _comparable(schema, each.column, each.values, f"{place}.where")
         for field, column in question.compares.items():
             _need(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
@@ -274,6 +275,9 @@ def _families(condition: Condition) -> tuple[Family, ...]:
 def _need(
     schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str, table: str = "the table"
 ) -> None:
+    if use != _CONDITION and hidden_text(column) is not None:
+        rule = f"a column whose name begins with {HIDDEN!r} cannot be used, since expressions in where are named so"
+        raise PlanError(f"{field}={column!r}: {rule}; rename it", field=field)
     family = schema.get(column)
     if family is None:
         found = arguments.similar(column, schema)
@@ -288,6 +292,7 @@ def _need(
         raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
 
 
+_CONDITION = "this condition"
 _LOCAL = " (its day depends on a time zone; store it without one, in the local time whose days are meant)"
 
 
