@@ -38,7 +38,7 @@ TYPES = {
     "age": (pa.float64(), "double"),
     "big": (pa.int64(), "bigint"),
     "day": (pa.date32(), "date"),
-    "seen": (pa.timestamp("us"), "timestamp"),
+    "seen": (pa.timestamp("us"), "timestamp_ntz"),
     "noted": (pa.string(), "string"),
 }
 

@@ -52,7 +52,7 @@ TYPES = {
     "fine": (pa.decimal128(38, 18), "decimal(38,18)"),
     "ok": (pa.bool_(), "boolean"),
     "day": (pa.date32(), "date"),
-    "seen": (pa.timestamp("us"), "timestamp"),
+    "seen": (pa.timestamp("us"), "timestamp_ntz"),
 }
 PLACES = ["a", "b", "c", "nobody is here"]
 FIRST, LAST = datetime.date(2024, 2, 1), datetime.date(2024, 3, 31)

@@ -34,7 +34,7 @@ COLUMNS = [
     ("wait", pa.float64(), "double"),
     ("age", pa.int8(), "tinyint"),
     ("score", pa.string(), "string"),
-    ("seen", pa.timestamp("us"), "timestamp"),
+    ("seen", pa.timestamp("us"), "timestamp_ntz"),
 ]
 
 

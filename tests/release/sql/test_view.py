@@ -10,7 +10,8 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.table_schema import Family
 from rangebound.release.sql.expression import column, integer
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.view import view, with_columns
+from rangebound.release.sql.relation import with_columns
+from rangebound.release.sql.view import view
 
 SALT = Salt(numbers=(3, 5, 7, 11), letters="x")
 COUNT = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]})

@@ -33,9 +33,11 @@ _SEEN = {
     "VARCHAR": 'TRY(decode(encode(CAST({} AS VARCHAR)))) COLLATE "binary"',
     "TIMESTAMP_S": "TRY(CAST({} AS TIMESTAMP))",
     "TIMESTAMP_MS": "TRY(CAST({} AS TIMESTAMP))",
+    "TIMESTAMP WITH TIME ZONE": "TRY(make_timestamp(epoch_us({})))",  # in UTC, whatever the zone of the session
 }
 _CHECKED = {**_SEEN, "VARCHAR": 'CAST({} AS VARCHAR) COLLATE "binary"'}
 _UNCHECKED = {**_SEEN, "BLOB": "CAST(hex({}) AS UUID)"}  # of 16 bytes: the second reader of Parquet hands on no others
+_INSTANT = "TIMESTAMP WITH TIME ZONE"
 _LAZY = ("read_next_batch", "to_table", "collect")  # readers, datasets and scanners of Arrow, lazy frames of Polars
 _FAMILIES = {
     **dict.fromkeys(
@@ -119,6 +121,7 @@ class DuckDB:
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self._alone: frozenset[str] = frozenset()  # columns that only that one reads
         self._hidden: dict[str, str] = {}  # columns that no statement can use, with their types
+        self._instants: dict[str, str] = {}  # columns of times with a zone, with their types; statements see UTC
         self._typed = True
         try:
             self._show_all(data)
@@ -136,19 +139,23 @@ class DuckDB:
             raw = self._attach(data)
             kinds = self._types(raw)
             shown = {name: _seen(name, kind, _CHECKED) for name, kind in kinds.items()}
+            self._instants = {name: str(kind) for name, kind in kinds.items() if _base(kind) == _INSTANT}
             if data.table is None and _is_parquet(data.path):
                 shown = self._by_both(unchecked(str(Path(data.path or "").absolute())), kinds, shown)
             return self._show(raw, shown)
         if any(hasattr(type(data), name) for name in _LAZY):
             rule = "can be read only once, or computes as it is read and may fail at a row; make a table of it"
             raise ArgumentError(f"{'data' if self._field == 'source' else self._field}={_shown(data)}: {rule}")
-        table, digits = as_arrow(data)
+        table, digits, instants = as_arrow(data)
         named, gone = own_types(data), enumerate(table.schema)  # nulls are integers before DuckDB 2.0
         self._hidden = {field.name: named[at] for at, field in gone if str(field.type) == "null"}
         self._connection.register(self._raw, table)
         raw = exp.to_table(self._raw)
-        given = enumerate(self._types(raw).items())
-        return self._show(raw, {name: _seen(name, kind, _SEEN, digits.get(at)) for at, (name, kind) in given})
+        given = list(enumerate(self._types(raw).items()))
+        self._instants = {name: named[at] for at, (name, _) in given if at in instants}
+        coarse = {at: f"TRY(CAST({_named(name)} AS TIMESTAMP))" for at, (name, _) in given if at in instants}
+        shown = {name: coarse.get(at) or _seen(name, kind, _SEEN, digits.get(at)) for at, (name, kind) in given}
+        return self._show(raw, shown)
 
     def _by_both(self, second: Unchecked, kinds: Mapping[str, Any], shown: Mapping[str, str]) -> dict[str, str]:
         """The columns of a Parquet file that both readers see as the same type; the others are hidden."""
@@ -247,7 +254,9 @@ class DuckDB:
             return dict.fromkeys(found, Family.UNTYPED)
         families = {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
         own = {name: str(kind) for name, kind in found.items() if families[name] is Family.OTHER}
-        return TypedSchema({**families, **dict.fromkeys(self._hidden, Family.OTHER)}, types={**own, **self._hidden})
+        own |= {**self._instants, **self._hidden}
+        instants = [name for name in self._instants if name not in self._hidden]
+        return TypedSchema({**families, **dict.fromkeys(own, Family.OTHER)}, types=own, instants=instants)
 
     def give(self, tables: Mapping[str, Any]) -> None:
         """Take tables in memory, which the joins of a plan ask for by their names."""
@@ -343,9 +352,14 @@ def _named(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql("duckdb")
 
 
+def _base(kind: Any) -> str:
+    """The name of a type of DuckDB, without its parameters."""
+    return str(kind.id).upper()
+
+
 def _seen(name: str, kind: Any, seen: Mapping[str, str], digits: int | None = None) -> str:
     """A column of a type as statements see it; a decimal has so many digits, where its type does not say it."""
-    base = str(kind.id).upper()
+    base = _base(kind)
     if base != "DECIMAL":
         return seen.get(base, "{}").format(_named(name))
     given, scale = (value for _, value in kind.children)

@@ -10,14 +10,14 @@ from rangebound.extras import need
 _WIDEST = {32: 9, 64: 18, 128: 38}  # digits of a decimal, by the bits of its type
 
 
-def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
-    """A table in memory as an Arrow table, and how many digits a number of a decimal column has, by its place.
+def as_arrow(data: Any) -> tuple[Any, dict[int, int], frozenset[int]]:
+    """A table in memory as an Arrow table, the digits of its decimal columns by their places, and those of instants.
 
     Guarantee: what becomes of a column follows from its type alone, and no value is an error. A column of a type that
     cannot be read whatever it holds is one of nulls. Objects of pandas are the texts that Python makes of them, and
     missing where it makes none that can be written, such as half of a surrogate pair; an index of a dictionary that has
     no entry is missing. Decimals come with all digits of their storage, so that one with too many is seen as such:
-    DuckDB would leave what another row had in its place.
+    DuckDB would leave what another row had in its place. Instants (times with a zone) come as times in UTC.
     Raises: TypeError for an object that is not a table.
     """
     need("pyarrow", what=f"data=<{type(data).__name__}>")
@@ -39,7 +39,8 @@ def as_arrow(data: Any) -> tuple[Any, dict[int, int]]:
         raise TypeError("not a table")
     plain = [_plain(each) for each in columns]
     digits = {at: each.type.precision for at, each in enumerate(plain) if _is_decimal(each.type)}
-    return pyarrow.Table.from_arrays([_wide(each) for each in plain], names=names), digits
+    instants = frozenset(at for at, each in enumerate(columns) if is_instant(each.type))
+    return pyarrow.Table.from_arrays([_wide(each) for each in plain], names=names), digits, instants
 
 
 def own_types(data: Any) -> list[str]:
@@ -72,6 +73,18 @@ def known(kind: Any) -> bool:
     return zoneless or named or any(test(kind) for test in (*numbers, *others))
 
 
+def is_instant(kind: Any) -> bool:
+    """Whether the values of an Arrow type, encoded in whatever way, are times with a zone."""
+    import pyarrow
+
+    of = pyarrow.types
+    if of.is_dictionary(kind) or of.is_run_end_encoded(kind):
+        return is_instant(kind.value_type)
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return is_instant(kind.storage_type)
+    return of.is_timestamp(kind) and kind.tz is not None
+
+
 def _plain(column: Any) -> Any:
     """A column without an encoding, of a type that DuckDB reads, or of nulls."""
     import pyarrow
@@ -94,6 +107,8 @@ def _decoded(values: Any) -> Any:
         return values.cast(pyarrow.large_string())
     if known(kind):
         return values
+    if of.is_timestamp(kind):  # DuckDB would stop at an instant in seconds that counts no microseconds
+        return values.view(pyarrow.timestamp(kind.unit))
     if of.is_float16(kind):
         return values.cast(pyarrow.float32())
     if of.is_dictionary(kind):
@@ -133,8 +148,9 @@ def _of_pandas(values: Any) -> Any:
     categories = getattr(kind, "categories", None)
     if categories is not None:
         return _of_pandas(categories.to_series()).take(pyarrow.array(values.cat.codes, mask=values.isna()))
+    zoned = getattr(kind, "tz", None) is not None and hasattr(kind, "unit")
     numpys = hasattr(kind, "char") and kind.kind in "biufM" and kind.itemsize <= 8
-    if numpys or type(kind).__name__ in ("StringDtype", "ArrowDtype") or hasattr(kind, "numpy_dtype"):
+    if numpys or zoned or type(kind).__name__ in ("StringDtype", "ArrowDtype") or hasattr(kind, "numpy_dtype"):
         return pyarrow.array(values, from_pandas=True)
     return pyarrow.nulls(len(values))  # a period, an interval, a complex number, a user-defined type
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rangebound.release.engine.frame import known
+from rangebound.release.engine.frame import is_instant, known
 
 _TAIL = 8  # bytes: the length of the footer, and a mark
 _OWN_TYPES, _STRUCK = b"ARROW:schema", b"ARROW:struck"
@@ -96,6 +96,8 @@ def _handed(kind: Any, stored: Any) -> Any:
         return pyarrow.decimal128(38, kind.scale) if _width(stored) <= 15 else None
     if pyarrow.types.is_fixed_size_binary(kind) and stored.logical_type.type == "UUID":
         return kind
+    if is_instant(kind):
+        return pyarrow.timestamp(kind.unit)
     return kind if known(kind) else None
 
 

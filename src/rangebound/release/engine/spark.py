@@ -28,12 +28,12 @@ _FAMILIES = {
     "decimal": Family.DECIMAL,
     **dict.fromkeys(("string", "char", "varchar"), Family.TEXT),
     "date": Family.DATE,
-    "timestamp": Family.TIMESTAMP,
     "timestamp_ntz": Family.TIMESTAMP,
     "boolean": Family.BOOLEAN,
 }
 
 
+_INSTANT, _UTC = "timestamp", "TIMESTAMP_NTZ '1970-01-01 00:00:00' + unix_micros({}) * INTERVAL '0.000001' SECOND"
 _PLAIN = re.compile(r"[A-Za-z0-9 .:_+-]*")
 _SUBSTITUTED = "${"  # Spark puts settings and variables of its machine here, before it reads a statement
 _TALKING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -53,9 +53,10 @@ class Spark:
 
     Assumes: the data frame gives the same rows whenever it is read within one release.
     Guarantee: a text of a plan is a text to Spark, whatever the session's settings; nothing in it is ever replaced.
-    Edge cases: a timestamp's day is its day in the time zone of the session; set it to UTC to match other engines.
-    Columns with a collation, and those with "${" in their names, cannot be used. A text that is not UTF-8 is missing
-    from Spark 4 on; before, such texts may come back as the same key.
+    Edge cases: a `timestamp` of Spark is an instant, which a plan with a `zone` reads as local time there, whatever the
+    time zone of the session; a `timestamp_ntz` is read as it is. Columns with a collation, and those with "${" in
+    their names, cannot be used. A text that is not UTF-8 is missing from Spark 4 on; before, such texts may come
+    back as the same key.
     """
 
     dialect = "spark"
@@ -202,14 +203,18 @@ def local_session(threads: int | None = None, **settings: str) -> Any:
 
 
 def _readable(frame: Any) -> Any:
-    """The frame without texts that are not valid UTF-8: Spark distinguishes them, but not in the results it returns."""
+    """The frame without texts that are not valid UTF-8, and with instants as timestamps in UTC.
+
+    Spark distinguishes such texts, but not in the results it returns.
+    """
     from pyspark.sql import functions
 
-    names = [name for name, kind in frame.dtypes if kind == "string"]
-    if not names or not hasattr(functions, "try_validate_utf8"):  # before Spark 4
-        return frame
-    quoted = {name: functions.col("`" + name.replace("`", "``") + "`") for name in names}
-    return frame.withColumns({name: functions.try_validate_utf8(each) for name, each in quoted.items()})
+    quoted = {name: "`" + name.replace("`", "``") + "`" for name, _ in frame.dtypes}
+    seen = {name: functions.expr(_UTC.format(quoted[name])) for name, kind in frame.dtypes if kind == _INSTANT}
+    if hasattr(functions, "try_validate_utf8"):  # from Spark 4 on
+        texts = [name for name, kind in frame.dtypes if kind == "string"]
+        seen |= {name: functions.try_validate_utf8(functions.col(quoted[name])) for name in texts}
+    return frame.withColumns(seen) if seen else frame
 
 
 def _spelled(tree: exp.Expr) -> exp.Expr:
@@ -223,7 +228,9 @@ def _families(kinds: list[tuple[str, str]]) -> Schema:
     """The families of columns of a frame; one whose name Spark would replace cannot be used."""
     found = {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
     found |= {name: Family.OTHER for name in found if _SUBSTITUTED in name}
-    return TypedSchema(found, types={name: kind for name, kind in kinds if found[name] is Family.OTHER})
+    instants = [name for name, kind in kinds if kind == _INSTANT and _SUBSTITUTED not in name]
+    types = {name: kind for name, kind in kinds if found[name] is Family.OTHER}
+    return TypedSchema(found, types=types, instants=instants)
 
 
 def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
@@ -235,7 +242,10 @@ def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
 
     data = given if place.path is None else Source(path=place.path, table=place.table)
     with DuckDB(data, field=place.field) as engine:
-        schema = {name: each for name, each in engine.schema().items() if each is not Family.OTHER}
+        found = engine.schema()
+        instants = found.instants if isinstance(found, TypedSchema) else ()
+        used = {**found, **dict.fromkeys(instants, Family.TIMESTAMP)}
+        schema = {name: each for name, each in used.items() if each is not Family.OTHER}
         names = [exp.column(exp.to_identifier(name, quoted=True)) for name in schema]
         rows = engine.run(exp.select(*names).from_(engine.source.copy()))
     made, fields = [], []
@@ -243,7 +253,7 @@ def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
         kind, column = _spark_column(schema[name], values)
         made.append(column)
         fields.append(types.StructField(name, kind))
-    return session.createDataFrame(list(zip(*made, strict=True)), types.StructType(fields)), schema
+    return session.createDataFrame(list(zip(*made, strict=True)), types.StructType(fields)), found
 
 
 def _spark_column(family: Family, values: tuple[Any, ...]) -> tuple[Any, Sequence[Any]]:

@@ -42,6 +42,8 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
         own = any((each.rows, each.groups, each.period) != (None,) * 3 for each in plan.query)
         rest = " for queries without bounds of their own" if own else ""
         lines.append(f"Of each, at most {groups} and {rows} {each} count{rest}.")
+    if plan.zone is not None:
+        lines.append(f"Timestamps with a time zone are read as local time in {plan.zone}.")
     lines += [f"Joins {each.words}." for each in plan.join or ()]
     if plan.per_unit is not None:
         columns = "; ".join(f"{name} = {each.words}" for name, each in plan.per_unit.items())

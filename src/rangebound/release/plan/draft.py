@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from rangebound.errors import plain
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.table_schema import Family, Schema, check_unit_column
+from rangebound.release.plan.table_schema import Family, Schema, check_unit_column, type_name
 from rangebound.release.plan.toml_text import bare_or_quoted, quoted
 
 _ENDS = "[LOWER, UPPER]"
@@ -76,7 +76,7 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
     bare = named.lower().endswith((".csv", ".tsv")) and not source.spark
     text = _HEAD.format(
         name=quoted(PurePath(named).name),
-        columns=", ".join(f"{quoted(name)} ({family.value})" for name, family in schema.items()),
+        columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),
         source="\n".join(f"{key} = {quoted(value)}" for key, value in source.model_dump(exclude_none=True).items()),
         bare=" A .csv file has texts alone: what is a number, the questions say." if bare else "",
         unit=quoted(unit or "?"),

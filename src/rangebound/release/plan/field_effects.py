@@ -7,6 +7,10 @@ from collections.abc import Mapping
 EFFECTS: Mapping[str, str] = {
     "Plan.title": "a heading for the report",
     "Plan.source": "the table",
+    "Plan.zone": (
+        'the time zone, such as `"Europe/Paris"`, in whose local time timestamps with a zone are read; without it, '
+        "such columns cannot be used"
+    ),
     "Plan.unit": "the privacy unit and its contribution bounds; without it, every single row",
     "Plan.budget": "what the release may spend, and the account that pays",
     "Plan.join": "columns of other tables, public or of the same privacy unit",

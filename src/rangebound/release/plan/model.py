@@ -25,6 +25,7 @@ from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
 from rangebound.release.plan.questions import MADE, Question
+from rangebound.release.plan.time_zone import Zone
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Period, Unit
 
@@ -79,17 +80,18 @@ class Budget(Part):
 class Plan(Part):
     """A release, written down before any data are read.
 
-    `keys` lists the public keys of grouping columns, by rules for many and with groups for what is missing or not
-    listed (see `KeyRule`), and `combinations` those of several columns that occur together; the keys of a column that
-    is in neither are selected privately, which needs a delta. With `only_listed`, a row counts for no question at all
-    if one of the columns that have public keys has none of them in it. `columns` makes columns of others, and states
-    public ranges of columns. `selection` is the weight of that selection beside the weights of the questions. Where no
-    question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or that
-    of the "relative" ones, which suits tables whose numbers are of very different size. A question with a `margin` gets
-    the share that half the width of its interval asks for, and the others split the rest. With `joint` all intervals of
-    the table hold at once with probability `level`, else each of them does. With `report_clipping` the part
-    `clipping_share` of what the margins leave goes into questions about how much of the rows and values of the others
-    is cut; these stand behind the others in `query`.
+    `zone` is the time zone in whose local time instants are read, such as "Europe/Paris". `keys` lists the public
+    keys of grouping columns, by rules for many and with groups for what is missing or not listed (see `KeyRule`),
+    and `combinations` those of several columns that occur together; the keys of a column that is in neither are
+    selected privately, which needs a delta. With `only_listed`, a row counts for no question at all if one of the
+    columns that have public keys has none of them in it. `columns` makes columns of others, and states public
+    ranges of columns. `selection` is the weight of that selection beside the weights of the questions. Where no
+    question has a weight, the budget is split so that the `objective` is least: the "total" of the variances, or
+    that of the "relative" ones, which suits tables whose numbers are of very different size. A question with a
+    `margin` gets the share that half the width of its interval asks for, and the others split the rest. With
+    `joint` all intervals of the table hold at once with probability `level`, else each of them does. With
+    `report_clipping` the part `clipping_share` of what the margins leave goes into questions about how much of the
+    rows and values of the others is cut; these stand behind the others in `query`.
 
     Guarantee: a plan that was made is complete and free of contradictions; only the columns are still to be seen.
 
@@ -102,6 +104,7 @@ class Plan(Part):
 
     title: Text = ""
     source: Source | None = None
+    zone: Zone | None = None
     unit: Unit = Unit()
     budget: Budget
     join: Annotated[tuple[Join, ...], Field(min_length=1, max_length=MOST_JOINS), BeforeValidator(as_tuple)] | None = (

@@ -48,23 +48,29 @@ Schema = Mapping[str, Family]
 class TypedSchema(dict[str, Family]):
     """A schema that also has the engine's own names of the types of columns that cannot be used, for messages.
 
+    The `instants` are those of them whose types have a time zone; statements see each as a timestamp in UTC. They can
+    be used in a plan with a `zone`, as local time.
+
     >>> TypedSchema({"at": Family.OTHER}, types={"at": "TIME"}).types["at"]
     'TIME'
     """
 
-    def __init__(self, families: Schema, *, types: Mapping[str, str]) -> None:
+    def __init__(self, families: Schema, *, types: Mapping[str, str], instants: Iterable[str] = ()) -> None:
         super().__init__(families)
         self.types = dict(types)
+        self.instants = tuple(instants)
 
 
 def extended(schema: Schema, more: Schema) -> Schema:
     """A schema with further columns, or others in the place of some, which keeps the names of types."""
     if not isinstance(schema, TypedSchema):
         return {**schema, **more}
-    return TypedSchema({**schema, **more}, types=schema.types)
+    families = {**schema, **more}
+    left = (each for each in schema.instants if families[each] is Family.OTHER)
+    return TypedSchema(families, types=schema.types, instants=left)
 
 
-def _type_name(schema: Schema, column: str) -> str:
+def type_name(schema: Schema, column: str) -> str:
     """The type of a column in words: its family, or the engine's own name where it is of none."""
     family = schema[column]
     own = schema.types.get(column) if isinstance(schema, TypedSchema) and family is Family.OTHER else None
@@ -285,7 +291,7 @@ def _need(
         raise PlanError(f"{field}={column!r}: {table} has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
-        rule = f"is of type {_type_name(schema, column)}, which does not serve for {use}; it takes {wanted}"
+        rule = f"is of type {type_name(schema, column)}, which does not serve for {use}; it takes {wanted}"
         whole = family is Family.NUMBER and Family.INTEGER in families
         way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else ""
         way = _LOCAL if _zoned(schema, column) else way
@@ -293,10 +299,9 @@ def _need(
 
 
 _CONDITION = "this condition"
-_LOCAL = " (its day depends on a time zone; store it without one, in the local time whose days are meant)"
+_LOCAL = ' (its day depends on a time zone: say zone = "Europe/Paris" in the plan, for the local time there)'
 
 
 def _zoned(schema: Schema, column: str) -> bool:
-    """Whether a column cannot be used because its times have a time zone."""
-    name = _type_name(schema, column).lower()
-    return "time zone" in name or "tz=" in name or name.startswith("datetime64[")
+    """Whether a column cannot be used because its times have a time zone, and the plan has none."""
+    return isinstance(schema, TypedSchema) and column in schema.instants

@@ -35,6 +35,7 @@ from rangebound.release.plan.table_schema import KEYS, Family, Schema, check_joi
 from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest
+from rangebound.release.sql.local_time import in_zone
 from rangebound.release.sql.relation import Relation, View, aliased, of, star, unused_name, where
 
 _OTHER = "joined"
@@ -46,14 +47,15 @@ _FINE, _LARGEST = 1024.0, 2.0**52
 def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
     """A view with the columns of a join; refuses one whose columns or keys do not fit, and reads no private row."""
     join, field = (plan.join or ())[index], f"join[{index}]"
-    other = engine.further(_place(plan, join, field))
+    further = engine.further(_place(plan, join, field))
+    other = in_zone(further.source, further.schema, plan.zone, engine.dialect)
     keys = _keys(join, seen.schema, other.schema, field, plan.unit.column)
     families = _families(join, seen.schema, other.schema, field)
     theirs = [as_key(name, other.schema, kind=kind) for name, kind in zip(join.on.values(), keys, strict=True)]
     ours = [as_key(name, seen.schema, kind=kind) for name, kind in zip(join.on, keys, strict=True)]
     named = [exp.alias_(tree, f"k{at}", quoted=True) for at, tree in enumerate(theirs)]
     named += [exp.alias_(column(name), f"c{at}", quoted=True) for at, name in enumerate(join.columns.values())]
-    rows = exp.select(*named).from_(aliased(other.source.copy()), copy=False)
+    rows = exp.select(*named).from_(aliased(other.rows()), copy=False)
     there = [exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())) for each in theirs]
     rows = where(rows, *there)
     width = len(theirs)

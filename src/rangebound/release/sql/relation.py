@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rangebound.release.plan.table_schema import Schema
-from rangebound.release.sql.expression import SOURCE, Tree, choice, every, integer, local, text
+from rangebound.release.plan.table_schema import Family, Schema, extended
+from rangebound.release.sql.expression import SOURCE, Tree, choice, column, every, integer, local, text
 from rangebound.release.sql.group_order import Salt
 
 Relation = exp.Table | exp.Select
@@ -44,6 +44,29 @@ def aliased(relation: Relation) -> Tree:
     if isinstance(relation, exp.Select):
         return relation.subquery(name, copy=False)
     return exp.alias_(relation, name, table=True)
+
+
+def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
+    """A view with further columns, each an expression over the columns of a row and its family.
+
+    A made column takes the place of one that has its name. Every row stays, so what one unit can change stays too.
+    Edge cases: columns of family OTHER are carried along only where no column is replaced; no statement reads them.
+    """
+    if not made:
+        return seen
+    schema = extended(seen.schema, {name: family for name, (_, family) in made.items()})
+    trees = {name: tree for name, (tree, _) in made.items()}
+    return View(schema=schema, source=lambda salt: with_trees(seen.source(salt), seen.schema, trees))
+
+
+def with_trees(rows: Relation, schema: Schema, made: Mapping[str, Tree]) -> exp.Select:
+    """The rows of a relation with further columns, which take the place of those that have their names."""
+    kept: list[Tree] = [star()]
+    if not made.keys().isdisjoint(schema):
+        names = [name for name, family in schema.items() if family is not Family.OTHER and name not in made]
+        kept = [column(name) for name in names]
+    chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in made.items()]
+    return exp.select(*kept, *chosen, copy=False).from_(aliased(rows), copy=False)
 
 
 def unused_name(name: str, schema: Schema) -> str:

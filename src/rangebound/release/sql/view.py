@@ -6,33 +6,31 @@ is the same tree in a step as in a question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from sqlglot import exp
+from collections.abc import Sequence
 
 from rangebound.errors import PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
-from rangebound.release.sql.expression import Tree, column
-from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.joined import joined
+from rangebound.release.sql.local_time import in_zone
 from rangebound.release.sql.made_column import made_columns
-from rangebound.release.sql.relation import View, aliased, star
+from rangebound.release.sql.relation import View, with_columns
 from rangebound.release.sql.unit_rows import unit_rows
 
 
 def view(plan: Plan, engine: Engine) -> View:
     """The table that the questions of a plan are about; reads no private data.
 
-    The steps in order: joins, columns that are made of a row, one row a unit, columns that are made of such a row.
+    The steps in order: local times, joins, columns that are made of a row, one row a unit, columns that are made of
+    such a row.
 
     Guarantee: where a plan adds nothing, the tree is the engine's own table, with no selection around it.
     """
     _check_names(plan, engine)
-    table = engine.source
-    seen = View(schema=engine.schema(), source=lambda _: table)
+    own = in_zone(engine.source, engine.schema(), plan.zone, engine.dialect)
+    seen = View(schema=own.schema, source=lambda _: own.rows())
     for index in range(len(plan.join or ())):
         seen = joined(seen, plan, index, engine)
     if plan.per_unit is None:
@@ -61,26 +59,3 @@ def _with_made(seen: View, made: Sequence[MadeColumn]) -> View:
     for layer in layers:
         seen = with_columns(seen, {name: (tree, schema.get(name, Family.OTHER)) for name, tree in layer.items()})
     return View(schema=extended(before, schema), source=seen.source)
-
-
-def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
-    """A view with further columns, each an expression over the columns of a row and its family.
-
-    A made column takes the place of one that has its name. Every row stays, so what one unit can change stays too.
-    Edge cases: columns of family OTHER are carried along only where no column is replaced; no statement reads them.
-    """
-    if not made:
-        return seen
-    schema = extended(seen.schema, {name: family for name, (_, family) in made.items()})
-    kept: list[Tree] = [star()]
-    if not made.keys().isdisjoint(seen.schema):
-        names = [name for name, family in seen.schema.items() if family is not Family.OTHER and name not in made]
-        kept = [column(name) for name in names]
-
-    def source(salt: Salt) -> exp.Select:
-        chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, (tree, _) in made.items()]
-        return exp.select(*(each.copy() for each in kept), *chosen, copy=False).from_(
-            aliased(seen.source(salt)), copy=False
-        )
-
-    return View(schema=schema, source=source)

@@ -1,0 +1,106 @@
+"""Instants as local time: the timestamps with a zone of a table, in the time zone of the plan.
+
+The offset of a zone from UTC is a public function of the instant: constant between changes, which the time zone
+database of this machine lists. It is written into the statement, so every engine and session has the same local times.
+
+A row's local time is made of this row and public facts alone, and every row stays: what one unit can change stays too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from sqlglot import exp
+
+from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
+from rangebound.release.sql.expression import Tree, choice, column, integer, text
+from rangebound.release.sql.relation import Relation, with_trees
+
+_FIRST_YEAR, _LAST_YEAR = 1800, 2100  # no zone has a change before; a yearly rule goes on for ever
+_STEP = datetime.timedelta(days=2)  # the shortest time between two changes of a zone is twice as long
+_SECOND = datetime.timedelta(seconds=1)
+_CALENDAR = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
+_ZONELESS = {"duckdb": "TIMESTAMP", "spark": "TIMESTAMP_NTZ"}
+
+Changes = tuple[tuple[datetime.datetime, int], ...]
+"""The instants, in UTC, from which on a zone has an offset of so many seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTable:
+    """A table of an engine in which instants are local times: the rows as a tree, which is made anew, and a schema."""
+
+    rows: Callable[[], Relation]
+    schema: Schema
+
+
+def in_zone(source: exp.Table, schema: Schema, zone: str | None, dialect: str) -> LocalTable:
+    """A table whose instants are timestamps of the local time in a zone; without a zone they cannot be used.
+
+    Guarantee: no row makes it fail, and no setting of the session matters. An instant outside of the years 1 to 9999 is
+    missing. Where there is no instant, or no zone, the tree is the table itself.
+    """
+    instants = schema.instants if isinstance(schema, TypedSchema) else ()
+    if zone is None or not instants:
+        return LocalTable(rows=lambda: source, schema=schema)
+    made = {name: local_time(name, zone, dialect) for name in instants}
+    known = extended(schema, dict.fromkeys(made, Family.TIMESTAMP))
+    return LocalTable(rows=lambda: with_trees(source.copy(), schema, made), schema=known)
+
+
+def local_time(name: str, zone: str, dialect: str) -> Tree:
+    """A column of timestamps in UTC as local time."""
+    utc = column(name)
+    first, last = (_moment(each, dialect) for each in _CALENDAR)
+    seconds = _offset(utc, offsets(zone), dialect)
+    moved = exp.Mul(this=seconds, expression=exp.Interval(this=text("1"), unit=exp.var("SECOND")))
+    known = exp.Between(this=utc.copy(), low=first, high=last)
+    return choice((known, exp.Add(this=utc.copy(), expression=moved)))
+
+
+def _moment(value: datetime.datetime, dialect: str) -> Tree:
+    return exp.cast(text(value.isoformat(" ")), _ZONELESS[dialect], dialect=dialect)
+
+
+def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect: str) -> Tree:
+    """The offset at an instant, found by halving: a comparison for each doubling of the number of changes."""
+    if len(changes) == 1:
+        return integer(changes[0][1])
+    middle = len(changes) // 2
+    earlier = exp.LT(this=utc.copy(), expression=_moment(changes[middle][0], dialect))
+    return choice((earlier, _offset(utc, changes[:middle], dialect)), otherwise=_offset(utc, changes[middle:], dialect))
+
+
+@cache
+def offsets(zone: str) -> Changes:
+    """The offsets of a zone from UTC, each from the second on where it begins; the first holds since ever.
+
+    Edge cases: the last yearly rule goes on until the end of the year 2100; later, the offset of that day stays.
+
+    >>> [(str(since), seconds) for since, seconds in offsets("Asia/Tokyo")][-2:]
+    [('1951-05-05 15:00:00', 36000), ('1951-09-07 15:00:00', 32400)]
+    """
+    table = ZoneInfo(zone)
+
+    def at(moment: datetime.datetime) -> int:
+        found = moment.replace(tzinfo=datetime.UTC).astimezone(table).utcoffset()
+        assert found is not None
+        return round(found.total_seconds())
+
+    start, end = datetime.datetime(_FIRST_YEAR, 1, 1), datetime.datetime(_LAST_YEAR + 1, 1, 1)
+    moments = [start + number * _STEP for number in range((end - start) // _STEP + 1)]
+    seconds = [at(each) for each in moments]
+    found = [(start, seconds[0])]
+    for (before, after), (old, new) in zip(pairwise(moments), pairwise(seconds), strict=True):
+        if old == new:
+            continue
+        while after - before > _SECOND:
+            middle = before + (after - before) // _SECOND // 2 * _SECOND
+            before, after = (middle, after) if at(middle) == old else (before, middle)
+        found.append((after, new))
+    return tuple(found)
