@@ -1,6 +1,7 @@
 """Public keys in files: CSV, TSV and Parquet, and all that can be wrong with one."""
 
 import datetime
+import os
 import re
 from pathlib import Path
 
@@ -65,3 +66,16 @@ def test_a_file_that_is_not_there_and_one_that_must_not_be_read(tmp_path):
         rows_in(tmp_path, "b.csv", ["code"], most=3)
     (tmp_path / "c.csv").write_text("code\n1\n")
     assert rows_in(Path("/nowhere"), str(tmp_path / "c.csv"), ["code"], most=3) == [("1",)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_devices_pipes_folders_and_huge_files_are_refused(tmp_path, suffix, monkeypatch):
+    """A device or a pipe may have no end: it would be read until the memory is full, or for ever."""
+    (tmp_path / f"device.{suffix}").symlink_to("/dev/zero")
+    (tmp_path / f"folder.{suffix}").mkdir()
+    os.mkfifo(tmp_path / f"pipe.{suffix}")
+    (tmp_path / f"large.{suffix}").write_text("code\n" + "x" * 100)
+    monkeypatch.setattr("rangebound.release.plan.key_file._LARGEST", 100)
+    for name, rule in (("device", "plain file"), ("folder", "plain file"), ("pipe", "plain file"), ("large", "bytes")):
+        with files_in(tmp_path), pytest.raises(ValueError, match=rule):
+            file_rows(f"{name}.{suffix}", ["code"], most=10)

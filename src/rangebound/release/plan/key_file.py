@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +14,7 @@ from rangebound.extras import need
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
+_LARGEST = 2**30  # bytes of a file; one without line ends is read at once
 
 
 _FOLDER: ContextVar[Path | None] = ContextVar("folder", default=Path())
@@ -59,6 +61,10 @@ def file_rows(file: object, columns: Sequence[str], *, most: int) -> list[tuple[
     if suffix not in (*_DELIMITERS, *_PARQUET):
         raise ValueError("file: must end in .csv, .tsv or .parquet")
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a device or a pipe may have no end
+            raise ValueError(f"file: {file!r} cannot be read (not a plain file)")
+        if path.stat().st_size > _LARGEST:
+            raise ValueError(f"file: {file!r} must have at most {_LARGEST} bytes")
         rows = _parquet(path, columns) if suffix in _PARQUET else _written(path, columns, _DELIMITERS[suffix])
         return _distinct(rows, most)
     except OSError as reason:
