@@ -183,6 +183,14 @@ def test_a_joined_table_has_local_times_too():
         release(plan, data, ledger=None, tables=places)
 
 
+def test_columns_that_no_plan_can_name_stop_no_statement():
+    moments = pa.array([datetime.datetime(2025, 7, 1)] * 9, pa.timestamp("us", "UTC"))
+    data = pa.table({"at": moments, "= x > 1": [1] * 9, "= y": moments})
+    query = [{**COUNT[0], "where": "hour(at) == 0"}]
+    plan = {"budget": {"epsilon": 100.0}, "zone": "UTC", "query": query}
+    assert release(plan, data, ledger=None).cells[0].value == 9
+
+
 def test_a_zone_without_instants_changes_nothing():
     with DuckDB(pa.table({"x": [1]})) as engine:
         assert view(planned("Europe/Paris"), engine).source(SALT) is engine.source

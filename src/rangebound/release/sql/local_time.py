@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
+from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
 from rangebound.release.sql.expression import Tree, choice, column, integer, text
 from rangebound.release.sql.relation import Relation, with_trees
@@ -44,13 +45,15 @@ def in_zone(source: exp.Table, schema: Schema, zone: str | None, dialect: str) -
 
     Guarantee: no row makes it fail, and no setting of the session matters. An instant outside of the years 1 to 9999 is
     missing. Where there is no instant, or no zone, the tree is the table itself.
+    Edge cases: columns that are named like expressions in conditions cannot be used, and are left out of the rows.
     """
     instants = schema.instants if isinstance(schema, TypedSchema) else ()
     if zone is None or not instants:
         return LocalTable(rows=lambda: source, schema=schema)
-    made = {name: local_time(name, zone, dialect) for name in instants}
+    usable = {name: family for name, family in schema.items() if hidden_text(name) is None}
+    made = {name: local_time(name, zone, dialect) for name in instants if name in usable}
     known = extended(schema, dict.fromkeys(made, Family.TIMESTAMP))
-    return LocalTable(rows=lambda: with_trees(source.copy(), schema, made), schema=known)
+    return LocalTable(rows=lambda: with_trees(source.copy(), usable, made), schema=known)
 
 
 def local_time(name: str, zone: str, dialect: str) -> Tree:
