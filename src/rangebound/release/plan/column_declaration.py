@@ -31,6 +31,8 @@ from rangebound.release.plan.words import bounds
 _MOST = 1000
 _RANGE: TypeAdapter[Ends] = TypeAdapter(Range)
 
+_MOST_STEPS = 16  # a statement is as deep as there are steps, and writing one that is too deep fails
+
 
 def _in_one_form(text: str) -> str:
     return str(read(text))
@@ -181,8 +183,13 @@ def _in_order(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
         if each.value is not None
     }
     order: list[str] = []
+    steps = 0
     while len(order) < len(uses):
         free = [name for name in uses if name not in order and all(one in order for one in uses[name])]
+        steps += 1
+        if free and steps > _MOST_STEPS:
+            rule = f"is made of made columns, over {_MOST_STEPS} one behind the other; write some as one expression"
+            raise fault(rule, ("columns", free[0]), declared[free[0]].value)
         if not free:
             circle = _circle({name: each for name, each in uses.items() if name not in order}, order)
             way = (

@@ -213,22 +213,11 @@ class Aggregates:
     def _two(self, node: exp.Expr) -> Question:
         """Correlation and line: SQL has the dependent column first."""
         only(self.rows.text, node, this="", expression="")
-        first, second = self._ranged(node.this), self._ranged(node.expression)
+        first, second = self.column(node.this), self.column(node.expression)
         if isinstance(node, exp.Corr):
             return Question(fields={"kind": "correlation", "x": first, "y": second})
         part = "slope" if isinstance(node, exp.RegrSlope) else "intercept"
         return Question(fields={"kind": "line", "x": second, "y": first}, part=part)
-
-    def _ranged(self, node: exp.Expr) -> Fields:
-        """A column with its range, where a question has two: clipped, or that of the base plan."""
-        found = self.column(node)
-        if "range" in found:
-            return found
-        name = str(found["column"])
-        if name not in self.ranges:
-            way = f"state it in the base plan, as [columns] {name} = {{range = [0, 100]}}, or here, as "
-            raise self.refused(node, f"needs its public range: {way}LEAST(GREATEST({fragment(node)}, 0), 100)")
-        return {**found, "range": list(self.ranges[name])}
 
     def _quotient(self, node: exp.Expr) -> Question | None:
         """A share, COUNT(*) FILTER (WHERE c) / COUNT(*), or a ratio of two sums; None for any other quotient."""
