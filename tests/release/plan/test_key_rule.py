@@ -31,7 +31,7 @@ def with_keys(rule):
         ("{values = {numbers = [8, 10]}, other = '9'}", ["8", "9", "10"]),
         ("{numbers = [8, 10], missing = '?'}", ["8", "9", "10", "?"]),
         ("{values = {weeks = [2025-01-06, 2025-01-07]}, other = 'later'}", ["2025-01-06", "later"]),
-        ("{fold = {south = ['b'], north = ['a', 'c']}, other = 'else'}", ["north", "south", "else"]),
+        ("{fold = {south = ['b'], north = ['a', 'c']}, other = 'else'}", ["south", "north", "else"]),
         ("{bins = [0, 18.5, 65]}", ["[0, 18.5)", "[18.5, 65]"]),
         ("{bins = [0, 18, 65], names = ['young', 'old'], missing = 'old'}", ["young", "old"]),
         ("{bins = [2025-01-01, 2025-07-01, 2025-12-31]}", ["[2025-01-01, 2025-07-01)", "[2025-07-01, 2025-12-31]"]),
@@ -211,3 +211,25 @@ def test_an_explanation_says_what_named_bins_are():
     said = explain(plan)
     assert "Keys of 'x': bins 'young' [0, 18), 'old' [18, 65], and '?' for all others." in said
     assert "h: histogram of 'y', which lies in [0, 9.5], in bins 'few' 0 to 1, 'many' 1 to 9.5." in said
+
+
+def test_the_names_of_a_fold_come_in_the_order_of_the_plan(tmp_path):
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 50.0, "account": "people"},
+            "keys": {"region": {"fold": {"West": ["w"], "East": ["e", "f"]}, "other": "Abroad"}},
+            "query": [
+                {"name": "n", "kind": "count", "by": ["region"]},
+                {"name": "most", "kind": "mode", "column": "region"},
+            ],
+        }
+    )
+    table = pa.table({"region": ["w"] * 40 + ["e"] * 9 + ["f", "x"]})
+    made = release(plan, table, ledger=None)
+    found = [(row["region"], row["value"]) for row in made.rows()]
+    assert found == [("West", 40.0), ("East", 10.0), ("Abroad", 1.0), ("West", 1.0)]
+    assert made.plan == plan
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == 4
+    for wrong in ([["a"]], [["a", ["x"]], ["a", ["y"]]], ["ab"], [[1, ["x"]]]):
+        with pytest.raises(PlanError, match=r"keys.region.fold: must be a table of names"):
+            make_plan({**plan.model_dump(exclude_none=True, by_alias=True), "keys": {"region": {"fold": wrong}}})

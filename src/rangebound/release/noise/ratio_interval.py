@@ -27,7 +27,7 @@ def ratio_interval(
     >>> added = AddedNoise(noise=Laplace(scale=1.0), level=0.95, slack=0.0)
     >>> value, (lower, upper) = ratio_interval(150.0, -50.0, added, lower=0.0, upper=10.0)
     >>> value, round(lower, 3), round(upper, 3)
-    (0.5, 0.484, 0.516)
+    (0.5, 0.477, 0.524)
     """
     below = max(p - q, added.noise.scale)  # a denominator that noise may have made is no smaller than that noise
     value = min(max((p + q) / below, lower), upper)

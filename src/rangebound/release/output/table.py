@@ -232,6 +232,9 @@ def plan_json(plan: Plan) -> str:
     data = plan.model_dump(by_alias=True, exclude_none=True)
     if not plan.made_columns:  # as plans were written before there were any
         data.pop("columns", None)
+    for rule in data.get("keys", {}).values():
+        if isinstance(rule, dict) and "fold" in rule:  # a list, since the names of a table are sorted below
+            rule["fold"] = [list(each) for each in rule["fold"].items()]
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 

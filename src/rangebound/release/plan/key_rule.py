@@ -116,7 +116,7 @@ class KeyRule(Part):
         if self.bins is not None:
             return self.names or bin_names(self.bins)
         if self.fold is not None:
-            return tuple(sorted(self.fold))  # a plan that is written and read keeps no other order
+            return tuple(self.fold)
         return tuple(map(canonical, self.starts))
 
     @property
@@ -188,7 +188,7 @@ class KeyRule(Part):
             said = "bins " + _some([bins if name == bins else f"{name!r} {bins}" for name, bins in named])
         elif self.fold is not None:
             said = "; ".join(
-                f"{name!r} for {_some([canonical(each) for each in self.fold[name]])}" for name in sorted(self.fold)
+                f"{name!r} for {_some([canonical(each) for each in self.fold[name]])}" for name in self.fold
             )
         elif self.values is not None:
             said = arguments.counted(len(self.values), "listed key")
@@ -250,6 +250,8 @@ def key_rule(value: object) -> KeyRule:
         if not set(inner) <= {"days", "numbers", "weeks", "months", "file", "column"} or set(inner) & set(given):
             raise fault("must be a list, or one of days, numbers, weeks, months and file", ("values",), inner)
         given |= inner
+    if isinstance(given.get("fold"), (list, tuple)):
+        given["fold"] = _folded(given["fold"])
     ways = [each for each in _WAYS if each in given]
     if len(ways) > 1:
         raise ValueError(_ONE)
@@ -292,6 +294,17 @@ def _numbers(ends: object) -> tuple[object, ...]:
 
 
 _LISTS: dict[str, Callable[[object], tuple[object, ...]]] = {"days": _days, "numbers": _numbers}
+
+
+def _folded(pairs: Sequence[object]) -> dict[object, object]:
+    """A fold as canonical JSON has it, which keeps the order of lists alone: pairs of a name and its keys."""
+    rule = "must be a table of names, each with a list of keys"
+    found: dict[object, object] = {}
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str) or pair[0] in found:
+            raise ValueError(f"fold: {rule}")
+        found[pair[0]] = pair[1]
+    return found
 
 
 def as_written(rule: KeyRule) -> object:
