@@ -112,7 +112,7 @@ MISTAKES = {
     "plan check text.toml": "text.toml:12: query[0].range='0-100': must be a list, in square brackets",
     "plan check typo.toml": "typo.toml:4: budgets: unknown field; did you mean 'budget'?",
     "plan check word.toml": "word.toml:5: budget.epsilon='half': must be a number, without quotation marks",
-    "plan check sql.toml": "sql.toml:13: query[0].where='age > 18': must be a list of conditions, such as [{column",
+    "plan check sql.toml": "sql.toml:13: query[0].where='age': the table has no such column",
     "plan check sqls.toml": "query[0].where[0]='age > 18': must be a condition, such as {column = \"age\"",
     "plan check operator.toml": "query[0].where[0].op='>': unknown field; the fields here are column, is, value",
     "plan check three.toml": "query[0].range=(0, 50, 100): must have at most 2 parts, and has 3",

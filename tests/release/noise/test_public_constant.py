@@ -147,7 +147,7 @@ def test_a_mean_of_known_rows_has_the_error_of_its_sum():
 @pytest.mark.parametrize("size", [1, 2])
 def test_the_smallest_sizes_go_through(size):
     found = release(public(KINDS, size=size), table([(5.0, 30)] * size), ledger=None)
-    assert len(found.cells) == 15
+    assert len(found.cells) == sum(len(each.parts) for each in found.plan.query) > len(KINDS)
     check_certificate(found.certificate, found.to_bytes())
 
 
