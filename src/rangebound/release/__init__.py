@@ -24,17 +24,21 @@ from rangebound.release.plan.field_table import field_table
 from rangebound.release.plan.fields import Part
 from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.kinds.central_range import CentralRange
+from rangebound.release.plan.kinds.correlation import Correlation
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.kinds.count_of_units import CountOfUnits
 from rangebound.release.plan.kinds.crosstab import Crosstab
+from rangebound.release.plan.kinds.distinct_count import DistinctCount
 from rangebound.release.plan.kinds.hierarchy import Hierarchy, Level
 from rangebound.release.plan.kinds.histogram import Histogram
+from rangebound.release.plan.kinds.line import Line
 from rangebound.release.plan.kinds.maximum import Maximum
 from rangebound.release.plan.kinds.mean import Mean
 from rangebound.release.plan.kinds.median import Median
 from rangebound.release.plan.kinds.minimum import Minimum
 from rangebound.release.plan.kinds.mode import Mode
 from rangebound.release.plan.kinds.quantiles import Quantiles
+from rangebound.release.plan.kinds.ratio import Ratio
 from rangebound.release.plan.kinds.series import Series
 from rangebound.release.plan.kinds.share import Share
 from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
@@ -55,12 +59,15 @@ __all__ = [
     "Checked",
     "Condition",
     "Conversions",
+    "Correlation",
     "Count",
     "CountOfUnits",
     "Crosstab",
+    "DistinctCount",
     "Hierarchy",
     "Histogram",
     "Level",
+    "Line",
     "MarginMet",
     "Maximum",
     "Mean",
@@ -70,6 +77,7 @@ __all__ = [
     "Outlook",
     "Plan",
     "Quantiles",
+    "Ratio",
     "Release",
     "Series",
     "Share",

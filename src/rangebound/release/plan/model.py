@@ -479,11 +479,12 @@ class Plan(Part):
 
 def as_plan(plan: object) -> Plan:
     """A plan as it is, or one of plain data; anything else is refused, and not shown, since it may be the data."""
-    if isinstance(plan, Mapping):
+    if isinstance(plan, Mapping) and "budget" in plan:  # as no table has it that was given in its place
         return Plan(**plan)
     if not isinstance(plan, Plan):
         raise ArgumentTypeError(
-            f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it, or a dict"
+            f"plan of type {type(plan).__name__}: must be a Plan, as read_plan or parse_plan gives it, or a dict "
+            "with a budget"
         )
     return plan
 
