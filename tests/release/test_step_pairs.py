@@ -281,7 +281,7 @@ def test_control_a_private_table_that_is_joined_without_the_unit_is_caught(monke
 
 
 def test_control_one_row_of_more_than_a_unit_is_caught(monkeypatch):
-    monkeypatch.setattr(unit_rows._Compiler, "owner", lambda self: unit_rows.as_key("clinic", self.schema))
+    monkeypatch.setattr(unit_rows._UnitCompiler, "owner", lambda self: unit_rows.as_key("clinic", self.schema))
     with pytest.raises(AssertionError, match=r"L1|L2|share"):
         check("one row a unit", 40)
 
