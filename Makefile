@@ -32,7 +32,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-lowest mutants bench papers lint format clean
+.PHONY: help demo test coverage test-long test-lowest mutants bench papers lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -42,8 +42,12 @@ demo: $(DEMO_STAMP) ## Publish a private table of clinic visits; report in out/
 	@mkdir -p out
 	@$(BIN)/rangebound demo --folder out/demo
 
-test: lint ## Lint, types, import layers, all tests but the long ones, and coverage (in out/coverage.json)
+test: lint ## Lint, types, import layers, and all tests but the long ones
 	@echo "tests"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+coverage: $(FULL_STAMP) ## The same tests, traced, which takes twice as long; coverage in out/coverage.json
+	@echo "tests, traced"
 	@mkdir -p out
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal \
 	  --cov --cov-report=json:out/coverage.json --cov-fail-under=$(FLOOR)

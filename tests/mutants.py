@@ -296,7 +296,11 @@ def named() -> list[Mutant]:
 
 KNOWN: tuple[tuple[str, str, str], ...] = (
     ("accounting", "moment if mirrored else 2 * moment - 1", "moment"),
-    ("learn/torch", "ball(width) * ball(self.coordinates).sqrt()", "ball(width)"),
+    (
+        "learn/torch",
+        "ball(contraction(self.mechanism)) * ball(self.coordinates).sqrt()",
+        "ball(contraction(self.mechanism))",
+    ),
     ("learn/torch", "(1 if step.together else step.coordinates)", "1"),
     ("release", "far, across = max(abs(lower), abs(upper))", "far, across = abs(upper)"),
 )

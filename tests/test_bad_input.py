@@ -346,7 +346,6 @@ def test_none_is_refused_where_nothing_is_left_out_by_it(name):
         (lambda: rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Interval(0, 1)), ("query",)),
         (lambda: rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY, support=QUERY), ("support",)),
         (lambda: rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY, bounding="truncate"), ("bounding",)),
-        (lambda: rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, 10)), sensitivity=1.0), ("range",)),
         (lambda: rb.Grid(step=1, within=rb.Union((0, 1), (2, 3))), ("within",)),
         (lambda: rb.calibrate(noise=rb.Laplace(scale=1.0), query=QUERY, epsilon=1.0), ("noise",)),
         (lambda: rb.calibrate(noise="laplace", query=QUERY, epsilon=1.0), ("noise",)),
@@ -781,10 +780,6 @@ BAD_DATA = {
     "support with text": {**MECHANISM.to_dict(), "support": {"interval": ["0", "1"]}},
     "support that is a number": {**MECHANISM.to_dict(), "support": {"interval": 3}},
     "grid without step": {**MECHANISM.to_dict(), "support": {"grid": {"within": [0, 1]}}},
-    "grid as range": {
-        **MECHANISM.to_dict(),
-        "query": {"range": {"grid": {"step": 1.0, "within": [0.0, 3.0]}}, "sensitivity": 1.0},
-    },
     "sensitivity that is nan": {**MECHANISM.to_dict(), "query": {"range": {"interval": [0, 1]}, "sensitivity": NAN}},
 }
 

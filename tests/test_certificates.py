@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.errors import CertificateInvalid, ClaimFalse, RangeboundError, Undecided
+from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, RangeboundError, Undecided
 
 INF, NAN = math.inf, math.nan
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -641,3 +641,42 @@ def test_a_claim_about_many_spans_is_proved_on_windows_and_says_so():
         rb.verify(twisted(certificate, delta=0.99e-6))
     with pytest.raises(CertificateInvalid, match="bits"):
         rb.verify(twisted(certificate, bits=128))
+
+
+ON_LATTICES = [
+    rb.DiscreteLaplace.calibrated(sensitivity=3, epsilon=1.0, support=rb.Interval(0, 20)),
+    rb.DiscreteLaplace.calibrated(epsilon=0.3),
+    rb.Staircase.calibrated(query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), epsilon=1.0),
+    rb.Staircase.calibrated(query=rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=2.0), epsilon=0.1),
+]
+
+
+@pytest.mark.parametrize("mechanism", ON_LATTICES, ids=str)
+def test_noise_on_a_lattice_is_certified_at_its_claim_and_refused_below(mechanism):
+    certificate = rb.certify(mechanism)
+    text = certificate.to_json()
+    assert rb.verify(text).mechanism == mechanism
+    assert rb.Certificate.from_json(text) == certificate
+    assert "lattice" in str(certificate)
+    epsilon = mechanism.claim.epsilon
+    with pytest.raises(ClaimFalse) as caught:
+        rb.certify(mechanism, epsilon=0.99 * epsilon)
+    first, second = caught.value.pair
+    assert abs(first - second) == pytest.approx(mechanism.query.sensitivity)
+    assert caught.value.epsilon >= 0.999 * epsilon
+    for wrong in (text.replace("LATTICE_PAIR", "POST_PROCESSING"), text.replace('"bits": 128', '"bits": 256')):
+        with pytest.raises(CertificateInvalid):
+            rb.verify(wrong)
+    with pytest.raises(CertificateInvalid, match="not proved"):
+        rb.verify(text.replace(f'"epsilon": {epsilon}', f'"epsilon": {0.99 * epsilon}'))
+    with pytest.raises(ArgumentError, match="metric"):
+        rb.certify(mechanism, epsilon=epsilon, notion="metric")
+
+
+@pytest.mark.parametrize("mechanism", ON_LATTICES, ids=str)
+def test_noise_on_a_lattice_is_certified_with_a_delta(mechanism):
+    half = 0.5 * mechanism.epsilon()
+    delta = mechanism.delta(half)
+    assert rb.verify(rb.certify(mechanism, half, delta).to_json()).delta == delta
+    with pytest.raises(ClaimFalse):
+        rb.certify(mechanism, half, 0.99 * delta)

@@ -1,16 +1,22 @@
 """Choosing: every mechanism of a ranking is private, ordered by what was asked, and shown readably."""
 
+import functools
 import math
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import rangebound as rb
+import rangebound.choice
 from rangebound.errors import ArgumentError, RangeboundError, Unsatisfiable
+from rangebound.optimum.limit_proof import LimitedError, Over
 
 INF = math.inf
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 GRID = rb.Grid(step=2.5, within=rb.Interval(0, 10))
+WHOLE = rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, 100)), sensitivity=1.0)
+SHARE = rb.Query(range=rb.Grid(step=0.01, within=rb.Interval(0, 1)), sensitivity=0.05)
 RANKINGS = {
     "pure": rb.choose(query=COUNT, epsilon=1.0),
     "delta": rb.choose(query=COUNT, epsilon=1.0, delta=1e-3),
@@ -23,6 +29,9 @@ RANKINGS = {
     "line": rb.choose(query=rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0), epsilon=1.0, delta=1e-6),
     "half-line": rb.choose(query=rb.Query(range=rb.Interval(0, INF), sensitivity=1.0), epsilon=1.0),
     "grid": rb.choose(query=COUNT, epsilon=1.0, support=GRID),
+    "whole answers": rb.choose(query=WHOLE, epsilon=1.0),
+    "whole answers at a place": rb.choose(query=WHOLE, epsilon=1.0, delta=1e-6, at=3.0),
+    "shares": rb.choose(query=SHARE, epsilon=2.0),
 }
 every_ranking = pytest.mark.parametrize("ranking", RANKINGS.values(), ids=RANKINGS)
 
@@ -112,3 +121,143 @@ def test_a_ranking_is_frozen():
     with pytest.raises(AttributeError):
         RANKINGS["pure"].epsilon = 2.0
     assert issubclass(Unsatisfiable, RangeboundError)
+
+
+def without_lattices(ranking):
+    return min(choice.score for choice in ranking if isinstance(choice.mechanism, rb.Mechanism))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "worst", "less"), [(1.0, 0.8509, 0.11), (2.0, 0.2757, 0.11), (4.0, 0.03664, 0.017)]
+)
+def test_counts_have_less_error_with_discrete_laplace_noise(epsilon, worst, less):
+    """On whole answers; the first column is the optimum of the whole problem, to its last digit."""
+    ranking = rb.choose(query=WHOLE, epsilon=epsilon)
+    assert isinstance(ranking.best, rb.DiscreteLaplace)
+    assert ranking.choices[0].score == pytest.approx(worst, rel=2e-4)
+    assert ranking.choices[0].score <= (1.0 - less) * without_lattices(ranking)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "worst", "less"), [(1.0, 0.04786, 0.04), (2.0, 0.02078, 0.16), (4.0, 0.004864, 0.6)]
+)
+def test_shares_have_less_error_with_staircase_noise(epsilon, worst, less):
+    ranking = rb.choose(query=SHARE, epsilon=epsilon)
+    assert isinstance(ranking.best, rb.Staircase)
+    assert ranking.choices[0].score == pytest.approx(worst, rel=2e-4)
+    assert ranking.choices[0].score <= (1.0 - less) * without_lattices(ranking)
+
+
+@pytest.mark.parametrize(("epsilon", "less"), [(1.0, 0.04), (2.0, 0.148), (4.0, 0.448)])
+def test_real_answers_have_less_error_with_staircase_noise_rounding_included(epsilon, less):
+    ranking = rb.choose(query=COUNT, epsilon=epsilon)
+    best = ranking.best
+    assert isinstance(best, rb.Staircase)
+    assert ranking.choices[0].score <= (1.0 - less) * without_lattices(ranking)
+    anywhere = best.error([i * 10.0 / 4321 for i in range(4322)]).mae.max()
+    assert anywhere <= ranking.choices[0].score <= 1.01 * anywhere
+
+
+def test_errors_on_a_grid_of_answers_are_those_at_its_points():
+    for choice in RANKINGS["shares"]:
+        worst = choice.mechanism.worst_error()
+        places = choice.mechanism.error(SHARE.range.points)
+        assert worst.mae == pytest.approx(float(places.mae.max()), rel=1e-12)
+        assert choice.mechanism.average_error().mae == pytest.approx(float(places.mae.mean()), rel=1e-12)
+
+
+def test_an_answer_between_the_points_of_a_grid_goes_to_the_nearest_and_a_tie_up():
+    assert WHOLE.clip([0.4, 0.5, 1.5, 99.7, 300.0, -1.0]).tolist() == [0.0, 1.0, 2.0, 100.0, 100.0, 0.0]
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=WHOLE)
+    assert mechanism.release(3.2) in WHOLE.range.points
+    assert mechanism.epsilon() >= mechanism.epsilon(1e-3) > 0.0
+    assert rb.Mechanism.from_dict(mechanism.to_dict()) == mechanism
+
+
+LIMITED = ["pure", "mse", "average", "no spikes", "union", "grid", "whole answers", "shares"]
+
+
+@pytest.mark.parametrize("name", RANKINGS)
+def test_a_ranking_says_how_far_above_the_limit_it_is_or_why_it_does_not(name):
+    ranking = RANKINGS[name]
+    text, markup = str(ranking), ranking._repr_html_()
+    if name in LIMITED:
+        assert ranking.limit.verify()
+        assert not ranking.no_limit
+        assert len(ranking.above_limit) == len(ranking)
+        assert all(choice.score >= ranking.limit.value for choice in ranking)
+        assert "above limit" in text.splitlines()[2]
+        assert "<th>above limit</th>" in markup
+        assert text.count(" %  ") == markup.count(" %</td>") == len(ranking)
+    else:
+        assert ranking.limit is None
+        assert ranking.above_limit == ()
+        assert "above limit" not in text + markup
+        assert f"no limit: {ranking.no_limit}" in text
+        assert "<p>no limit: " in markup
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("delta", "delta"), ("line", "bounded"), ("half-line", "bounded"), ("bias", "bias"), ("at a place", "one true")],
+)
+def test_a_missing_limit_has_a_reason(name, reason):
+    assert reason in RANKINGS[name].no_limit
+
+
+def test_a_limit_is_computed_when_it_is_asked_for_and_once(monkeypatch):
+    asked = []
+    found = RANKINGS["pure"].limit
+    fresh = functools.lru_cache(rangebound.choice._limit.__wrapped__)  # no other test sees what is kept here
+    monkeypatch.setattr(rangebound.choice, "_limit", fresh)
+    monkeypatch.setattr(rangebound.choice, "proved", lambda *given: asked.append(given) or found)
+    query = rb.Query(range=rb.Interval(0, 11), sensitivity=1.0)
+    first, second = rb.choose(query=query, epsilon=1.0), rb.choose(query=query, epsilon=1.0, spikes=False)
+    assert not asked
+    assert "above limit" in str(first)
+    assert first.limit is found
+    assert str(second)
+    assert asked == [(query, 1.0, LimitedError.MAE, Over.WORST, 161)]
+
+
+@pytest.mark.parametrize("objective", ["mae", "mse"])
+@pytest.mark.parametrize("at", ["worst", "average"])
+def test_no_mechanism_on_a_grid_is_below_the_limit(objective, at):
+    query = rb.Query(range=rb.Grid(step=0.5, within=rb.Interval(-2, 4)), sensitivity=1.0)
+    ranking = rb.choose(query=query, epsilon=0.7, objective=objective, at=at)
+    assert 0.0 <= min(ranking.above_limit) < 0.5
+
+
+def random_query(rng):
+    """Intervals, grids and unions of 2 to 8 sensitivities."""
+    sensitivity, low, count = rng.choice([0.1, 1.0, 3.0]), rng.choice([0.0, -5.0, 7.3]), rng.integers(2, 9)
+    wide = sensitivity * count
+    match rng.integers(3):
+        case 0:
+            answers = rb.Interval(low, low + wide * rng.uniform(0.6, 1.0))
+        case 1:
+            answers = rb.Grid(step=sensitivity / rng.integers(1, 4), within=rb.Interval(low, low + wide))
+        case _:
+            answers = rb.Union((low, low + 0.4 * wide), (low + 0.4 * wide + 0.3 * sensitivity, low + wide))
+    return rb.Query(range=answers, sensitivity=float(sensitivity))
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_no_mechanism_of_a_ranking_is_below_the_limit(seed):
+    rng = np.random.default_rng(seed)
+    query, epsilon = random_query(rng), float(np.exp(rng.uniform(np.log(0.2), np.log(3.0))))
+    objective, at = rng.choice(["mae", "mse"]), rng.choice(["worst", "average"])
+    ranking = rb.choose(query=query, epsilon=epsilon, objective=str(objective), at=str(at))
+    assert ranking.limit is not None, ranking.no_limit
+    assert min(ranking.above_limit) >= 0.0
+
+
+def test_mechanisms_with_a_larger_epsilon_are_below_the_limit_of_a_smaller_one():
+    """The control: the comparison can fail."""
+    limit = RANKINGS["pure"].limit.value
+    assert any(choice.score < limit for choice in rb.choose(query=COUNT, epsilon=2.0))
+
+
+@pytest.mark.parametrize(("above", "text"), [(0.0, "+0.0 %"), (0.0061, "+0.7 %"), (0.0991, "+10 %"), (0.1161, "+12 %")])
+def test_percents_above_the_limit_are_rounded_up(above, text):
+    assert rangebound.choice._percent(above) == text

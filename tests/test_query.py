@@ -182,3 +182,14 @@ def test_numbers_of_any_size_are_refused_by_their_type(kind):
                 mechanism.release(answer)
             with pytest.raises(rb.errors.ArgumentTypeError, match="answer of type"):
                 INTERVAL.clip(answer)
+
+
+def test_noise_on_a_grid_of_answers_is_that_of_the_grid_as_support():
+    whole = rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, 10)), sensitivity=1.0)
+    real = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    on_grid = rb.calibrate(noise=rb.Laplace, query=whole, epsilon=1.0)
+    other = rb.calibrate(noise=rb.Laplace, query=real, support=whole.range, epsilon=1.0)
+    assert on_grid.support == whole.range
+    assert on_grid.noise == other.noise
+    assert rb.Mechanism.from_dict(on_grid.to_dict()) == on_grid
+    assert on_grid.release(3.0) in whole.range.points

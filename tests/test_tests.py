@@ -131,7 +131,24 @@ def _fixed(node: ast.expr) -> bool:
     return all(isinstance(each, parts) or (isinstance(each, ast.Name) and each.id.isupper()) for each in ast.walk(node))
 
 
-RULES = (returns, nothing_asked, always_true, constants_of_the_test)
+def leaks_digits(tree: ast.Module, _: set[str]) -> Iterator[tuple[int, str]]:
+    """The precision of mpmath set for good: it stays set for all tests that come later. `mp.workdps` sets it back."""
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if _sets(node) else []
+        for target in targets:
+            if isinstance(target, ast.Attribute) and target.attr in ("dps", "prec"):
+                yield node.lineno, f"{ast.unparse(target)} is set for good; use workdps"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr" and len(node.args) == 3:
+            name = node.args[1]
+            if isinstance(name, ast.Constant) and name.value in ("dps", "prec"):
+                yield node.lineno, f"{ast.unparse(node)} is set for good; use workdps"
+
+
+def _sets(node: ast.AST) -> bool:
+    return isinstance(node, (ast.AugAssign, ast.AnnAssign))
+
+
+RULES = (returns, nothing_asked, always_true, constants_of_the_test, leaks_digits)
 
 
 def test_no_test_can_only_pass():
@@ -145,6 +162,7 @@ def test_no_test_can_only_pass():
 
 
 BROKEN = {
+    "leaks_digits": "mpmath.mp.dps = 50\n\ndef test_a():\n    assert f(3)",
     "returns": "def test_a(x):\n    if x == 0:\n        assert f(x)\n        return\n    assert g(x)",
     "nothing_asked": "def run(x):\n    f(x)\n\ndef test_a():\n    run(3)",
     "always_true": "def test_a():\n    assert digest(table()) == digest(table())",

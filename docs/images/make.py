@@ -1,9 +1,10 @@
-"""Draw the pictures of docs/plots.md by running the code of that page: `python docs/images/make.py`."""
+"""Draw the pictures of docs/plots.md and docs/optimal.md by running their code: `python docs/images/make.py [PAGE]`."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -13,11 +14,12 @@ HERE = Path(__file__).resolve().parent
 
 def main() -> None:
     mpl.use("Agg")
-    page = (HERE.parent / "plots.md").read_text(encoding="utf-8")
     os.chdir(HERE)
-    names: dict[str, object] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
-        exec(block, names)
+    for name in sys.argv[1:] or ("plots.md", "optimal.md"):
+        page = (HERE.parent / name).read_text(encoding="utf-8")
+        names: dict[str, object] = {}
+        for block in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+            exec(block, names)
     for picture in sorted(HERE.glob("*.png")):
         print(f"{picture.name}  {picture.stat().st_size // 1000} kB")
 

@@ -43,10 +43,15 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         Undecided,
         Unsatisfiable,
     )
+    from rangebound.estimation import Estimates, estimate
+    from rangebound.finite import Table
     from rangebound.law import Law
     from rangebound.ledger import Cost, Ledger
     from rangebound.mechanism import Mechanism
     from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
+    from rangebound.optimum.best_table import optimal
+    from rangebound.optimum.limit_proof import Limit
+    from rangebound.optimum.lower_limit import limit
     from rangebound.privacy import hockey_stick, renyi
     from rangebound.privacy.claim import Claim
     from rangebound.published.variable_scale import VariableScaleLaplace
@@ -54,6 +59,8 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.release import Plan, read_plan
     from rangebound.release import ask as sql
     from rangebound.release import release as release_table
+    from rangebound.remapping import Remapped, remap
+    from rangebound.staircase import Staircase
     from rangebound.support import Grid, Interval, Union
 
     __all__ = [
@@ -72,6 +79,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "DiscreteLaplace",
         "EngineError",
         "EntropyUnavailable",
+        "Estimates",
         "Gaussian",
         "Grid",
         "Interval",
@@ -80,14 +88,18 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "Ledger",
         "LedgerTampered",
         "LedgerUnavailable",
+        "Limit",
         "Mechanism",
         "MissingExtra",
         "Plan",
         "PlanError",
         "Query",
         "RangeboundError",
+        "Remapped",
         "RequestConflict",
         "RequestFailed",
+        "Staircase",
+        "Table",
         "TruncatedLaplacian",
         "Undecided",
         "Union",
@@ -97,9 +109,13 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "certify",
         "choose",
         "compose",
+        "estimate",
         "hockey_stick",
+        "limit",
+        "optimal",
         "read_plan",
         "release_table",
+        "remap",
         "renyi",
         "sql",
         "verify",
@@ -132,15 +148,22 @@ _NAMES = {
         "Undecided",
         "Unsatisfiable",
     ),
+    "estimation": ("Estimates", "estimate"),
+    "finite": ("Table",),
     "law": ("Law",),
     "ledger": ("Cost", "Ledger"),
     "mechanism": ("Mechanism",),
     "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
+    "optimum.best_table": ("optimal",),
+    "optimum.limit_proof": ("Limit",),
+    "optimum.lower_limit": ("limit",),
     "privacy": ("hockey_stick", "renyi"),
     "privacy.claim": ("Claim",),
     "published.variable_scale": ("VariableScaleLaplace",),
     "query": ("Query",),
     "release": ("Plan", "read_plan", "release_table", "sql"),
+    "remapping": ("Remapped", "remap"),
+    "staircase": ("Staircase",),
     "support": ("Grid", "Interval", "Union"),
 }
 _OWN_NAMES = {"release_table": "release", "sql": "ask"}  # how a module calls it, where that differs

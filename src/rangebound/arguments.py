@@ -140,6 +140,18 @@ def order(name: str, value: object) -> float:
     return number
 
 
+def at_orders(alpha: object, curve: Callable[[float], float]) -> float | npt.NDArray[np.float64]:
+    """A Renyi curve at one order, or at an array of them.
+
+    >>> at_orders([2, 3], lambda order: 10.0 * order).tolist()
+    [20.0, 30.0]
+    """
+    if isinstance(alpha, (list, tuple)) or (isinstance(alpha, np.ndarray) and alpha.ndim):
+        orders = reals("alpha", alpha, infinite=True)
+        return np.asarray([curve(order("alpha", each)) for each in orders.reshape(-1).tolist()]).reshape(orders.shape)
+    return curve(order("alpha", alpha.item() if isinstance(alpha, np.ndarray) else alpha))
+
+
 def instance(name: str, value: T, kinds: type | tuple[type, ...], rule: str) -> T:
     """`value` unchanged if it is of one of `kinds`."""
     if not isinstance(value, kinds):

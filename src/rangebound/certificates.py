@@ -5,11 +5,14 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
+from typing import TypeAlias
 
 from rangebound import arguments
-from rangebound.ball import ball, down, up
+from rangebound.ball import ball, down, refine, up
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -18,19 +21,47 @@ from rangebound.errors import (
     RangeboundError,
     Undecided,
 )
+from rangebound.finite import Table, table_proof
 from rangebound.mechanism import Mechanism
+from rangebound.numeric import rounded_down
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.counterexample import breaks, finite_pair, pair_delta, pair_numbers
 from rangebound.privacy.metric import steepest_pair, worst_score
 from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
 from rangebound.privacy.worst import worst_epsilon, worst_under
+from rangebound.remapping import Remapped
 from rangebound.serial import number, parse_number, read_json, same_data
+from rangebound.staircase import Staircase
 
 FORMAT, METRIC_FORMAT = "rangebound certificate 1", "rangebound certificate 2"
 """Of an ordinary claim, which has no field for its notion, and of a metric one, which says so."""
-LONGEST = 1_000_000
-"""Characters of the longest certificate that is read."""
+TABLE_FORMAT = "rangebound certificate 3"
+"""Of a table, whose weights it holds."""
+REMAP_FORMAT = "rangebound certificate 4"
+"""Of a remapped mechanism, whose weights it holds; the field for the notion is there if the claim is metric."""
+LONGEST, LONGEST_TABLE = 1_000_000, 64_000_000
+"""Characters of the longest certificate that is read, and of the longest one with weights, known by its format."""
+_FORMATS = (FORMAT, METRIC_FORMAT, TABLE_FORMAT, REMAP_FORMAT)
 _IN_TIME = f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)"
+
+
+Certified: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+"""What a certificate is about."""
+_READERS: dict[str, Callable[[Mapping[str, object]], Certified]] = {
+    "noise": Mechanism.from_dict,
+    "table": Table.from_dict,
+    "geometric": DiscreteLaplace.from_dict,
+    "staircase": Staircase.from_dict,
+    "remapped": Remapped.from_dict,
+}
+"""By a field that only this kind has."""
+_KINDS = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
+_KIND = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
+_ON_LATTICE = Proof(Theorem.LATTICE_PAIR, 128)
+_ARITHMETIC = {
+    Theorem.DELTA_ON_WINDOWS: "doubles with bounds on their errors",
+    Theorem.ALL_WEIGHTS: "whole numbers",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +84,12 @@ class Certificate:
     arithmetic of 128 bits.
     """
 
-    mechanism: Mechanism
+    mechanism: Certified
     claim: Claim
     proof: Proof
 
     def __post_init__(self) -> None:
-        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        arguments.instance("mechanism", self.mechanism, _KINDS, _KIND)
         arguments.instance("claim", self.claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0)")
         arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
         object.__setattr__(self, "mechanism", self.mechanism.with_claim(self.claim))
@@ -87,13 +118,17 @@ class Certificate:
         cells = f", on {arguments.counted(len(self.proof.cells), 'cell')}" if self.proof.cells else ""
         return (
             f"Certificate of {self.claim} of\n  {self.mechanism}\nfor {scope}.\n"
-            f"It holds because {self.proof.theorem.value}{cells}; in {self._arithmetic}."
+            f"It holds because {self.proof.theorem.value}{cells}; in {self._arithmetic}.{self._after}"
         )
 
     @property
+    def _after(self) -> str:
+        """What is said of post-processing."""
+        return " The remap is post-processing, which costs no privacy." if isinstance(self.mechanism, Remapped) else ""
+
+    @property
     def _arithmetic(self) -> str:
-        floats = self.proof.theorem is Theorem.DELTA_ON_WINDOWS
-        return "doubles with bounds on their errors" if floats else f"ball arithmetic of {self.proof.bits} bits"
+        return _ARITHMETIC.get(self.proof.theorem, f"ball arithmetic of {self.proof.bits} bits")
 
     def _repr_html_(self) -> str:  # a notebook would show the whole proof
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -105,7 +140,7 @@ class Certificate:
     def _to_dict(self) -> dict[str, object]:
         metric = self.notion is Notion.METRIC
         return {
-            "format": METRIC_FORMAT if metric else FORMAT,
+            "format": _format(self.mechanism, metric=metric),
             **({"notion": self.notion.value} if metric else {}),
             "mechanism": self.mechanism.with_claim(None).to_dict(),
             "epsilon": self.epsilon,
@@ -124,13 +159,18 @@ class Certificate:
         Edge cases: white space and the order of the fields are free.
         """
         try:
-            data: object = read_json(text, longest=LONGEST)
-            if not isinstance(data, dict) or data.get("format") not in (FORMAT, METRIC_FORMAT):
+            with_weights = any(each in text[:200] for each in (TABLE_FORMAT, REMAP_FORMAT))
+            data: object = read_json(text, longest=LONGEST_TABLE if with_weights else LONGEST)
+            if not isinstance(data, dict) or data.get("format") not in _FORMATS:
                 raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
-            _check_spans(data["mechanism"])
-            notion = data["notion"] if data["format"] == METRIC_FORMAT else Notion.DP
+            plain = data["mechanism"]
+            inner = plain["remapped"]["base"] if "remapped" in plain else plain
+            if "noise" in inner:
+                _check_spans(inner)
+            says_notion = data["format"] == METRIC_FORMAT or (data["format"] == REMAP_FORMAT and "notion" in data)
+            notion = data["notion"] if says_notion else Notion.DP
             found = cls(
-                mechanism=Mechanism.from_dict(data["mechanism"]),
+                mechanism=_read(plain),
                 claim=Claim(epsilon=data["epsilon"], delta=data["delta"], notion=notion),
                 proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), tuple(map(_cell, data["cells"]))),
             )
@@ -152,7 +192,7 @@ class Certificate:
 
 @arguments.guided
 def certify(
-    mechanism: Mechanism,
+    mechanism: Certified,
     epsilon: float | None = None,
     delta: float | None = None,
     notion: str | Notion | None = None,
@@ -164,8 +204,10 @@ def certify(
     distance i * sensitivity they differ by at most i * epsilon, for every real i [croft2022, Thm 2]. That implies the
     ordinary claim.
 
-    Guarantee: a certificate that is returned is a proof in ball arithmetic. A false claim raises `ClaimFalse` with a
-    counterexample and what is true; a claim too close to the truth to be decided raises `Undecided`.
+    Guarantee: a certificate that is returned is a proof, in ball arithmetic or, of a `Table`, in whole numbers. A false
+    claim raises `ClaimFalse` with a counterexample and what is true; a claim too close to the truth to be decided
+    raises `Undecided`. A `Remapped` mechanism has what is proved of its base; a claim that is false of the base is
+    `Undecided`, since a remap may leak less.
     Assumes: the query's sensitivity is true, and the output follows the mechanism's law.
     Edge cases: what `calibrate` found can be certified at its own target.
 
@@ -175,17 +217,113 @@ def certify(
     >>> rb.verify(rb.certify(m).to_json()).epsilon
     1.0
     """
-    arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
+    arguments.instance("mechanism", mechanism, _KINDS, _KIND)
     claim = _claimed(mechanism, epsilon, delta, notion)
-    proof = prove(mechanism.setting, claim)
-    if proof is not None:
-        return Certificate(mechanism=mechanism, claim=claim, proof=proof)
+    proof = _prove(mechanism, claim)
+    if proof is None:
+        raise _refutation(mechanism, claim)
+    return Certificate(mechanism=mechanism, claim=claim, proof=proof)
+
+
+@singledispatch
+def _format(mechanism: Certified, *, metric: bool) -> str:
+    """The format of a certificate, by the kind of mechanism that it is about and the notion of its claim."""
+    return METRIC_FORMAT if metric else FORMAT
+
+
+@_format.register
+def _(mechanism: Table, *, metric: bool) -> str:
+    return METRIC_FORMAT if metric else TABLE_FORMAT
+
+
+@_format.register
+def _(mechanism: Remapped, *, metric: bool) -> str:
+    return REMAP_FORMAT
+
+
+@singledispatch
+def _prove(mechanism: Certified, claim: Claim) -> Proof | None:
+    """A proof of a claim, or None where none was found."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_prove.register
+def _(mechanism: Mechanism, claim: Claim) -> Proof | None:
+    return prove(mechanism.setting, claim)
+
+
+@_prove.register
+def _(mechanism: Table, claim: Claim) -> Proof | None:
+    return table_proof.prove(mechanism, claim)
+
+
+@_prove.register(DiscreteLaplace)
+@_prove.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> Proof | None:
+    return _ON_LATTICE if _holds_on_lattice(mechanism, claim) else None
+
+
+@_prove.register
+def _(mechanism: Remapped, claim: Claim) -> Proof | None:
+    return _prove(mechanism.base, claim)
+
+
+def _holds_on_lattice(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> bool:
+    """Whether a claim is proved by the closed form of the worst pair: in fractions if it is pure, else in balls."""
     if claim.notion is Notion.METRIC:
-        raise _not_metric(mechanism, claim)
+        return False
+    return mechanism.is_private(claim.epsilon) or 0.0 < claim.delta >= mechanism.delta(claim.epsilon)
+
+
+@singledispatch
+def _check(mechanism: Certified, claim: Claim, proof: Proof) -> None:
+    """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_check.register
+def _(mechanism: Mechanism, claim: Claim, proof: Proof) -> None:
+    check(mechanism.setting, claim, proof)
+
+
+@_check.register
+def _(mechanism: Table, claim: Claim, proof: Proof) -> None:
+    table_proof.check(mechanism, claim, proof)
+
+
+@_check.register(DiscreteLaplace)
+@_check.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim, proof: Proof) -> None:
+    if proof != _ON_LATTICE:
+        raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
+    if not _holds_on_lattice(mechanism, claim):
+        raise CertificateInvalid(f"{claim.terms}: not proved by this certificate")
+
+
+@_check.register
+def _(mechanism: Remapped, claim: Claim, proof: Proof) -> None:
+    _check(mechanism.base, claim, proof)
+
+
+@singledispatch
+def _refutation(mechanism: Certified, claim: Claim) -> ClaimFalse | Undecided:
+    """What to raise about a claim that was not proved."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_refutation.register
+def _(mechanism: Table, claim: Claim) -> ClaimFalse | Undecided:
+    return table_proof.refutation(mechanism, claim)
+
+
+@_refutation.register
+def _(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
+    if claim.notion is Notion.METRIC:
+        return _not_metric(mechanism, claim)
     pair = finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
     if breaks(mechanism.setting, pair, claim):  # a counterexample is checked before it is raised
         needs = pair_numbers(mechanism.setting, pair, claim)
-        raise ClaimFalse(
+        return ClaimFalse(
             f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
             f"need epsilon >= {needs[0]} with that delta, or delta >= {needs[1]} with that epsilon",
             pair=pair,
@@ -193,7 +331,7 @@ def certify(
             delta=needs[1],
         )
     true_epsilon = worst_epsilon(mechanism.setting, claim.delta)
-    raise Undecided(
+    return Undecided(
         f"{claim.terms}: neither proved nor refuted; the truth at this delta lies between epsilon "
         f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
         f"{_IN_TIME}",
@@ -202,7 +340,61 @@ def certify(
     )
 
 
-def _claimed(mechanism: Mechanism, epsilon: float | None, delta: float | None, notion: str | Notion | None) -> Claim:
+@_refutation.register(DiscreteLaplace)
+@_refutation.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> ClaimFalse | Undecided:
+    if claim.notion is Notion.METRIC:
+        raise ArgumentError(
+            f"{claim.terms}: not claimed of noise on a lattice, where answers are rounded: two that are as close as "
+            "you like may be a step apart"
+        )
+    pair, enough = mechanism.worst_pair(), mechanism.epsilon(claim.delta)
+    if pair is None:
+        return Undecided(
+            f"{claim.terms}: not proved; epsilon={_round_up(enough)} holds. The range has no two neighbouring answers "
+            "whose lattice points are farthest apart, so a smaller one may hold too",
+            lower=0.0,
+            upper=enough,
+        )
+    least = rounded_down(mechanism.exact_epsilon) if claim.pure else enough * (1.0 - 1e-12)
+    missing = max(down(refine(lambda: mechanism.profile(ball(claim.epsilon)))), 0.0)
+    if least > claim.epsilon and missing > claim.delta:
+        return ClaimFalse(
+            f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
+            f"need epsilon >= {least} with that delta, or delta >= {missing} with that epsilon",
+            pair=pair,
+            epsilon=least,
+            delta=missing,
+        )
+    return Undecided(
+        f"{claim.terms}: neither proved nor refuted; the claim is the truth to the last digits. Claim a little more, "
+        f"such as {_round_up(enough)}",
+        lower=claim.epsilon,
+        upper=enough,
+    )
+
+
+@_refutation.register
+def _(mechanism: Remapped, claim: Claim) -> ClaimFalse | Undecided:
+    found = _refutation(mechanism.base, claim)
+    if isinstance(found, Undecided):
+        return found
+    needs = found.epsilon if claim.notion is Notion.METRIC else mechanism.epsilon(claim.delta)
+    return Undecided(
+        f"{claim.terms}: not proved. A remapped mechanism has the guarantee of its base, of which this is not true: it "
+        f"needs epsilon >= {needs}. That the remap leaks less is neither proved nor refuted",
+        lower=0.0,
+        upper=needs,
+    )
+
+
+def _read(data: Mapping[str, object]) -> Certified:
+    """A mechanism of any kind, from its plain data."""
+    reader = next((_READERS[each] for each in data if each in _READERS), Mechanism.from_dict)
+    return reader(data)
+
+
+def _claimed(mechanism: Certified, epsilon: float | None, delta: float | None, notion: str | Notion | None) -> Claim:
     """The claim that is given or, if none is, the one that the mechanism carries."""
     if epsilon is not None:
         kind = Notion.DP if notion is None else arguments.member("notion", notion, Notion)
@@ -256,7 +448,7 @@ def verify(text: str) -> Certificate:
     """
     arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
-    check(certificate.mechanism.setting, certificate.claim, certificate.proof)
+    _check(certificate.mechanism, certificate.claim, certificate.proof)
     return certificate
 
 

@@ -6,34 +6,39 @@ Rounding continuous noise to whole numbers adds a twelfth to its variance; noise
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb, fmpq
+from flint import arb
 
 from rangebound import arguments
-from rangebound.ball import Ball, precision, refine, up
+from rangebound.ball import Ball, refine, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.law.lattice_law import LatticeLaw
 from rangebound.numeric import rounded_up
+from rangebound.privacy.claim import Claim
+from rangebound.query import Query
 from rangebound.sampling.entropy import secure_bits
+from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.serial import number, parse_number
-from rangebound.support import Interval
+from rangebound.stair_sums import StairSums
+from rangebound.support import Interval, is_line
 from rangebound.utility import Error
 
 _LARGEST_SCALE = 1e150
 _FAR = 350.0  # from here on the error is below 1e-300
+_UNSEEN = 1e-20  # probability that a law leaves out
+_MOST_POINTS = 1 << 22
+_ANSWERS = 100_000  # more true answers than this are not looked at one by one
 Bits = Callable[[int], int]
 Floats = npt.NDArray[np.float64]
 
-_FIRST, _MORE, _GUARD = 128, 64, 128  # bits of the first comparison, of every further one, and of precision beyond
-_LEAST = 2**64  # first bits from here on say a uniform number to 2^-64 of itself
-_LOG_2 = math.log(2.0)
-_SAFE = 2.0**-40  # doubles are off by far less: a logarithm, a sum and a product, each by a few times 2^-53
 _LINE = Interval(-math.inf, math.inf)
 
 
@@ -44,6 +49,8 @@ class DiscreteLaplace:
 
     The noise is also called two-sided geometric. The true answer is a whole number, which a unit moves by at most
     `sensitivity`; it may lie outside the support.
+
+    `claim` is what `calibrated` or `choose` made it for, or None, as for a `Mechanism`.
 
     Guarantee: (sensitivity / scale)-private, in pure form, since neighbouring answers differ by whole numbers and
     clamping is post-processing [ghosh2012]. Privacy numbers are exact for the clamped law and rounded to the safe side.
@@ -61,6 +68,7 @@ class DiscreteLaplace:
     scale: float
     sensitivity: int = 1
     support: Interval = _LINE
+    claim: Claim | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
@@ -89,8 +97,49 @@ class DiscreteLaplace:
         >>> DiscreteLaplace.calibrated(sensitivity=1, epsilon=0.5, support=Interval(0, math.inf)).scale
         2.0
         """
-        scale = rounded_up(Fraction(sensitivity) / Fraction(arguments.positive("epsilon", epsilon)))
-        return cls(scale=scale, sensitivity=sensitivity, support=support)
+        target = arguments.positive("epsilon", epsilon)
+        scale = rounded_up(Fraction(sensitivity) / Fraction(target))
+        return cls(scale=scale, sensitivity=sensitivity, support=support).with_claim(Claim(epsilon=target))
+
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """The pure epsilon, sensitivity / scale.
+
+        >>> DiscreteLaplace(scale=2.0).exact_epsilon
+        Fraction(1, 2)
+        """
+        return Fraction(self.sensitivity) / Fraction(self.scale)
+
+    @property
+    def step(self) -> float:
+        """How far apart true answers are: they are whole numbers.
+
+        >>> DiscreteLaplace(scale=1.0).step
+        1.0
+        """
+        return 1.0
+
+    @property
+    def query(self) -> Query:
+        """The question whose answers it publishes: they lie in the support, and are whole numbers.
+
+        >>> DiscreteLaplace(scale=1.0, support=Interval(0, 9)).query.range
+        Interval(lower=0.0, upper=9.0)
+        """
+        return Query(range=self.support, sensitivity=float(self.sensitivity))
+
+    @property
+    def spikes(self) -> bool:
+        """Whether the ends of the support collect all that fell beyond them: everywhere but on the whole line."""
+        return not is_line(self.support)
+
+    def with_claim(self, claim: Claim | None) -> DiscreteLaplace:
+        """The same mechanism with another claim, or with none; a claim is proved by `rangebound.certify` alone."""
+        if claim is not None:
+            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
+        found = copy(self)
+        object.__setattr__(found, "claim", claim)
+        return found
 
     def epsilon(self, delta: float = 0.0) -> float:
         """The smallest epsilon that holds with this delta for all neighbouring datasets.
@@ -140,6 +189,20 @@ class DiscreteLaplace:
         k = math.ceil(cut) - 1
         return min(up(refine(lambda: self._profile(k, arb(epsilon)))), 1.0)
 
+    def profile(self, epsilon: Ball) -> Ball:
+        """The privacy profile as a ball, for an epsilon between 0 and sensitivity / scale that is one number.
+
+        Outcomes up to k leak most for one k; every other one is a lower bound, so that a k next to it does no harm.
+        """
+        cut = float((self.sensitivity - epsilon * arb(self.scale)).mid()) / 2
+        last = self.sensitivity - 1
+        near = range(max(math.ceil(cut) - 2, 0), min(math.ceil(cut), last) + 1) or range(1)
+        found = [self._profile(k, epsilon) for k in near]
+        best = found[0]
+        for each in found[1:]:
+            best = best.max(each)
+        return best
+
     def _profile(self, k: int, epsilon: Ball) -> Ball:
         """P(X <= k) - e^epsilon P(X <= k - d), for 0 <= k < d: what outcomes up to k leak."""
         rate = 1 / arb(self.scale)
@@ -151,6 +214,105 @@ class DiscreteLaplace:
         rate = 1 / arb(self.scale)
         inner = (1 - arb(delta)) * (1 + (-rate).exp()) - (-rate * (k + 1)).exp()
         return inner.log() + rate * (self.sensitivity - k) if inner > 0 else arb(0)
+
+    @overload
+    def rdp(self, alpha: float) -> float: ...
+
+    @overload
+    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
+
+    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
+        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
+
+        With r = e^(-1/scale), q = r^(2 alpha - 1) and d the sensitivity, e^((alpha - 1) divergence) is
+
+            (r^((1 - alpha) d) (1 + (1 - r) (q - q^d) / (1 - q)) + r^(alpha d)) / (1 + r).
+
+        Guarantee: never below the true value, which is attained by every support as wide as the sensitivity, and less
+        than 1e-12 above it.
+        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused.
+
+        >>> DiscreteLaplace(scale=2.0).rdp([2.0, 8.0]).round(4).tolist()
+        [0.2273, 0.4324]
+        """
+        return arguments.at_orders(alpha, self._divergence)
+
+    def _divergence(self, order: float) -> float:
+        """The largest divergence of one order."""
+        if math.isinf(order):
+            return self.epsilon()
+        return min(
+            up(refine(lambda: self._moment(arb(order), self.sensitivity).log() / (arb(order) - 1))), self.epsilon()
+        )
+
+    def _moment(self, order: Ball, distance: int) -> Ball:
+        """The moment of a likelihood ratio: the sum of p(x)^order p(x - d)^(1 - order), for answers d apart.
+
+        For x <= 0 the ratio is r^-d, for x >= d it is r^d, and between r^(2 x - d): a geometric sum.
+        """
+        rate = 1 / arb(self.scale)
+        r, ratio = (-rate).exp(), -rate * (2 * order - 1)
+        high, low = (rate * distance * (order - 1)).exp(), (-rate * distance * order).exp()
+        between = (ratio.exp() - (ratio * distance).exp()) / -ratio.expm1()
+        return (high * (1 + -(-rate).expm1() * between) + low) / (1 + r)
+
+    @overload
+    def fisher(self, answer: float) -> float: ...
+
+    @overload
+    def fisher(self, answer: Sequence[float] | Floats) -> Floats: ...
+
+    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
+        """Information of the published number about the true answer, at `answer` (one or an array).
+
+        Answers are whole numbers, so it is that of Hammersley, Chapman and Robbins: the chi^2 divergence from the law
+        at the next whole number. An unbiased estimate of the answer has a variance of at least its inverse.
+
+        Guarantee: rounded up; clamping only makes it smaller.
+        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
+
+        >>> round(DiscreteLaplace(scale=2.0).fisher(3), 4)
+        0.2553
+        """
+        shape = arguments.answers(answer, -math.inf, math.inf).shape
+        found = up(refine(lambda: self._moment(arb(2), 1) - 1))
+        return np.full(shape, found) if shape else found
+
+    def law(self, answer: npt.ArrayLike) -> LatticeLaw:
+        """The distribution of the published number when the true answer is `answer` (a whole number or an array).
+
+        Guarantee: it is the law that `release` draws from, its probabilities in doubles.
+        Edge cases: whole numbers farther off than noise that has a probability below 1e-20 are left out.
+
+        >>> [each.round(4).tolist() for each in DiscreteLaplace(scale=1.0, support=Interval(0, 2)).law(0).atoms]
+        [[0.0, 1.0, 2.0], [0.7311, 0.17, 0.0989]]
+        """
+        true = _whole_answers(answer)
+        far = math.ceil(-math.log(_UNSEEN) * self.scale) + 1.0
+        inside = np.clip(true, self.support.lower, self.support.upper)
+        low = max(float(inside.min(initial=math.inf)) - far, self.support.lower)
+        high = min(float(inside.max(initial=-math.inf)) + far, self.support.upper)
+        if high - low > _MOST_POINTS:
+            raise ArgumentError(f"scale={self.scale}: its law has more than {_MOST_POINTS} points; ask `pmf` for some")
+        points = np.arange(low, high + 1.0)
+        sums = StairSums(1, 1, 1.0 / self.scale)
+        away = points - true[..., None]
+        below = np.where(away >= 0.0, 1.0 - sums.tail(np.abs(away) + 1.0), sums.tail(np.abs(away)))
+        above = np.where(away <= 0.0, 1.0 - sums.tail(np.abs(away) + 1.0), sums.tail(np.abs(away)))
+        ends = np.where(
+            points == self.support.lower, below, np.where(points == self.support.upper, above, sums.mass(away))
+        )
+        return LatticeLaw(points, ends)
+
+    def worst_pair(self) -> tuple[float, float]:
+        """Two neighbouring true answers with the largest privacy loss: the sensitivity apart, near an end if any.
+
+        >>> DiscreteLaplace(scale=1.0, sensitivity=3, support=Interval(0, 9)).worst_pair()
+        (0.0, 3.0)
+        """
+        lower, upper, apart = self.support.lower, self.support.upper, float(self.sensitivity)
+        start = lower if math.isfinite(lower) else upper - apart if math.isfinite(upper) else 0.0
+        return start, start + apart
 
     def is_private(self, epsilon: float) -> bool:
         """Whether it is epsilon-private, exactly.
@@ -195,16 +357,35 @@ class DiscreteLaplace:
         half = 0.5 / self.scale
         return 0.5 / math.sinh(half) ** 2 if half < _FAR else 0.0
 
-    def error(self, answer: int) -> Error[float]:
-        """Bias, mean absolute and mean squared error of the published number at a true answer.
+    @overload
+    def error(self, answer: float) -> Error[float]: ...
+
+    @overload
+    def error(self, answer: Sequence[float] | Floats) -> Error[Floats]: ...
+
+    def error(self, answer: float | Sequence[float] | Floats) -> Error[float] | Error[Floats]:
+        """Bias, mean absolute and mean squared error of the published number at a whole true answer (one or an array).
 
         Edge cases: at an answer outside the support they are the errors of the published number, which lies inside.
 
         >>> m = DiscreteLaplace(scale=1.0, support=Interval(0, math.inf))
         >>> m.error(0).bias == m.error(0).mae, round(m.error(10**9).mse, 6)
         (True, 1.841347)
+        >>> m.error([0, 10]).mae.round(4).tolist()
+        [0.4255, 0.8509]
         """
-        true, lower, upper = _whole(answer), self.support.lower, self.support.upper
+        answers = _whole_answers(answer)
+        found = [self._error(int(each)) for each in answers.reshape(-1).tolist()]
+        if not answers.ndim:
+            return found[0]
+        return Error(
+            bias=np.asarray([each.bias for each in found]).reshape(answers.shape),
+            mae=np.asarray([each.mae for each in found]).reshape(answers.shape),
+            mse=np.asarray([each.mse for each in found]).reshape(answers.shape),
+        )
+
+    def _error(self, true: int) -> Error[float]:
+        lower, upper = self.support.lower, self.support.upper
         missed = int(max(lower - true, true - upper, 0))  # outside the support so much cannot be avoided
         if missed:
             one, two = self._moments(missed, upper - lower)
@@ -212,6 +393,59 @@ class DiscreteLaplace:
             return Error(bias=math.copysign(off + one, lower - true), mae=off + one, mse=off**2 + 2.0 * off * one + two)
         (down_one, down_two), (up_one, up_two) = self._moments(0, true - lower), self._moments(0, upper - true)
         return Error(bias=up_one - down_one, mae=up_one + down_one, mse=up_two + down_two)
+
+    def worst_error(self) -> Error[float]:
+        """The largest bias, mean absolute and mean squared error over the whole numbers of the support.
+
+        Guarantee: attained at some answer; of more than 100,000 answers those near the ends, in the middle and at equal
+        distances between are looked at.
+
+        >>> round(DiscreteLaplace(scale=1.0, support=Interval(0, 100)).worst_error().mae, 4)
+        0.8509
+        """
+        found = self._errors(self._answers())
+        return Error(bias=float(np.abs(found.bias).max()), mae=float(found.mae.max()), mse=float(found.mse.max()))
+
+    def average_error(self) -> Error[float]:
+        """The errors averaged over the whole numbers of the support; the bias is the average of its absolute value.
+
+        Edge cases: a support that is not bounded has no such average and is refused.
+
+        >>> round(DiscreteLaplace(scale=1.0, support=Interval(0, 100)).average_error().mae, 4)
+        0.8376
+        """
+        if not self.support.bounded:
+            raise ArgumentError(f"range={self.support}: must be bounded for an average over it")
+        answers = self._answers()
+        found, weights = self._errors(answers), np.append(np.diff(answers), 1.0)
+        total = weights.sum()
+        return Error(
+            bias=float((np.abs(found.bias) * weights).sum() / total),
+            mae=float((found.mae * weights).sum() / total),
+            mse=float((found.mse * weights).sum() / total),
+        )
+
+    def _answers(self) -> Floats:
+        """Whole numbers of the support: all of them, or those near its ends, in the middle and a few between."""
+        far = math.ceil(60.0 * self.scale) + 4.0
+        ends = [end for end in (self.support.lower, self.support.upper) if math.isfinite(end)] or [0.0]
+        low = self.support.lower if math.isfinite(self.support.lower) else min(ends) - far
+        high = self.support.upper if math.isfinite(self.support.upper) else max(ends) + far
+        if high - low < _ANSWERS:
+            return np.arange(low, high + 1.0)
+        near, middle = np.arange(_ANSWERS // 4), math.floor((low + high) / 2.0) + np.arange(-100.0, 101.0)
+        between = np.floor(np.linspace(low, high, _ANSWERS // 4))
+        return np.unique(np.concatenate([low + near, middle, between, high - near]))
+
+    def _errors(self, true: Floats) -> Error[Floats]:
+        """The errors at whole answers in the support, in doubles."""
+        sums = StairSums(1, 1, 1.0 / self.scale)
+        above, below = self.support.upper - true, true - self.support.lower
+        return Error(
+            bias=sums.first(above) - sums.first(below),
+            mae=sums.first(above) + sums.first(below),
+            mse=sums.second(above) + sums.second(below),
+        )
 
     def _moments(self, start: int, room: float) -> tuple[float, float]:
         """E Y and E Y^2 for Y = min(max(X - start, 0), room), by P(X >= k) = r^k / (1 + r) for k >= 0.
@@ -277,9 +511,7 @@ class DiscreteLaplace:
         >>> bool(((m.release([0, 10, 20]) % 1) == 0).all())
         True
         """
-        true = arguments.answers(answer, -math.inf, math.inf)
-        if (true != np.floor(true)).any():
-            raise ArgumentError("answer: must be a whole number; round it yourself, and add that to the sensitivity")
+        true = _whole_answers(answer)
         published = draw(self, true, secure_bits)
         return published if true.ndim else published.item()
 
@@ -300,7 +532,8 @@ class DiscreteLaplace:
         True
         """
         ends = [number(each) for each in (self.support.lower, self.support.upper)]
-        return {"geometric": {"scale": self.scale, "sensitivity": self.sensitivity, "support": ends}}
+        plain = {"scale": self.scale, "sensitivity": self.sensitivity, "support": ends}
+        return {"geometric": plain, **({} if self.claim is None else {"claim": self.claim.to_dict()})}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> DiscreteLaplace:
@@ -315,10 +548,19 @@ class DiscreteLaplace:
             case {
                 "geometric": {"scale": scale, "sensitivity": sensitivity, "support": [lower, upper], **more},
                 **rest,
-            } if not (more or rest):
+            } if not (more or rest.keys() - {"claim"}):
                 support = Interval(parse_number(lower), parse_number(upper))
-                return cls(scale=scale, sensitivity=sensitivity, support=support)
+                found = cls(scale=scale, sensitivity=sensitivity, support=support)
+                return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
         raise ArgumentError(f"data={arguments.shown(data)}: must be what DiscreteLaplace.to_dict writes")
+
+
+def _whole_answers(answer: object) -> Floats:
+    """True answers that are whole numbers; no error shows one."""
+    true = arguments.answers(answer, -math.inf, math.inf)
+    if (true != np.floor(true)).any():
+        raise ArgumentError("answer: must be a whole number; round it yourself, and add that to the sensitivity")
+    return true
 
 
 def _whole(answer: object) -> int:
@@ -339,52 +581,3 @@ def draw(mechanism: DiscreteLaplace, answers: Floats, bits: Bits) -> Floats:
     drawn = [int(each) + magnitude(mechanism.scale, bits) * (1 - 2 * bits(1)) for each in answers.flat]
     doubles = np.array([float(each) for each in drawn], dtype=np.float64).reshape(answers.shape)
     return np.clip(doubles, mechanism.support.lower, mechanism.support.upper)
-
-
-def magnitude(scale: float, bits: Bits) -> int:
-    """|X| drawn exactly: floor(-scale ln(u (1 + r) / 2)), not below 0, for a uniform u that is known as far as needed.
-
-    Doubles decide where this is farther from a whole number than all they can be off by, ball arithmetic elsewhere.
-    """
-    known = bits(_FIRST)
-    found = _floor_of_doubles(scale, known)
-    return _floor_of_balls(scale, known, bits) if found is None else max(found, 0)
-
-
-def _floor_of_doubles(scale: float, known: int) -> int | None:
-    """The same for all u whose first bits these are; None where doubles might be wrong about it."""
-    if known < _LEAST:
-        return None
-    uniform = math.log(known) - _FIRST * _LOG_2
-    value = -scale * (uniform + math.log((1.0 + math.exp(-1.0 / scale)) / 2.0))
-    unsure = _SAFE * (scale * (1.0 - uniform) + 1.0)
-    found = math.floor(value - unsure)
-    return found if found == math.floor(value + unsure) else None
-
-
-def _floor_of_balls(scale: float, known: int, bits: Bits) -> int:
-    """The same, with more bits of u where they are needed.
-
-    u lies between two neighbouring fractions of 2^n; if both give the same whole number in ball arithmetic, that is the
-    answer, else more bits of u are drawn.
-    """
-    size = _FIRST
-    while True:
-        with precision(size + _GUARD):
-            rate = 1 / arb(scale)
-            half = ((1 + (-rate).exp()) / 2).log()
-            found = {_floor(known + end, size, half, rate) for end in (0, 1)}
-        if len(found) == 1 and None not in found:
-            (only,) = found
-            assert only is not None
-            return max(only, 0)
-        size, known = size + _MORE, known << _MORE | bits(_MORE)
-
-
-def _floor(numerator: int, size: int, half: Ball, rate: Ball) -> int | None:
-    """The whole number below -(ln u + half) / rate, if the ball around it has just one."""
-    if numerator == 0:
-        return None
-    value = -(arb(fmpq(numerator, 1 << size)).log() + half) / rate
-    low, high = value.lower().floor(), value.upper().floor()
-    return int(str(low.unique_fmpz())) if low == high else None

@@ -17,6 +17,7 @@ EXTRAS = {
     "pyspark": "spark",
     "grpc": "spark",
     "grpc_status": "spark",
+    "psycopg": "postgres",
     "torch": "torch",
     "sklearn": "sklearn",
     "matplotlib": "plot",

@@ -36,7 +36,8 @@ class Mechanism:
     """A way to publish the answer of a query inside a support: noise, query, support, bounding.
 
     The support defaults to the query's range (to the whole line for UNBOUNDED). A true answer outside the query's range
-    is clipped to it. A mechanism is a value: frozen, hashable, and equal to another with the same four parts.
+    is clipped to it. Where the range is a `Grid`, errors are those at its points, and privacy holds for all answers
+    between its ends. A mechanism is a value: frozen, hashable, and equal to another with the same four parts.
 
     `claim` is what `calibrate` or `choose` made it for, or None. It is a statement about the law and no part of it: it
     counts neither for equality nor for the hash, and `rangebound.certify(m)` proves it or refuses it. The constructor
@@ -76,7 +77,7 @@ class Mechanism:
             (Interval, Union, Grid),
             "an Interval, a Union or a Grid, such as rb.Interval(0, 100)",
         )
-        bounding.check_reach(self.noise, self.query.range, self.shape)
+        bounding.check_reach(self.noise, self.query.spread, self.shape)
 
     @cached_property
     def shape(self) -> Shape:
@@ -87,7 +88,7 @@ class Mechanism:
     @cached_property
     def setting(self) -> Setting:
         """All that the privacy of the mechanism depends on."""
-        return Setting(self.noise, self.shape, self.query.range, self.query.sensitivity).simplified()
+        return Setting(self.noise, self.shape, self.query.spread, self.query.sensitivity).simplified()
 
     def law(self, answer: npt.ArrayLike) -> Law:
         """The distribution of the published number when the true answer is `answer` (a number or an array).
@@ -213,6 +214,9 @@ class Mechanism:
         >>> round(m.worst_error().mae, 6)
         2.0
         """
+        if isinstance(self.query.range, Grid):
+            found = self.error(self.query.range.points)
+            return Error(bias=float(np.abs(found.bias).max()), mae=float(found.mae.max()), mse=float(found.mse.max()))
         return worst_error(self.noise, self.shape, self.query.range)
 
     def average_error(self) -> Error[float]:
@@ -225,6 +229,11 @@ class Mechanism:
         >>> round(m.average_error().mae, 4)
         1.9534
         """
+        if isinstance(self.query.range, Grid):
+            found = self.error(self.query.range.points)
+            return Error(
+                bias=float(np.abs(found.bias).mean()), mae=float(found.mae.mean()), mse=float(found.mse.mean())
+            )
         return average_error(self.noise, self.shape, self.query.range)
 
     @overload
@@ -309,7 +318,7 @@ class Mechanism:
         assert self.support is not None
         numbers = published_numbers(self.support, arguments.reals("published", published))
         half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
-        low, high = confidence_interval(self.noise, self.shape, self.query.range, numbers, share, half)
+        low, high = confidence_interval(self.noise, self.shape, self.query.spread, numbers, share, half)
         return (low, high) if numbers.ndim else (low.item(), high.item())
 
     @cached_property
@@ -385,7 +394,7 @@ class Mechanism:
                 if {each.name for each in fields(FAMILIES[name])} == set(values):  # type: ignore[arg-type]
                     found = cls(
                         noise=family(**values),
-                        query=Query(range=support_from_dict(answers), sensitivity=sensitivity),  # type: ignore[arg-type]
+                        query=Query(range=support_from_dict(answers), sensitivity=sensitivity),
                         support=support_from_dict(support),
                         bounding=Bounding(bound),
                     )

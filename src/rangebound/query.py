@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rangebound import arguments
 from rangebound.numeric import rounded_up
-from rangebound.support import Interval, Union
+from rangebound.support import Grid, Interval, Union
 
 
 @arguments.guided
@@ -23,17 +23,22 @@ class Query:
     it, which never makes the sensitivity larger. A `Union` range is a promise that answers never lie in its gaps:
     one that does is moved to the nearest span, and the guarantee is void for it.
 
+    A `Grid` range is a promise that answers are its points, such as whole numbers; any other answer goes to the nearest
+    point, a tie to the upper one.
+
     Edge cases: a sensitivity above the range's width is cut to the width, since no two answers are farther apart.
 
     >>> Query(range=Interval(0, 1), sensitivity=5).sensitivity
     1.0
     """
 
-    range: Interval | Union
+    range: Interval | Union | Grid
     sensitivity: float
 
     def __post_init__(self) -> None:
-        arguments.instance("range", self.range, (Interval, Union), "an Interval or a Union, such as Interval(0, 100)")
+        arguments.instance(
+            "range", self.range, (Interval, Union, Grid), "an Interval, a Union or a Grid, such as Interval(0, 100)"
+        )
         sensitivity = arguments.positive(
             "sensitivity", self.sensitivity, why="a query that no one can change needs no noise"
         )
@@ -41,6 +46,15 @@ class Query:
         if math.isfinite(hull.lower) and math.isfinite(hull.upper):
             sensitivity = min(sensitivity, rounded_up(Fraction(hull.upper) - Fraction(hull.lower)))
         object.__setattr__(self, "sensitivity", sensitivity)
+
+    @property
+    def spread(self) -> Interval | Union:
+        """The range as spans of numbers: itself, or the interval around a grid.
+
+        >>> Query(range=Grid(step=1, within=Interval(0, 9)), sensitivity=1).spread
+        Interval(lower=0.0, upper=9.0)
+        """
+        return self.range.hull if isinstance(self.range, Grid) else self.range
 
     def clip(self, answer: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Answers moved into the range: the nearest point of it.
@@ -51,6 +65,11 @@ class Query:
         hull = self.range.hull
         answers = arguments.answers(answer, hull.lower, hull.upper)
         clipped: npt.NDArray[np.float64] = np.clip(answers, hull.lower, hull.upper)
+        if isinstance(self.range, Grid):
+            points = self.range.points
+            middles = points[:-1] + np.diff(points) / 2.0
+            nearest: npt.NDArray[np.float64] = points[np.searchsorted(middles, clipped, side="right")]
+            return nearest
         spans = self.range.spans
         if len(spans) > 1:
             ends = np.array([end for _, end in spans[:-1]])
@@ -58,6 +77,6 @@ class Query:
             gap = np.minimum(np.searchsorted(starts, clipped, side="right"), len(ends) - 1)
             end, start = ends[gap], starts[gap]
             inside = (clipped > end) & (clipped < start)
-            nearest = np.where(clipped - end <= start - clipped, end, start)
-            clipped = np.where(inside, nearest, clipped)
+            closer = np.where(clipped - end <= start - clipped, end, start)
+            clipped = np.where(inside, closer, clipped)
         return clipped

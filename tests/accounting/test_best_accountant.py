@@ -1,4 +1,4 @@
-"""The better of both accountants."""
+"""The best of the three accountants."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ def test_it_is_the_smaller_upper_end(bounding):
     )
     by_loss, by_renyi = accountant.epsilon(event, 1e-6), renyi.epsilon(event, 1e-6)
     found = best_accountant.epsilon(event, 1e-6)
-    assert found.upper == min(by_loss.upper, by_renyi)
+    every = best_accountant.every_epsilon(event, 1e-6)
+    assert (every.pld, every.renyi) == (by_loss, by_renyi)
+    assert found.upper == every.best.upper == min(by_loss.upper, by_renyi, every.adaptive)
+    assert (found.upper < min(by_loss.upper, by_renyi)) == (bounding is rb.TRUNCATE)
     assert found.lower == min(by_loss.lower, found.upper)
-    assert by_loss.lower <= by_renyi  # both are true, so a pair cannot give away more than the other proves
+    assert by_loss.lower <= by_renyi  # both are true, so a pair cannot leak more than the other proves
     at = best_accountant.delta(event, found.upper)
     assert at.lower <= at.upper <= 1e-6 * (1.0 + 1e-6)
 
 
-def test_truncated_noise_is_where_the_renyi_accountant_wins():
+def test_truncated_noise_is_where_the_renyi_accountant_is_below_the_privacy_loss():
     event = MechanismEvent(mechanism=rb.Mechanism(noise=rb.Laplace(scale=1.0), query=SHORT), times=1000)
     assert renyi.epsilon(event, 1e-6) < accountant.epsilon(event, 1e-6).upper

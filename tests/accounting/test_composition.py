@@ -1,4 +1,4 @@
-"""Composition of mechanisms by the better accountant; sequential, parallel and group composition of guarantees."""
+"""Composition of mechanisms by the best accountant; sequential, parallel and group composition of guarantees."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ SHORT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 
 
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.UNBOUNDED])
-def test_compose_is_the_better_of_both_accountants(bounding):
+def test_compose_is_the_best_of_the_accountants(bounding):
     m = rb.Mechanism(noise=rb.Laplace(scale=4.0), query=SHORT, bounding=bounding)
     event = MechanismEvent(mechanism=m, times=100)
     found = compose((m, 100))
-    assert found.epsilon(1e-6).upper == min(accountant.epsilon(event, 1e-6).upper, renyi.epsilon(event, 1e-6))
-    assert found.delta(5.0).upper == min(accountant.delta(event, 5.0).upper, renyi.delta(event, 5.0))
+    others = min(accountant.epsilon(event, 1e-6).upper, renyi.epsilon(event, 1e-6))
+    at_five = min(accountant.delta(event, 5.0).upper, renyi.delta(event, 5.0))
+    if bounding is rb.TRUNCATE:
+        assert found.epsilon(1e-6).upper < 0.99 * others
+        assert found.delta(5.0).upper < 0.9 * at_five
+    else:
+        assert found.epsilon(1e-6).upper == others
+        assert found.delta(5.0).upper == at_five
     assert found.epsilon(1e-6).lower <= found.epsilon(1e-6).upper
 
 

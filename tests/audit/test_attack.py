@@ -166,7 +166,7 @@ def test_searching_proves_nothing_by_itself():
         ({"confidence": 1.0}, r"lie in \[0, 1\)"),
         ({"delta": -0.1}, r"lie in \[0, 1\)"),
         ({"epsilon": -1.0}, "zero or more"),
-        ({"mechanism": 3}, "must be a Mechanism or a function"),
+        ({"mechanism": 3}, "must be a mechanism or a function"),
         ({"mechanism": lambda answer, count: np.full(count, np.nan)}, "no NaN"),
         ({"mechanism": lambda answer, count: np.zeros(count + 1)}, "one for each draw"),
         ({"mechanism": lambda answer, count: "x"}, "must be a real number"),

@@ -200,14 +200,14 @@ def test_errors_are_those_of_choose():
         (lambda: plot.law(TRUNCATED), "must be a Law"),
         (lambda: plot.law(TRUNCATED.law(3.0), labels=["a", "b"]), "must be 1 string,"),
         (lambda: plot.law(TRUNCATED.law(3.0), labels="a"), "must be 1 string,"),
-        (lambda: plot.profile(), "at least one Mechanism"),
-        (lambda: plot.profile(TRUNCATED.law(3.0)), "must be a Mechanism"),
+        (lambda: plot.profile(), "at least one mechanism"),
+        (lambda: plot.profile(TRUNCATED.law(3.0)), "must be a mechanism"),
         (lambda: plot.profile(TRUNCATED, epsilons=[-1.0]), "must be zero or more"),
         (lambda: plot.profile(TRUNCATED, epsilons=[np.nan]), "must be finite"),
         (lambda: plot.renyi_curve(TRUNCATED, orders=[1.0]), "must be above 1"),
         (lambda: plot.fisher(TRUNCATED, answers="x"), "must be a real number"),
         (lambda: plot.worst_pair(TRUNCATED, epsilon=-1.0), "must be zero or more"),
-        (lambda: plot.worst_pair(QUERY), "must be a Mechanism"),
+        (lambda: plot.worst_pair(QUERY), "must be a mechanism"),
         (lambda: plot.errors(TRUNCATED), "must be a Query"),
         (lambda: plot.errors(QUERY, epsilons=[0.0]), "must be positive"),
     ],
@@ -228,3 +228,19 @@ def test_matplotlib_is_loaded_only_to_draw():
     code = "import sys, rangebound.plot, rangebound.cli.app; print('matplotlib' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        rb.Staircase.calibrated(query=QUERY, epsilon=1.0, step=0.25),
+        rb.DiscreteLaplace.calibrated(epsilon=1.0, support=rb.Interval(0, 10)),
+    ],
+    ids=["staircase", "discrete Laplace"],
+)
+def test_noise_on_a_lattice_is_drawn(mechanism):
+    (line, _) = rb.plot.profile(mechanism, epsilons=[0.0, 0.5]).lines
+    assert line.get_ydata().tolist() == [mechanism.delta(0.0), mechanism.delta(0.5)]
+    curve = rb.plot.renyi_curve(mechanism, orders=[2.0, 4.0]).lines[0]
+    assert curve.get_ydata().tolist() == [mechanism.rdp(2.0), mechanism.rdp(4.0)]
+    assert set(rb.plot.fisher(mechanism).lines[0].get_ydata()) == {mechanism.fisher(3)}

@@ -97,7 +97,7 @@ def test_without_a_claim_the_error_says_what_to_pass() -> None:
 
 
 def test_an_epsilon_that_is_given_is_a_whole_claim() -> None:
-    loose = rb.choose(query=QUERY, epsilon=1.0, delta=1e-6).best
+    loose = rb.calibrate(noise=rb.TruncatedLaplacian, query=QUERY, bounding=rb.RECTIFY, epsilon=1.0, delta=1e-6)
     assert rb.certify(METRIC, 1.0).notion is Notion.DP
     with pytest.raises(rb.ClaimFalse):
         rb.certify(loose, 1.0)  # pure, though the mechanism was made for a delta

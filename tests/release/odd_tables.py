@@ -108,3 +108,9 @@ def drawn(question, columns, times, *, epsilon, mu=0.0, read_as=1.0):
 
     draws = publisher(1.0).draw([exact] * times, secure_bits)
     return [[question.estimate(each, unit) for each in group] for group in publisher(read_as).read(draws)]
+
+
+def assert_mostly(held):
+    """That something held in 95 % of many draws, as an interval at that level promises; by chance it fails in 1e-6."""
+    found = list(held)
+    assert sum(found) / len(found) >= 0.95 - 5 * (0.95 * 0.05 / len(found)) ** 0.5

@@ -10,6 +10,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, partial
+from itertools import groupby
 from unittest import mock
 
 import numpy as np
@@ -24,6 +26,7 @@ from rangebound.release.noise.range_ends import RangePublisher
 from rangebound.release.noise.selection_publisher import SelectionPublisher
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
+from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from tests.release.all_draws import law_of
 
@@ -99,7 +102,13 @@ def weights_of(publisher, truth):
 
     with mock.patch.object(exponential_mechanism, "draw", drawn):
         publisher.draw([truth], None)
-    return [np.array([float(Fraction(each, sum(weights))) for each in weights]) for weights in found]
+    return [_law(weights) for weights in found]
+
+
+def _law(weights):
+    """Weights as probabilities; of equal ones in a row each is divided once."""
+    total, parts = sum(weights), [(each, sum(1 for _ in alike)) for each, alike in groupby(weights)]
+    return np.repeat([float(Fraction(each, total)) for each, _ in parts], [count for _, count in parts])
 
 
 def coins(one, two):
@@ -171,10 +180,16 @@ def question_losses(publisher, share, before, after):
             PairLoss(epsilon=each, square=math.inf) if found.pure else PairLoss(epsilon=math.inf, square=each)
             for each in losses
         ]
+    loss = cache(partial(group_loss, publisher, share))  # most worlds have the same few groups
     return [
-        sum((group_loss(publisher, share, x, y) for x, y in zip(*each, strict=True) if x != y), PairLoss())
+        sum((loss(x, y) for x, y in zip(*each, strict=True) if x != y), PairLoss())
         for each in zip(before, after, strict=True)
     ]
+
+
+def nearest(inputs, value):
+    """The place of the input that is nearest to an exact number; of two, the last one."""
+    return min(range(len(inputs)), key=lambda at: (abs(Fraction(inputs[at]) - value), -at))
 
 
 def group_loss(publisher, share, x, y):
@@ -188,6 +203,9 @@ def group_loss(publisher, share, x, y):
         return PairLoss(epsilon=epsilon, square=mu**2)
     if isinstance(publisher, DiscreteLaplacePublisher):
         return pure_loss(float(abs(x[0] - y[0])) / publisher.mechanism.scale)
+    if isinstance(publisher, TablePublisher):
+        one, two = (publisher.table.weights[nearest(publisher.table.inputs, each[0])] / 2.0**62 for each in (x, y))
+        return pure_loss(coins(one, two)[0])
     assert isinstance(publisher, MechanismPublisher)
     noise = publisher.mechanism.noise
     far = np.array([publisher.exact(a) - publisher.exact(b) for a, b in zip(x, y, strict=True)])

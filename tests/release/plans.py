@@ -69,7 +69,7 @@ def written_once() -> Iterator[None]:
     """
     known: dict[tuple[object, ...], tuple[Any, tuple[Statement, ...]]] = {}
 
-    def once(plan: Any, schema: Any, salt: Salt, *, source: Any, dialect: str, also: Any) -> tuple[Statement, ...]:
+    def once(plan: Any, schema: Any, salt: Salt, *, source: Any, dialect: Any, also: Any) -> tuple[Statement, ...]:
         key = (id(plan), *schema.items(), salt, source.name, dialect, tuple(also))
         if key not in known:
             found = statements(plan, schema, salt, source=source, dialect=dialect, also=also)

@@ -28,6 +28,7 @@ from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.expression import choice
 from rangebound.release.sql.statements import statements
 from tests.release.plans import SALT
+from tests.release.postgres_tables import on_postgres
 
 FIRST, LAST = datetime.date(2024, 12, 25), datetime.date(2025, 2, 10)
 BIG = 2**60
@@ -247,6 +248,12 @@ def test_every_rule_gives_the_keys_that_pandas_gives(source, tmp_path):
     check_rules(ENGINES[source](rows, tmp_path, None), rows)
 
 
+def test_postgres_gives_the_same_keys(postgres):
+    rows = make_rows(5)
+    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, (kind, _) in TYPES.items()})
+    check_rules(on_postgres(postgres, table), rows)
+
+
 def test_spark_gives_the_same_keys(spark, tmp_path):
     rows = make_rows(4)
     check_rules(on_spark(rows, tmp_path, spark), rows)
@@ -460,7 +467,7 @@ def test_a_hundred_thousand_keys_are_written_in_a_few_pieces():
     keys = [f"key {at}" for at in range(100_000)]
     plan = plan_for("x", keys)
     with DuckDB(pa.table({"x": ["key 7", "key 99999", "key 99999"]}), threads=1) as engine:
-        (statement,) = statements(plan, engine.schema(), SALT, source=engine.source, dialect="duckdb")
+        (statement,) = statements(plan, engine.schema(), SALT, source=engine.source, dialect=engine.dialect)
         assert sum(1 for _ in statement.tree.walk()) < 1000
         found = counted(plan, engine)
     assert (found["key 7",], found["key 99999",], sum(found.values())) == (1, 2, 3)

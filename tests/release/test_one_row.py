@@ -20,7 +20,7 @@ from pyarrow import parquet
 from rangebound.errors import PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
-from rangebound.release.engine import duckdb as module
+from rangebound.release.engine import duckdb_table as module
 from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.model import Source
@@ -351,7 +351,7 @@ def test_numbers_too_large_for_the_type_that_a_file_names_are_the_same_to_both_r
     plan = make_plan({**BASE, "query": [{"name": "n", "kind": "count", "by": ["c"]}]})
     with DuckDB(Source(path=str(path))) as engine:
         first = found(plan, engine)
-        assert engine._read_otherwise()
+        assert engine._table.read_otherwise()
         assert found(plan, engine) == first
 
 
@@ -363,7 +363,7 @@ def test_names_that_differ_in_case_or_are_empty_are_the_same_to_both_readers(tmp
         assert len(names) == 5
         statement = module.exp.select(*(module.exp.column(each, quoted=True) for each in names)).from_(engine.source)
         first = engine.run(statement)
-        assert engine._read_otherwise()
+        assert engine._table.read_otherwise()
         assert engine.run(statement) == first == [("a", "c", 1, 3, 5), ("b", "d", 2, 4, 6)]
 
 
@@ -406,10 +406,10 @@ def test_control_the_readers_of_parquet_make_different_numbers_of_a_decimal_that
     table = pa.table({"c": bits(pa.decimal32(4, 2), [150, 65_536 + 150])})
     plan = make_plan({**BASE, "query": [{"name": "n", "kind": "count", "where": [{"column": "c", "is": "missing"}]}]})
     with DuckDB(source("parquet, numbers", table, tmp_path / "t.parquet")) as engine:
-        assert engine._alone == {"c"}
+        assert engine._table.alone == {"c"}
         assert found(plan, engine)[0] == {0: {(): (1,)}}
     with DuckDB(source("parquet, numbers", table, tmp_path / "t.parquet")) as engine:
-        engine._alone = frozenset()
+        engine._table.alone = frozenset()
         assert found(plan, engine)[0] == {0: {(): (0,)}}
-        assert engine._read_otherwise()
+        assert engine._table.read_otherwise()
         assert found(plan, engine)[0] == {0: {(): (1,)}}

@@ -38,6 +38,7 @@ from rangebound.release.prepare import answers, prepared
 from rangebound.release.sql import expression, measured
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
+from tests.release.postgres_tables import on_postgres
 
 BIG = 2**60
 TYPES = {
@@ -431,6 +432,21 @@ def test_every_answer_of_spark_is_that_of_the_oracle(spark, tmp_path):
             assert check(plan, engine, rows) > 20
 
 
+def in_postgres(rows, _folder, address):
+    return on_postgres(address, table(rows))
+
+
+def test_every_answer_of_postgres_is_that_of_the_oracle(postgres, tmp_path):
+    assert sweep(in_postgres, range(50, 51), [120, 1, 40, 0, 80], tmp_path, postgres) > 100
+
+
+@pytest.mark.long
+def test_a_long_sweep_on_postgres_is_answered_as_by_the_oracle(postgres, tmp_path):
+    compared = sweep(in_postgres, range(100, 120), [300, 1, 40, 0, 90], tmp_path, postgres, columns=3, part=0.7)
+    print(f"postgres: {compared} numbers compared")
+    assert compared > 10_000
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("source", SOURCES)
 def test_two_hundred_plans_on_every_source_are_answered_as_by_the_oracle(source, tmp_path):
@@ -769,7 +785,7 @@ def test_a_grid_has_tidy_points_and_every_value_its_nearest_one():
 def _by_fixed_point(places, x, number, dialect):
     """The rule of version 0.1: by a value rounded to 2^-30 of its range."""
     bins = len(places.borders) + 1
-    at = exp.Mul(this=measured.fixed_point(places.values, x), expression=expression.integer(bins))
+    at = exp.Mul(this=measured.fixed_point(places.values, x, dialect), expression=expression.integer(bins))
     at = exp.IntDiv(this=exp.Paren(this=at), expression=expression.integer(ONE))
     return exp.Least(this=at, expressions=[expression.integer(bins - 1)])
 

@@ -32,7 +32,7 @@ class Watched(DuckDB):
         self.statements = []
 
     def run(self, statement):
-        self.statements.append(statement.sql(self.dialect))
+        self.statements.append(self.dialect.written(statement))
         return super().run(statement)
 
 

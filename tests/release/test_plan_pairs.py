@@ -19,6 +19,7 @@ from scipy.special import ndtr
 from sqlglot import exp
 
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.noise import table_publisher
 from rangebound.release.noise.exponential_mechanism import rate
 from rangebound.release.noise.joint_selection import rate as selection_rate
 from rangebound.release.noise.marginal_publisher import marginal_publishers
@@ -27,6 +28,7 @@ from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.noise.publishers import real_number, whole_number
 from rangebound.release.noise.strategies.contributions import Contributions
 from rangebound.release.noise.strategies.marginal_design import rescaled
+from rangebound.release.noise.table_publisher import best_table
 from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
@@ -37,6 +39,7 @@ from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.expression import choice, column, integer, local, text
 from rangebound.release.sql.group_key import key_text
+from rangebound.release.sql.local_time import local_time
 from rangebound.release.sql.made_column import made_columns
 from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses, strategy_of
 from tests.release.plans import SALT, WAIT, written_once
@@ -46,6 +49,9 @@ from tests.thinning import some
 CLINICS, FLOORS, SEXES, TOWNS = ["a", "b", "c"], [1, 2], ["f", "m"], ["s", "t", "u"]
 DAYS = [datetime.date(2025, 1, 27) + datetime.timedelta(days=at) for at in range(9)]  # across a month and a week
 KEYS = {"clinic": CLINICS, "floor": FLOORS, "sex": SEXES, "day": DAYS, "month": [1, 2], "ward": [1, 2, 3]}
+LOCAL = [datetime.date(2025, 3, 29), datetime.date(2025, 3, 31)]
+"""Days of `at` that are keys: in Paris, the one between has 23 hours."""
+KEYS |= {"at": {"days": LOCAL}, "hour": [0, 1, 2, 3]}
 RULED = [
     (
         {
@@ -256,6 +262,39 @@ def made_plan(seed):
     }
 
 
+OPTIMAL = range(9500, 9516)
+"""Plans whose numbers are drawn from optimal tables, beside others."""
+BY_TABLES = [
+    {"kind": "count", "support": [0, 12]},
+    {"kind": "count", "support": [0, 9], "step": 3, **ADULTS},
+    {"kind": "distinct count", "column": "town", "support": [[0, 4], [6, 8]]},
+    {"kind": "sum", "column": "wait", "range": [-20, 100], "support": [-100, 400]},
+    {"kind": "count", **WEIGHTS, "support": [0, 6]},
+]
+ABOUT_ALL = [
+    {"kind": "share", "of": [{"column": "wait", "is": ">", "value": 50}]},
+    {"kind": "mean", **WAIT, "missing": 5.0},
+]
+
+
+def table_plan(seed):
+    """Every question of `BY_TABLES` in some grouping, for all units, both neighbours, with and without a delta."""
+    chance = random.Random(seed)
+    unit = dict(UNITS[seed % len(UNITS)])
+    if seed // len(UNITS) % 2:
+        unit |= {"neighbours": "replace", "size": ROWS}
+    delta = [0.0, 1e-3][seed // 8 % 2]
+    ways = [[], ["clinic"], ["floor"], *([["town"]] if delta else [])]
+    asked = [{**each, "by": chance.choice(ways)} for each in BY_TABLES]
+    asked += [{**each, "by": []} for each in ABOUT_ALL] if "column" not in unit and "size" in unit else []
+    asked = [{"kind": "count", "by": ["clinic"]}, *({**each, "mechanism": "optimal"} for each in asked)]
+    return {
+        "unit": unit,
+        "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": delta},
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
+    }
+
+
 RANKED = range(8000, 8016)
 """Plans with a `top k` of a column whose keys are selected, alone and beside a count by the same keys."""
 
@@ -274,6 +313,47 @@ def ranked_plan(seed):
         "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": 1e-3},
         "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(asked)],
     }
+
+
+ZONED = range(9000, 9016)
+"""Plans in which instants are local times: around hours that a zone leaves out or has twice, and at midnights."""
+ZONES = ["Europe/Paris", "Asia/Kathmandu", "America/St_Johns", "Australia/Lord_Howe"]
+IN_ZONES = [
+    {"kind": "count", "by": ["at"]},
+    {"kind": "series", "by": ["at"]},
+    {"kind": "mean", "column": "hour", "range": [0, 23], "by": ["at"]},
+    {"kind": "count", "by": ["hour"], "where": "hour < 4"},
+    {"kind": "share", "of": "hour == 2 or month(at) == 10", "by": []},
+    {"kind": "median", "column": "at", "range": LOCAL, "step": 1.0, "by": []},
+]
+
+
+def zoned_plan(seed):
+    """Every question of `IN_ZONES`, for all units, both neighbours, with and without a delta and a period in days."""
+    chance = random.Random(seed)
+    unit = dict(UNITS[seed % len(UNITS)])
+    if seed // len(UNITS) % 2:
+        unit |= {"neighbours": "replace", "size": ROWS}
+    if "column" in unit and seed // 8 % 2:
+        unit["period"] = {"column": "at", "each": "day", "range": LOCAL}
+    return {
+        "zone": ZONES[(seed + seed // 4) % 4],
+        "unit": unit,
+        "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": chance.choice([0.0, 1e-3])},
+        "columns": {"hour": {"value": "hour(at)", "range": [0, 23]}},
+        "query": [{**each, "name": f"{at} {each['kind']}"} for at, each in enumerate(IN_ZONES)],
+    }
+
+
+def instants():
+    """Half hours around changes of the zones' clocks, and the ends of the calendar."""
+    half = datetime.timedelta(minutes=30)
+    starts = [datetime.datetime(2025, *day, 20, tzinfo=datetime.UTC) for day in ((3, 8), (3, 29), (4, 5), (10, 25))]
+    ends = [datetime.datetime.min, datetime.datetime.max]
+    return [start + at * half for start in starts for at in range(22)] + [e.replace(tzinfo=datetime.UTC) for e in ends]
+
+
+INSTANTS = instants()
 
 
 def keys_of(seed):
@@ -330,8 +410,12 @@ def plan_of(seed):
         return made_plan(seed)
     if seed in RANKED:
         return ranked_plan(seed)
+    if seed in OPTIMAL:
+        return table_plan(seed)
     if seed in BOUNDED:
         return bounded_plan(seed)
+    if seed in ZONED:
+        return zoned_plan(seed)
     chance = random.Random(seed)
     unit = dict(UNITS[seed % len(UNITS)])
     if seed // len(UNITS) % 2:
@@ -408,6 +492,7 @@ COLUMNS = {
     "weight": pa.float64(),
     "cost": pa.float64(),
     "ward": pa.int64(),
+    "at": pa.timestamp("us", "UTC"),
 }
 ODD = [None, float("nan"), float("inf"), -50.0, 0.0, 100.0, 1e9]
 
@@ -443,6 +528,7 @@ def rows_of(chance, world, person, count, extreme, *, spread=False):
                 9.0 if extreme else [None, 0.0, 1.0, float("nan"), -3.0][(person + at) % 5],
                 [0.0, 500.0][(person + world) % 2] if extreme else [None, 20.0, 70.0][(person + at) % 3],
                 1 + at % 3 if extreme else (person * 7 + at) % 5,
+                INSTANTS[30 + at % 3] if extreme else [None, *INSTANTS][(person * 31 + at * 17) % (len(INSTANTS) + 1)],
             )
         )
     return made
@@ -700,9 +786,48 @@ def test_neither_does_one_where_counts_are_measured_as_marginals_of_one_table(se
 @pytest.mark.parametrize("seed", some(KEYED, of=8))
 def test_neither_does_one_whose_keys_are_made_by_rules(seed):
     most = {}
-    check(seed, 40, most, every=False)
+    check(seed, 160, most, every=False)  # of 40 pairs that replace a unit, none may attain the bound
     assert {("histogram", "L1"), ("count", "L1"), ("crosstab", "L1")} <= set(most)
     assert max(ratio for (_, name), ratio in most.items() if name == "L1") > 0.95
+
+
+def test_neither_does_one_whose_numbers_are_drawn_from_optimal_tables():
+    most = {}
+    for seed in (OPTIMAL[1], OPTIMAL[5], OPTIMAL[11]):  # row and owner, both neighbours and accounts
+        check(seed, 60, most, every=False)
+    for name in ("epsilon", "mu^2"):
+        assert {kind for kind, own in most if own == name} >= {"count", "sum", "distinct count"}
+        assert most["count", name] > 0.95, name
+    assert most["share", "epsilon"] > 0.95
+
+
+def test_control_a_table_that_spends_more_than_its_share_is_caught(monkeypatch):
+    def sharp(range_, found, share, **more):
+        return best_table(range_, found, replace(share, epsilon=1.01 * share.epsilon), **more)
+
+    monkeypatch.setattr(table_publisher, "best_table", sharp)
+    with pytest.raises(AssertionError, match="share"):
+        check(OPTIMAL[5], 60, {}, every=False)
+
+
+def test_neither_does_one_that_reads_instants_as_local_times():
+    most = {}
+    for seed in ZONED[::3]:  # all units, zones, and both neighbours
+        check(seed, 40, most, every=False)
+    assert {kind for kind, _ in most} >= {each["kind"] for each in IN_ZONES}
+    for kind in ("count", "series", "share"):
+        assert most[kind, "L1"] > 0.95
+
+
+def test_control_local_times_that_depend_on_other_rows_are_caught(monkeypatch):
+    def moved(name, zone, dialect):
+        rows = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column("world")])
+        days = exp.Mul(this=rows, expression=exp.Interval(this=text("1"), unit=exp.var("HOUR")))
+        return exp.Add(this=local_time(name, zone, dialect), expression=days)
+
+    check(ZONED[1], 40, {}, every=False)
+    monkeypatch.setattr("rangebound.release.sql.local_time.local_time", moved)
+    expect_caught(ZONED[1], "cell|L1|L2|groups")
 
 
 def test_neither_does_one_that_ranks_keys_which_are_selected():
@@ -790,7 +915,7 @@ def test_control_marginals_with_less_noise_than_a_row_needs_are_caught(monkeypat
 @pytest.mark.long
 def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget():
     most = {}
-    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED, *MADES, *RANKED):
+    for seed in (*range(96), *SELECTIONS, *FURTHERS, *KEYED, *MADES, *RANKED, *ZONED):
         check(seed, 105, most)
     print(most)
     expect_attained(most)
@@ -813,8 +938,8 @@ def expect_caught(seed, words=""):
 
 
 def test_control_a_made_column_that_follows_from_other_rows_is_caught(monkeypatch):
-    def made(schema, columns):
-        layers, found = made_columns(schema, columns)
+    def made(schema, columns, dialect):
+        layers, found = made_columns(schema, columns, dialect)
         rows = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column("world")])
         odd = exp.cast(exp.Mul(this=exp.Mod(this=rows, expression=integer(2)), expression=integer(50)), "DOUBLE")
         return [{name: odd if name == "half" else tree for name, tree in each.items()} for each in layers], found

@@ -168,14 +168,14 @@ class Reader:
         self.engine = DuckDB(table(VISITS, []), threads=1)
         self.engine.give({"taken": table(TAKEN, []), "regions": public})
         seen = view(plan, self.engine)
-        given = {"source": seen.source(SALT), "dialect": "duckdb", "also": ready.hidden}
+        given = {"source": seen.source(SALT), "dialect": self.engine.dialect, "also": ready.hidden}
         found = statements(plan, seen.schema, SALT, **given)
         self.statements = [replace(each, tree=Written(each.tree)) for each in found]
 
     def found(self, side):
         """The coordinates of every question by key, and those of the hidden groupings of workloads."""
         connection = self.engine._connection
-        connection.register(self.engine._raw, table(VISITS, [row for rows, _ in side for row in rows]))
+        connection.register(self.engine._table._raw, table(VISITS, [row for rows, _ in side for row in rows]))
         for place, (other, _) in self.engine._others.items():
             if not place.public:
                 connection.register(other._raw, table(TAKEN, [row for _, rows in side for row in rows]))

@@ -1,4 +1,4 @@
-"""Composition: of mechanisms by the better accountant, and of bare guarantees (sequential, parallel, group)."""
+"""Composition: of mechanisms by the best accountant, and of bare guarantees (sequential, parallel, group)."""
 
 from __future__ import annotations
 
@@ -10,44 +10,61 @@ from typing import TypeAlias
 
 from rangebound import arguments
 from rangebound.accounting import best_accountant
+from rangebound.accounting.adaptive.recursion import Progress
 from rangebound.accounting.enclosure import Enclosure
-from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent, repetitions
+from rangebound.accounting.event import (
+    A_MECHANISM,
+    PRIVATE,
+    ComposedEvent,
+    Event,
+    MechanismEvent,
+    Private,
+    SampledEvent,
+    repetitions,
+)
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.ball import ball, precision, up
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.mechanism import Mechanism
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
+from rangebound.remapping import Remapped
+from rangebound.staircase import Staircase
 
 _BITS = 192
 
-Composable: TypeAlias = Mechanism | Event
+Composable: TypeAlias = Private | Event
 """What is composed: a mechanism that is used once, or an event."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """The sequential composition that `compose` made: its event, and its privacy by the better accountant."""
+    """The sequential composition that `compose` made: its event, and its privacy by the best accountant."""
 
     event: ComposedEvent
 
-    def epsilon(self, delta: float) -> Enclosure:
-        """The epsilon at delta, enclosed; publish the upper bound. Infinite where no epsilon is enough."""
-        return best_accountant.epsilon(self.event, delta)
+    def epsilon(self, delta: float, *, progress: Progress | None = None) -> Enclosure:
+        """The epsilon at delta, enclosed; publish the upper bound. Infinite where no epsilon is enough.
 
-    def delta(self, epsilon: float) -> Enclosure:
-        """The delta at epsilon, enclosed; publish the upper bound."""
-        return best_accountant.delta(self.event, epsilon)
+        `progress` is called with the number of steps done and the number in all; many steps can take seconds.
+        """
+        return best_accountant.epsilon(self.event, delta, progress)
+
+    def delta(self, epsilon: float, *, progress: Progress | None = None) -> Enclosure:
+        """The delta at epsilon, enclosed; publish the upper bound. `progress` as for `epsilon`."""
+        return best_accountant.delta(self.event, epsilon, progress)
 
 
 def compose(*parts: Composable | tuple[Composable, int]) -> Composition:
     """Compose mechanisms and events on the same people; a pair (part, times) is a part that is used `times` times.
 
-    Guarantee: the upper bound of `epsilon(delta)` and of `delta(epsilon)` is the smaller one of the privacy-loss and
-    the Renyi accountant. It holds for all neighbouring datasets, and for queries chosen adaptively. The lower bound is
-    what one pair of answers leaks.
+    Guarantee: the upper bound of `epsilon(delta)` and of `delta(epsilon)` is the smallest one of the privacy-loss
+    accountant, the Renyi accountant and the recursion over adaptive adversaries. It holds for all neighbouring
+    datasets, for queries chosen adaptively and for the parts in any order. The lower bound is what one pair of answers
+    leaks.
     Assumes: every use draws fresh noise.
-    Edge cases: without parts nothing leaks. Mechanisms on a random sample are events: `SampledEvent`.
+    Edge cases: without parts nothing leaks. Mechanisms on a random sample are events: `SampledEvent`. A remapped
+    mechanism counts as its base.
 
     >>> import rangebound as rb
     >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -57,7 +74,7 @@ def compose(*parts: Composable | tuple[Composable, int]) -> Composition:
     >>> 52 * weekly.epsilon() + once.epsilon()  # sequential composition of the bare guarantees
     5.7152530
     >>> year.epsilon(delta=1e-6).upper
-    2.226
+    2.134
     >>> compose().delta(epsilon=0.0).upper
     0.0
     """
@@ -65,18 +82,18 @@ def compose(*parts: Composable | tuple[Composable, int]) -> Composition:
 
 
 def _as_event(part: object) -> Event:
+    if isinstance(part, PRIVATE):
+        return MechanismEvent(mechanism=part)
     match part:
-        case Mechanism():
-            return MechanismEvent(mechanism=part)
         case MechanismEvent() | SampledEvent() | ComposedEvent():
             return part
-        case (Mechanism() as mechanism, times):
+        case (mechanism, times) if isinstance(mechanism, PRIVATE):
             return MechanismEvent(mechanism=mechanism, times=repetitions("times", times))
         case (MechanismEvent() | SampledEvent() | ComposedEvent() as event, times):
             return ComposedEvent(events=(event,), times=repetitions("times", times))
     raise ArgumentTypeError(
-        f"parts={arguments.shown(part)}: must be a Mechanism or an event, or a pair of one and how often it is used, "
-        "such as (m, 52)"
+        f"parts={arguments.shown(part)}: must be {A_MECHANISM}; or an event; or a pair of one of these and how often "
+        "it is used, such as (m, 52)"
     )
 
 
@@ -176,7 +193,15 @@ def group_event(event: Event, size: int) -> Event:
     return replace(event, mechanism=_group_mechanism(event.mechanism, number))
 
 
-def _group_mechanism(mechanism: Mechanism, size: int) -> Mechanism:
+def _group_mechanism(mechanism: Private, size: int) -> Private:
+    if isinstance(mechanism, DiscreteLaplace):
+        return replace(mechanism, sensitivity=mechanism.sensitivity * size)
+    if isinstance(mechanism, Staircase):
+        raise ArgumentError("event: the stairs of staircase noise are those of one person; use `group`")
+    if isinstance(mechanism, Remapped):
+        base = _group_mechanism(mechanism.base, size)
+        assert not isinstance(base, Remapped)
+        return replace(mechanism, base=base)
     query = mechanism.query
     sensitivity = rounded_up(Fraction(query.sensitivity) * size)
     return replace(mechanism, query=Query(range=query.range, sensitivity=sensitivity))

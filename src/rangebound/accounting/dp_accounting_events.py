@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from rangebound import arguments
-from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent
+from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, Private, SampledEvent, before_remap
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.extras import need
@@ -41,7 +41,7 @@ def to_dp_accounting(event: Event) -> Any:
     if isinstance(event, ComposedEvent):
         inner = peer.ComposedDpEvent(events=[to_dp_accounting(each) for each in event.events])
     else:
-        inner = _single_event(peer, event.mechanism)
+        inner = _single_event(peer, before_remap(event.mechanism))
         if isinstance(event, SampledEvent):
             inner = peer.PoissonSampledDpEvent(sampling_probability=event.rate, event=inner)
     return inner if event.times == 1 else peer.SelfComposedDpEvent(event=inner, count=event.times)
@@ -77,10 +77,10 @@ def _from_sampled(event: Any) -> Event:
     return SampledEvent(mechanism=inner.mechanism, rate=event.sampling_probability)
 
 
-def _single_event(peer: Any, mechanism: Mechanism) -> Any:
+def _single_event(peer: Any, mechanism: Private) -> Any:
     kinds = {Curve.QUADRATIC: peer.GaussianDpEvent, Curve.LINEAR: peer.LaplaceDpEvent}
-    noise = mechanism.noise
-    if mechanism.bounding is not UNBOUNDED or noise.limited or noise.curve not in kinds:
+    noise = mechanism.noise if isinstance(mechanism, Mechanism) and mechanism.bounding is UNBOUNDED else None
+    if noise is None or noise.limited or noise.curve not in kinds:
         raise ArgumentError(
             f"mechanism={arguments.shown(mechanism)}: dp_accounting has only unbounded Gaussian and Laplace noise"
         )

@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rangebound import arguments
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.finite import Table
 from rangebound.mechanism import Mechanism
+from rangebound.remapping import Remapped
+from rangebound.staircase import Staircase
 
 _MOST = 10**9
+
+Private: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+"""What an event uses: a mechanism of any kind whose privacy the accountants know."""
+PRIVATE = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
+A_MECHANISM = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
+"""What is asked for, in the words of an error message."""
 
 
 @arguments.guided
@@ -25,11 +35,11 @@ class MechanismEvent:
     12
     """
 
-    mechanism: Mechanism
+    mechanism: Private
     times: int = 1
 
     def __post_init__(self) -> None:
-        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        arguments.instance("mechanism", self.mechanism, PRIVATE, A_MECHANISM)
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
@@ -47,12 +57,12 @@ class SampledEvent:
     0.01
     """
 
-    mechanism: Mechanism
+    mechanism: Private
     rate: float
     times: int = 1
 
     def __post_init__(self) -> None:
-        arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
+        arguments.instance("mechanism", self.mechanism, PRIVATE, A_MECHANISM)
         rate = arguments.positive("rate", self.rate)
         if rate > 1.0:
             raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]; it is the probability of taking part")
@@ -93,6 +103,8 @@ Event: TypeAlias = MechanismEvent | SampledEvent | ComposedEvent
 def steps(event: Event) -> dict[SingleEvent, int]:
     """The different single steps of an event and how often each was taken; the order does not matter.
 
+    A remapped mechanism is there as its base: a remap is post-processing, and the guarantee is that of the base.
+
     >>> steps(ComposedEvent(events=(), times=3))
     {}
     """
@@ -113,9 +125,14 @@ def _walk(event: Event, times: int) -> Iterator[tuple[SingleEvent, int]]:
         for each in event.events:
             yield from _walk(each, times * event.times)
     elif isinstance(event, SampledEvent) and event.rate < 1.0:
-        yield SampledEvent(mechanism=event.mechanism, rate=event.rate), times * event.times
+        yield SampledEvent(mechanism=before_remap(event.mechanism), rate=event.rate), times * event.times
     else:
-        yield MechanismEvent(mechanism=event.mechanism), times * event.times
+        yield MechanismEvent(mechanism=before_remap(event.mechanism)), times * event.times
+
+
+def before_remap(mechanism: Private) -> Private:
+    """The base of a remapped mechanism, which has its guarantee; any other mechanism as it is."""
+    return mechanism.base if isinstance(mechanism, Remapped) else mechanism
 
 
 def repetitions(name: str, value: object) -> int:

@@ -24,18 +24,21 @@ import bisect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, SingleEvent, steps
+from rangebound.accounting.event import Event, MechanismEvent, Private, SampledEvent, SingleEvent, steps
 from rangebound.ball import Ball, ball, precision, up
 from rangebound.bounding import UNBOUNDED
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError
+from rangebound.finite import Table
 from rangebound.mechanism import Mechanism
 from rangebound.privacy import worst_renyi
+from rangebound.staircase import Staircase
 
 Floats = npt.NDArray[np.float64]
 Worth = Callable[[float, float], float]  # of an order and a divergence
@@ -155,10 +158,8 @@ def _lowest(counts: dict[SingleEvent, int], worth: Worth, known: float = math.in
     and the expensive exact curve is evaluated only there and nearby.
     """
     grid = list(map(float, _INTEGERS)) if any(isinstance(step, SampledEvent) for step in counts) else list(_ORDERS)
-    if any(step.mechanism.noise.limited for step in counts):
-        grid = [order for order in grid if order <= _EDGED]  # its curve costs seconds at high orders
-    if any(step.mechanism.shape.points or step.mechanism.shape.normalised for step in counts):
-        grid = [order for order in grid if order <= _HIGHEST]  # beyond, a curve is as good as the pure epsilon
+    highest = min(_highest(step.mechanism) for step in counts)
+    grid = [order for order in grid if order <= highest]
     free: dict[SingleEvent, int] = {}
     for step, times in counts.items():
         unmapped = replace(step, mechanism=_unmapped(step.mechanism))
@@ -238,23 +239,54 @@ def _of_step(step: SingleEvent, order: float) -> float:
     if moment is None:
         return math.inf
     with precision(_BITS):
-        mirrored = base.bounding is UNBOUNDED
+        mirrored = _is_free(base)
         plain = up(_log_moment(base, int(order)) / (ball(order) - 1))
         return min(plain, up((moment if mirrored else 2 * moment - 1).log() / (ball(order) - 1)))
 
 
-def _unmapped(mechanism: Mechanism) -> Mechanism:
-    """The unbounded mechanism of which a clamped or rounded one is post-processing; a truncated one as it is.
+@singledispatch
+def _highest(mechanism: Private) -> float:
+    """The highest order that is worth its time."""
+    return _HIGHEST
+
+
+@_highest.register
+def _(mechanism: Mechanism) -> float:
+    if mechanism.noise.limited:
+        return _EDGED  # its curve costs seconds at high orders
+    # Beyond, the curve of a bounded mechanism is as good as the pure epsilon.
+    return _HIGHEST if mechanism.shape.points or mechanism.shape.normalised else math.inf
+
+
+@singledispatch
+def _is_free(mechanism: Private) -> bool:
+    """Whether noise is added and nothing else done, so that pairs are their own mirror images and curves are cheap."""
+    return False
+
+
+@_is_free.register
+def _(mechanism: Mechanism) -> bool:
+    return mechanism.bounding is UNBOUNDED
+
+
+@singledispatch
+def _unmapped(mechanism: Private) -> Private:
+    """The unbounded mechanism of which a clamped or rounded one is post-processing; any other as it is.
 
     Its pairs are their own mirror images, and its curve costs next to nothing. Noise of limited reach is left as it is,
     because without its bounding its curve is infinite.
     """
+    return mechanism
+
+
+@_unmapped.register
+def _(mechanism: Mechanism) -> Private:
     if mechanism.shape.normalised or mechanism.noise.limited:
         return mechanism
     return Mechanism(noise=mechanism.noise, query=mechanism.query, bounding=UNBOUNDED)
 
 
-def _sampled_moment(mechanism: Mechanism, rate: float, order: int) -> Ball | None:
+def _sampled_moment(mechanism: Private, rate: float, order: int) -> Ball | None:
     """The binomial sum B; None where it is infinite."""
     with precision(_BITS):
         p = ball(rate)
@@ -268,10 +300,10 @@ def _sampled_moment(mechanism: Mechanism, rate: float, order: int) -> Ball | Non
 
 
 @lru_cache(maxsize=1 << 14)
-def _log_moment(mechanism: Mechanism, order: int) -> Ball:
+def _log_moment(mechanism: Private, order: int) -> Ball:
     """(j-1) R(j), which is convex in j: exact at the nodes, and the chord between them, which is above, elsewhere."""
     with precision(_BITS):
-        if mechanism.bounding is UNBOUNDED or order in _NODES:
+        if _is_free(mechanism) or order in _NODES:
             return (order - 1) * ball(_of_mechanism(mechanism, float(order)))
         right = bisect.bisect(_NODES, order)
         low, high = _NODES[right - 1], _NODES[right]
@@ -281,5 +313,26 @@ def _log_moment(mechanism: Mechanism, order: int) -> Ball:
 
 
 @lru_cache(maxsize=1 << 14)
-def _of_mechanism(mechanism: Mechanism, order: float) -> float:
+def _of_mechanism(mechanism: Private, order: float) -> float:
+    return _divergence(mechanism, order)
+
+
+@singledispatch
+def _divergence(mechanism: Private, order: float) -> float:
+    raise NotImplementedError(type(mechanism))
+
+
+@_divergence.register
+def _(mechanism: Mechanism, order: float) -> float:
     return worst_renyi(mechanism.setting, order).upper  # valid where the search did not converge, too
+
+
+@_divergence.register
+def _(mechanism: Table, order: float) -> float:
+    return mechanism.rdp(order)
+
+
+@_divergence.register(DiscreteLaplace)
+@_divergence.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, order: float) -> float:
+    return mechanism.rdp(order)

@@ -5,19 +5,29 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from fractions import Fraction
+from functools import singledispatch
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
+from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
 from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.distinguishing_events import best
 from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, classified, seen_only
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.finite import Table
+from rangebound.finite.pair_numbers import neighbours, stick_at
+from rangebound.finite.pair_numbers import worst_pair as worst_inputs
+from rangebound.finite.weights import exponential
 from rangebound.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.worst import worst_under
+from rangebound.remapping import Remapped
+from rangebound.staircase import Staircase
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[float, int], npt.ArrayLike]
@@ -30,7 +40,7 @@ _STRICTER = 1e-3
 
 @arguments.guided
 def attack(
-    mechanism: Draw | Mechanism,
+    mechanism: Draw | Private,
     *,
     pair: tuple[float, float] | None = None,
     epsilon: float | None = None,
@@ -43,11 +53,11 @@ def attack(
     """Find a lower bound on the privacy loss, from `draws` outputs of each of two neighbouring answers.
 
     `mechanism` is a function of an answer and a count that returns so many independent outputs (the functions in
-    `rangebound.audit.adapters` make one from other libraries' mechanisms), or a Mechanism, whose worst pair and
-    guarantee are then taken by default. One half of the outputs is searched for events: thresholds, the fineness of a
-    number, its last bits, numbers that only one answer produces, and the score of a classifier (a histogram, or any of
-    scikit-learn's). Only the best event is tested on the other half, so that the confidence needs no correction for the
-    search.
+    `rangebound.audit.adapters` make one from other libraries' mechanisms), or a mechanism of any kind, whose worst pair
+    and guarantee are then taken by default (of a remapped mechanism, those of its base). One half of the outputs is
+    searched for events: thresholds, the fineness of a number, its last bits, numbers that only one answer produces, and
+    the score of a classifier (a histogram, or any of scikit-learn's). Only the best event is tested on the other half,
+    so that the confidence needs no correction for the search.
 
     Guarantee: with probability `confidence` the true epsilon of the pair at `delta` is at least the bound.
     Assumes: the outputs are independent, and the answers of the pair come from neighbouring datasets.
@@ -66,13 +76,13 @@ def attack(
             f"classifier={arguments.shown(classifier)}: must have fit and predict_proba, as scikit-learn's do"
         )
     claimed = None if epsilon is None else arguments.nonnegative("epsilon", epsilon)
-    if isinstance(mechanism, Mechanism):
+    if isinstance(mechanism, PRIVATE):
         claimed = mechanism.epsilon(share) if claimed is None else claimed
         pair = worst_pair(mechanism, claimed, share) if pair is None else pair
         claimed = claimed if math.isfinite(claimed) else None  # an infinite epsilon makes no claim
         draw: Draw = _release(mechanism)
     else:
-        draw = arguments.function("mechanism", mechanism, 2, "a Mechanism or a function (answer, count)")
+        draw = arguments.function("mechanism", mechanism, 2, "a mechanism or a function (answer, count)")
     a, b = check_pair(pair)
     first, second = _outputs(draw, a, b, count, progress)
     half, quarter = count // 2, count // 4
@@ -101,21 +111,60 @@ def attack(
     )
 
 
-def worst_pair(mechanism: Mechanism, epsilon: float, delta: float = 0.0) -> tuple[float, float]:
+def worst_pair(mechanism: Private, epsilon: float, delta: float = 0.0) -> tuple[float, float]:
     """The neighbouring answers with the largest privacy loss at (epsilon, delta), from the certified search.
+
+    Of a table they go to the inputs whose rows differ most, and of a remapped mechanism they are those of its base.
+
+    Edge cases: refused for staircase noise on a range in whose gaps the worst pairs would lie.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     >>> worst_pair(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query), 0.8)
     (0.0, 1.0)
     """
-    arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
-    claim = Claim(epsilon=min(epsilon, sys.float_info.max), delta=delta)  # infinite where there is no epsilon at all
+    arguments.instance("mechanism", mechanism, PRIVATE, A_MECHANISM)
+    # An epsilon is infinite where there is none at all.
+    return _worst_pair(mechanism, Claim(epsilon=min(epsilon, sys.float_info.max), delta=delta))
+
+
+@singledispatch
+def _worst_pair(mechanism: Private, claim: Claim) -> tuple[float, float]:
+    raise NotImplementedError(type(mechanism))
+
+
+@_worst_pair.register
+def _(mechanism: Mechanism, claim: Claim) -> tuple[float, float]:
     return finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
 
 
-def _release(mechanism: Mechanism) -> Draw:
-    return lambda answer, count: mechanism.release(np.full(count, answer), progress=False)
+@_worst_pair.register
+def _(mechanism: Table, claim: Claim) -> tuple[float, float]:
+    if claim.pure:
+        return mechanism.neighbouring_answers(*worst_inputs(mechanism.weights, mechanism.reach))
+    bound = exponential(Fraction(claim.epsilon))
+    worst = stick_at(mechanism.weights, neighbours(mechanism.reach), bound)
+    return mechanism.neighbouring_answers(*worst.pair)
+
+
+@_worst_pair.register(DiscreteLaplace)
+@_worst_pair.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> tuple[float, float]:
+    pair = mechanism.worst_pair()
+    if pair is None:
+        raise ArgumentError("pair: not known for this range, in whose gaps the worst pairs would lie; give one")
+    return pair
+
+
+@_worst_pair.register
+def _(mechanism: Remapped, claim: Claim) -> tuple[float, float]:
+    return _worst_pair(mechanism.base, claim)
+
+
+def _release(mechanism: Private) -> Draw:
+    if isinstance(mechanism, (Mechanism, Table)):
+        return lambda answer, count: mechanism.release(np.full(count, answer), progress=False)
+    return lambda answer, count: mechanism.release(np.full(count, answer))
 
 
 def check_pair(pair: object) -> tuple[float, float]:

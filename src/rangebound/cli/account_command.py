@@ -11,12 +11,12 @@ import typer
 
 import rangebound as rb
 from rangebound.cli.mechanism_options import noise_named
-from rangebound.cli.options import Json
+from rangebound.cli.options import Json, progress_bar
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from rangebound.accounting import ComposedEvent
-    from rangebound.accounting.best_accountant import BothAccountants
+    from rangebound.accounting.best_accountant import EveryAccountant
     from rangebound.accounting.event import SingleEvent
     from rangebound.support import Support
 
@@ -40,15 +40,16 @@ def account(
 
     Without options the file's own `delta` and `epsilon` are used, and without these a delta of 1e-6.
     """
-    from rangebound.accounting.best_accountant import both_deltas, both_epsilons
+    from rangebound.accounting.best_accountant import every_delta, every_epsilon
 
     event, deltas, epsilons = _read(releases)
     if delta or epsilon:
         deltas, epsilons = delta or [], epsilon or []
     elif not deltas and not epsilons:
         deltas = [1e-6]
-    rows = [_Row("epsilon", "delta", level, _bounds(both_epsilons(event, level))) for level in deltas]
-    rows += [_Row("delta", "epsilon", level, _bounds(both_deltas(event, level))) for level in epsilons]
+    with progress_bar("composing") as progress:
+        rows = [_Row("epsilon", "delta", level, _bounds(every_epsilon(event, level, progress))) for level in deltas]
+        rows += [_Row("delta", "epsilon", level, _bounds(every_delta(event, level, progress))) for level in epsilons]
     if json:
         print(json_text.dumps({"steps": _count(event), "results": [each.to_dict() for each in rows]}, indent=1))
     else:
@@ -69,10 +70,16 @@ class _Row(NamedTuple):
         return {"asked": self.asked, "at": {self.given: self.level}, **plain}
 
 
-def _bounds(both: BothAccountants) -> dict[str, float]:
-    """What both accountants prove, and the better of it."""
-    found = both.better
-    return {"at_least": found.lower, "at_most": found.upper, "privacy_loss": both.pld.upper, "renyi": both.renyi}
+def _bounds(every: EveryAccountant) -> dict[str, float]:
+    """What each accountant proves, and the best of it."""
+    found = every.best
+    return {
+        "at_least": found.lower,
+        "at_most": found.upper,
+        "privacy_loss": every.pld.upper,
+        "renyi": every.renyi,
+        "adaptive": every.adaptive,
+    }
 
 
 def _read(path: Path) -> tuple[ComposedEvent, list[float], list[float]]:
@@ -168,12 +175,12 @@ def _show(rows: list[_Row], count: int) -> None:
     from rangebound.arguments import counted, downwards, upwards
 
     table = Table(box=None, pad_edge=False, header_style="bold", title=counted(count, "step"), title_justify="left")
-    for name in ("asked", "at least", "at most", "privacy loss", "Renyi"):
+    for name in ("asked", "at least", "at most", "privacy loss", "Renyi", "adaptive"):
         table.add_column(name, justify="left" if name == "asked" else "right")
     for row in rows:
         table.add_row(
             f"{row.asked} at {row.given} {row.level:g}",
             downwards(row.bounds["at_least"]),
-            *(upwards(row.bounds[key]) for key in ("at_most", "privacy_loss", "renyi")),
+            *(upwards(row.bounds[key]) for key in ("at_most", "privacy_loss", "renyi", "adaptive")),
         )
     Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, markup=False, emoji=False).print(table)

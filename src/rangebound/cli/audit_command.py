@@ -6,18 +6,15 @@ import functools
 import importlib
 import json as to_json
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rangebound.cli.mechanism_options import Delta, Mechanisms, on_mechanisms
-from rangebound.cli.options import Json, group
+from rangebound.cli.options import Json, group, progress_bar
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from rangebound.audit import EmpiricalBound
 
 app = group("Lower bounds on the privacy loss of mechanisms.")
@@ -44,7 +41,7 @@ def ours(
 
     found = []
     for each in made:
-        with _progress() as progress:
+        with progress_bar("drawing") as progress:
             found.append(
                 attack(each, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress)
             )
@@ -75,7 +72,7 @@ def call(
     rule = "a function of an answer and a count, or of an answer alone with --one-by-one"
     arguments.function("function", target, 1 if one_by_one else 2, rule)
     draw = adapters.one_by_one(target) if one_by_one else target
-    with _progress() as progress:
+    with progress_bar("drawing") as progress:
         found = attack(
             draw, pair=pair, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress
         )
@@ -92,7 +89,7 @@ def _imported(path: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as reason:  # importing somebody else's module may raise anything
+    except (Exception, SystemExit) as reason:  # importing another's module may raise anything
         raise ArgumentError(f"function={path!r}: cannot be imported ({_named(reason)})") from None
     if not callable(found):
         raise ArgumentError(f"function={path!r}: must be a function, not {type(found).__name__}")
@@ -119,17 +116,3 @@ def _report(found: list[EmpiricalBound], json: bool) -> None:
             typer.echo(str(each))
     if any(each.refutes for each in found):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on the error stream, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("drawing", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +17,53 @@ from rangebound.errors import ArgumentError
 SETTINGS = {"help_option_names": ["-h", "--help"], "default_map": {"help": False}}
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _size(memory: str | None) -> str | None:
+    """A size of memory as it is given, if it is one."""
+    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
+        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
+    return memory
+
+
+# Those of every command that releases a table.
+Request = Annotated[
+    str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
+]
+KeyFile = Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)]
+Outputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output", "-o", help="A file to write: .csv, .parquet, .json or .html; may be repeated.", show_default=False
+    ),
+]
+CertificateFile = Annotated[Path | None, typer.Option(help="Where to write the certificate.", show_default=False)]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)]
+Memory = Annotated[
+    str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=_size, show_default=False)
+]
+SparkAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
+    ),
+]
+PostgresAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="The PostgreSQL database, in place of the plan's: postgresql://host/database, or service=NAME.",
+        show_default=False,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="How long a statement of PostgreSQL may take.", show_default=False),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")]
 
 
 class Interrupted(Exception):
@@ -39,3 +91,17 @@ def group(words: str) -> typer.Typer:
             raise ArgumentError(f"{context.command_path}: needs a command, one of {names}; --help says more")
 
     return app
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on the error stream, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -16,6 +16,8 @@ from rangebound.errors import ArgumentError
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Plans of releases.")
 
+_PLACES = {"sc://": "spark", "postgresql://": "postgres", "postgres://": "postgres", "service=": "postgres"}
+
 File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
 
 
@@ -23,13 +25,16 @@ File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML fil
 def new(
     table: Annotated[
         str,
-        typer.Argument(metavar="TABLE", help="A .csv, .tsv, .parquet or DuckDB file, or a Spark server: sc://host."),
+        typer.Argument(
+            metavar="TABLE",
+            help="A .csv, .tsv, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host).",
+        ),
     ],
     unit: Annotated[
         str | None, typer.Option(help="The column that names the privacy unit of a row.", show_default=False)
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--table", help="The table of a DuckDB file or server.", show_default=False)
+        str | None, typer.Option("--table", help="The table in a DuckDB file or on a server.", show_default=False)
     ] = None,
     output: Annotated[
         Path | None,
@@ -41,7 +46,7 @@ def new(
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.draft import drafted_bounds
 
-    place = {"spark": table} if table.startswith("sc://") else {"path": table}
+    place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
     query = [{"name": "rows", "kind": "count"}]
     source = make_plan(
         {"source": place | ({"table": name} if name else {}), "budget": {"epsilon": 1.0}, "query": query}
@@ -78,9 +83,9 @@ def check(plan: File, json: Json = False) -> None:
         words(found)
         if found.source is not None:
             with opened(found.source, folder=plan.parent) as engine:
-                columns = view(found, engine).schema
-                check_schema(found, columns)
-                printing.cautions(found, columns)
+                seen = view(found, engine)
+                check_schema(found, seen.schema)
+                printing.cautions(found, seen)
     added = sum(each.made for each in found.query)
     count = len(found.query) - added
     more = f", and {added} about what is cut" if added else ""
@@ -159,7 +164,7 @@ def suggest(
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
-            printing.cautions(whole, view(whole, engine).schema)
+            printing.cautions(whole, view(whole, engine))
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = estimate(draft, engine, ledger=paying, request=request, share=share, folder=plan.parent)

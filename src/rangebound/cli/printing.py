@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
     from rangebound.release.plan.model import Plan
-    from rangebound.release.plan.table_schema import Schema
+    from rangebound.release.sql.relation import View
 
 _PIPE = 200  # columns, where there is no terminal
 
@@ -66,11 +66,11 @@ def report(found: Report, *, as_json: bool) -> None:
     )
 
 
-def cautions(plan: Plan, schema: Schema) -> None:
+def cautions(plan: Plan, seen: View) -> None:
     """Warnings before a charge, on standard error."""
     from rangebound.release.plan.table_schema import cautions as found
 
-    for each in found(plan, schema):
+    for each in found(plan, seen.schema, seen.before_units):
         sys.stderr.write(f"warning: {plain(each)}\n")
 
 

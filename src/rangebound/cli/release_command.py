@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import sys
@@ -17,7 +16,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import Interrupted, Json
+from rangebound.cli.options import (
+    CertificateFile,
+    DryRun,
+    Interrupted,
+    Json,
+    KeyFile,
+    LedgerFile,
+    Memory,
+    Outputs,
+    PostgresAddress,
+    Request,
+    SparkAddress,
+    Threads,
+    Timeout,
+)
 from rangebound.cli.output_files import check_files
 from rangebound.errors import ArgumentError
 
@@ -26,51 +39,25 @@ if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.release import Plan, Release, Source
     from rangebound.release.engine.duckdb import DuckDB
+    from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
 
 _BLINK = 0.5  # seconds between two updates of the progress of a scan
 
-Out = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--output", "-o", help="A file to write: .csv, .parquet, .json or .html; may be repeated.", show_default=False
-    ),
-]
-
-
-def size(memory: str | None) -> str | None:
-    """A size of memory as it is given, if it is one."""
-    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
-        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
-    return memory
-
 
 def release(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")],
-    request: Annotated[
-        str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
-    output: Out = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="Where to write the certificate.", show_default=False)
-    ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=size, show_default=False)
-    ] = None,
-    spark: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")
-    ] = False,
+    request: Request = None,
+    ledger: LedgerFile = None,
+    key: KeyFile = None,
+    output: Outputs = None,
+    certificate: CertificateFile = None,
+    threads: Threads = None,
+    memory: Memory = None,
+    spark: SparkAddress = None,
+    postgres: PostgresAddress = None,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Publish the table of a plan, charged to a ledger first."""
@@ -87,12 +74,20 @@ def release(
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
     with (
         pointing(plan),
-        open_source(found.source, folder=folder, spark=spark, threads=threads, memory=memory) as engine,
+        open_source(
+            found.source,
+            folder=folder,
+            spark=spark,
+            postgres=postgres,
+            threads=threads,
+            memory=memory,
+            timeout=timeout,
+        ) as engine,
     ):
         if dry_run:
-            columns = view(found, engine).schema
-            check_schema(found, columns)
-            printing.cautions(found, columns)
+            seen = view(found, engine)
+            check_schema(found, seen.schema)
+            printing.cautions(found, seen)
             return printing.forecast(found, {"dry_run": True}, as_json=json)
         made, charge = publish(
             found,
@@ -110,7 +105,7 @@ def release(
 
 def publish(
     found: Plan,
-    engine: DuckDB | Spark,
+    engine: DuckDB | Postgres | Spark,
     *,
     plan: Path,
     request: str | None,
@@ -217,7 +212,7 @@ def _opened(path: Path, key: Path | None) -> Ledger:
     return Ledger.open(path, key=key)
 
 
-def _made(plan: Plan, engine: DuckDB | Spark, ledger: Ledger, request: str, *, quiet: bool) -> Release:
+def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request: str, *, quiet: bool) -> Release:
     """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
@@ -225,7 +220,7 @@ def _made(plan: Plan, engine: DuckDB | Spark, ledger: Ledger, request: str, *, q
     from rangebound.release import release as run
     from rangebound.release.sql.view import view
 
-    printing.cautions(plan, view(plan, engine).schema)
+    printing.cautions(plan, view(plan, engine))
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 

@@ -9,9 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import Json
+from rangebound.cli.options import (
+    CertificateFile,
+    DryRun,
+    Json,
+    KeyFile,
+    LedgerFile,
+    Memory,
+    Outputs,
+    PostgresAddress,
+    Request,
+    SparkAddress,
+    Threads,
+    Timeout,
+)
 from rangebound.cli.output_files import write_new
-from rangebound.cli.release_command import Out, publish, size
+from rangebound.cli.release_command import publish
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -23,33 +36,20 @@ def sql(
     plan: Annotated[
         Path, typer.Option(help="The base plan: table, unit, budget, keys and ranges; its questions are not asked.")
     ],
-    request: Annotated[
-        str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
-    output: Out = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="Where to write the certificate.", show_default=False)
-    ] = None,
+    request: Request = None,
+    ledger: LedgerFile = None,
+    key: KeyFile = None,
+    output: Outputs = None,
+    certificate: CertificateFile = None,
     save: Annotated[
         Path | None, typer.Option(help="Where to write the plan that the SELECT became.", show_default=False)
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=size, show_default=False)
-    ] = None,
-    spark: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")
-    ] = False,
+    threads: Threads = None,
+    memory: Memory = None,
+    spark: SparkAddress = None,
+    postgres: PostgresAddress = None,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Answer a SELECT by the plan it stands for, charged to a ledger."""
@@ -66,18 +66,26 @@ def sql(
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     with pointing(plan):
         source = Source(**base["source"])
-        with opened(source, folder=plan.parent, spark=spark, threads=threads, memory=memory) as engine:
+        with opened(
+            source,
+            folder=plan.parent,
+            spark=spark,
+            postgres=postgres,
+            threads=threads,
+            memory=memory,
+            timeout=timeout,
+        ) as engine:
             asked = translate(select, base, columns=engine.schema(), folder=plan.parent)
             with asked.pointing():
-                columns = view(asked.plan, engine).schema
-                check_schema(asked.plan, columns)
+                seen = view(asked.plan, engine)
+                check_schema(asked.plan, seen.schema)
                 if not json:
                     sys.stdout.write(f"{asked}\n")
                     sys.stdout.flush()
                 if save is not None:
                     write_new(save, str(_moved(asked, plan.parent, save)))
                 if dry_run:
-                    printing.cautions(asked.plan, columns)
+                    printing.cautions(asked.plan, seen)
                     facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
                     return printing.forecast(asked.plan, facts, as_json=json)
                 made, charge = publish(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.law import Law
+from rangebound.law.finite_law import FiniteLaw
+from rangebound.law.lattice_law import LatticeLaw
 from rangebound.mechanism import describe_noise
 from rangebound.plot import style
 
@@ -22,15 +25,20 @@ Floats = npt.NDArray[np.float64]
 
 _TAIL = 1e-3  # what is left out on each side of an unbounded or very wide support
 _PLACES = 600  # on a span
+_MANY = 100  # points of a law that is drawn as a line
 _ROOM = 1.25  # above the highest point, for the legend
+
+AnyLaw: TypeAlias = Law | FiniteLaw | LatticeLaw
+"""What is drawn: the law of noise with a density, of a table, or on a lattice."""
 
 
 @arguments.guided
-def law(*laws: Law, ax: Axes | None = None, labels: Sequence[str] | None = None) -> Axes:
+def law(*laws: AnyLaw, ax: Axes | None = None, labels: Sequence[str] | None = None) -> Axes:
     """Draw the density of one or more laws, with their atoms as stems, and shade what lies outside their support.
 
     A law of many true answers is drawn as one line for each. Where a law has both a density and atoms, the atoms
-    are read on the right-hand axis, because a probability and a density have no common scale.
+    are read on the right-hand axis, because a probability and a density have no common scale. A law of more than 100
+    points is drawn as a line, of probability over the distance of the points, and its two ends as stems.
 
     Edge cases: an unbounded or very wide support is cut off where less than 0.1 % of the mass remains on each side.
 
@@ -46,53 +54,110 @@ def law(*laws: Law, ax: Axes | None = None, labels: Sequence[str] | None = None)
         raise ArgumentError("laws=(): give at least one Law, as m.law(answer) returns")
     names = style.named(labels, [_describe(each) for each in single])
     low, high = _window(single)
-    discrete = not any(each.shape.spans for each in single)
+    lines = [bool(each.shape.spans) if isinstance(each, Law) else _is_fine(each, low, high) for each in single]
+    discrete = not any(lines)
     pinned = [each for each in single if each.shape.points]
     title = "Law of the published number"
     ax = style.axes(ax, title=title, x="published number", y="probability" if discrete else "density")
     beside = None
     if pinned and not discrete:
         beside = ax.twinx()
-        beside.set_ylabel("probability of the end itself")
+        every_point = any(each.shape.points and not line for each, line in zip(single, lines, strict=True))
+        beside.set_ylabel("probability of a point" if every_point else "probability of the end itself")
         beside.spines[["top"]].set_visible(False)
     for i, (each, name, look) in enumerate(zip(single, names, style.lines(), strict=False)):
-        if each.shape.spans:
-            x, y = _density(each, low, high)
+        if lines[i]:
+            x, y = _density(each, low, high) if isinstance(each, Law) else _fine(each)
             ax.plot(x, y, label=name, **look)
         if each.shape.points:
-            _stems(
-                beside or ax,
-                each,
-                style.MARKERS[i % 6],
-                {**look, "label": None if each.shape.spans else name},
-                low,
-                high,
-            )
+            stems = {**look, "label": None if lines[i] else name}
+            _stems(beside or ax, _ends_of(each) if lines[i] else each.atoms, style.MARKERS[i % 6], stems, low, high)
     _shade(ax, single, low, high)
     ax.set_xlim(low, high)
     for each_ax in (ax, beside):
         if each_ax is not None:
             each_ax.set_ylim(0.0, _ROOM * each_ax.get_ylim()[1])
-    style.legend(ax)
+    style.legend(ax, beside=beside)
     return ax
 
 
-def _singles(many: Law) -> list[Law]:
-    arguments.instance("law", many, Law, "a Law, as m.law(answer) returns")
+def _is_fine(each: FiniteLaw | LatticeLaw, low: float, high: float) -> bool:
+    """Whether so many atoms of a law are in the picture that a line is easier to read than stems."""
+    return int(((each.points >= low) & (each.points <= high)).sum()) > _MANY
+
+
+def _fine(each: AnyLaw) -> tuple[Floats, Floats]:
+    """Atoms but for the two ends as a line: the probability of each over the distance to its neighbours."""
+    points, chances = each.atoms
+    return points[1:-1], chances[1:-1] / (0.5 * (points[2:] - points[:-2]))
+
+
+def _ends_of(each: AnyLaw) -> tuple[Floats, Floats]:
+    """The atoms beside a line: all of noise with a density, of any other law the two ends."""
+    points, chances = each.atoms
+    return (points, chances) if isinstance(each, Law) else (points[[0, -1]], chances[[0, -1]])
+
+
+@singledispatch
+def _singles(many: AnyLaw) -> list[AnyLaw]:
+    """The laws of the true answers one by one."""
+    raise ArgumentTypeError(f"law={arguments.shown(many)}: must be a Law, as m.law(answer) returns")
+
+
+@_singles.register
+def _(many: Law) -> list[AnyLaw]:
     return [Law(many.noise, many.shape, np.asarray(at)) for at in many.location.reshape(-1)]
 
 
-def _describe(each: Law) -> str:
+@_singles.register
+def _(many: FiniteLaw) -> list[AnyLaw]:
+    return [FiniteLaw(many.points, many.weights, many.total, np.asarray(row)) for row in many.rows.reshape(-1)]
+
+
+@_singles.register
+def _(many: LatticeLaw) -> list[AnyLaw]:
+    return [LatticeLaw(many.points, row) for row in many.chances.reshape(-1, len(many.points))]
+
+
+@singledispatch
+def _describe(each: AnyLaw) -> str:
+    """A law of one true answer in a few words."""
+    return "Law"
+
+
+@_describe.register
+def _(each: Law) -> str:
     return f"{describe_noise(each.noise)}, true answer {float(each.location):g}"
 
 
-def _window(laws: list[Law]) -> tuple[float, float]:
+@_describe.register
+def _(each: FiniteLaw) -> str:
+    return f"Table, input {int(each.rows) + 1} of {len(each.weights)}"
+
+
+@_describe.register
+def _(each: LatticeLaw) -> str:
+    return f"{arguments.counted(len(each.points), 'point')}, mean {float(each.mean):.4g}"
+
+
+@singledispatch
+def _size(each: AnyLaw) -> float:
+    """A length to leave beside a law that has but one point."""
+    return 1.0
+
+
+@_size.register
+def _(each: Law) -> float:
+    return each.noise.scale
+
+
+def _window(laws: list[AnyLaw]) -> tuple[float, float]:
     """What to show: all but the far tails, and a little beyond each end, so that an end can be seen as one."""
     low = min(float(each.quantile(_TAIL)) for each in laws)
     high = max(float(each.quantile(1.0 - _TAIL)) for each in laws)
     ends = [each.shape.ends for each in laws]
     first, last = min(a for a, _ in ends), max(b for _, b in ends)
-    margin = 0.06 * (high - low) or max(each.noise.scale for each in laws)
+    margin = 0.06 * (high - low) or max(map(_size, laws))
     # An end that is nearly in the picture is shown.
     low = first if low - first < 2.0 * margin else low
     high = last if last - high < 2.0 * margin else high
@@ -118,8 +183,8 @@ def _density(each: Law, low: float, high: float) -> tuple[Floats, Floats]:
     return np.concatenate(xs), np.concatenate(ys)
 
 
-def _stems(ax: Axes, each: Law, marker: str, look: dict[str, Any], low: float, high: float) -> None:
-    points, weights = each.atoms
+def _stems(ax: Axes, atoms: tuple[Floats, Floats], marker: str, look: dict[str, Any], low: float, high: float) -> None:
+    points, weights = atoms
     seen = (points >= low) & (points <= high)
     size = 5.5 if int(seen.sum()) <= 60 else 2.0
     ax.vlines(points[seen], 0.0, weights[seen], color=look["color"], linewidth=1.2, linestyle=look["linestyle"])
@@ -127,7 +192,7 @@ def _stems(ax: Axes, each: Law, marker: str, look: dict[str, Any], low: float, h
     ax.plot(points[seen], weights[seen], marker, **style_of_heads)
 
 
-def _shade(ax: Axes, laws: list[Law], low: float, high: float) -> None:
+def _shade(ax: Axes, laws: list[AnyLaw], low: float, high: float) -> None:
     """Hatch what no law of the picture can publish; for a grid only what lies beyond its ends."""
     spans = sorted({span for each in laws for span in (each.shape.spans or (each.shape.ends,))})
     reached, label = low, "cannot be published"

@@ -41,7 +41,7 @@ def errors(
     >>> import rangebound as rb
     >>> ax = errors(rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), epsilons=[0.5, 1.0])
     >>> [line.get_label() for line in ax.lines]
-    ['rectify Gaussian', 'truncate Gaussian', 'truncate Laplace', 'rectify Laplace']
+    ['rectify Gaussian', 'truncate Gaussian', 'truncate Laplace', 'rectify Laplace', 'rectify Staircase']
     """
     places = np.geomspace(0.1, 5.0, 9) if epsilons is None else arguments.reals("epsilons", epsilons).reshape(-1)
     rankings = [

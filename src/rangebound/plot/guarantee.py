@@ -10,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
+from rangebound.accounting.event import Private, before_remap
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.mechanism import Mechanism
 from rangebound.plot import style
+from rangebound.staircase import Staircase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +26,7 @@ _REACH = 4.0  # scales beyond the finite ends, where a range has no other end
 
 @arguments.guided
 def profile(
-    *mechanisms: Mechanism,
+    *mechanisms: Private,
     epsilons: npt.ArrayLike | None = None,
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,
@@ -64,7 +67,7 @@ def profile(
 
 @arguments.guided
 def renyi_curve(
-    *mechanisms: Mechanism,
+    *mechanisms: Private,
     orders: npt.ArrayLike | None = None,
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,
@@ -99,7 +102,7 @@ def renyi_curve(
 
 @arguments.guided
 def fisher(
-    *mechanisms: Mechanism,
+    *mechanisms: Private,
     answers: npt.ArrayLike | None = None,
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,
@@ -107,7 +110,8 @@ def fisher(
     """Draw the Fisher information of the published number about the true answer, against the true answer.
 
     Guarantee: each point is rounded up; it describes one true answer, which is itself private, and is not a guarantee.
-    Edge cases: an unbounded range is drawn up to four scales beyond its finite ends; an infinite value is left out.
+    Edge cases: an unbounded range is drawn up to four scales beyond its finite ends; an infinite value is left out. A
+    table, whose law jumps from one input to the next, has no Fisher information and is refused.
 
     >>> import rangebound as rb
     >>> m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
@@ -125,14 +129,27 @@ def fisher(
     return ax
 
 
-def sweep(mechanism: Mechanism, count: int = 161) -> npt.NDArray[np.float64]:
+def sweep(mechanism: Private, count: int = 161) -> npt.NDArray[np.float64]:
     """True answers to draw over: the hull of the query's range, or the part of it near a finite end."""
-    hull = mechanism.query.range.hull
-    ends = [x for x in (hull.lower, hull.upper, *mechanism.shape.ends) if math.isfinite(x)] or [0.0]
-    reach = _REACH * mechanism.noise.scale
+    base, hull = before_remap(mechanism), mechanism.query.range.hull
+    ends = [x for x in (hull.lower, hull.upper, *_shown(base)) if math.isfinite(x)] or [0.0]
+    reach = _REACH * _scale(base)
     low = hull.lower if math.isfinite(hull.lower) else min(ends) - reach
     high = hull.upper if math.isfinite(hull.upper) else max(ends) + reach
-    return np.linspace(low, high, count)
+    places = np.linspace(low, high, count)
+    return np.unique(np.round(places)) if isinstance(base, DiscreteLaplace) else places
+
+
+def _shown(mechanism: Private) -> tuple[float, ...]:
+    """Ends of what is published that may lie outside the query's range."""
+    return mechanism.shape.ends if isinstance(mechanism, Mechanism) else ()
+
+
+def _scale(mechanism: Private) -> float:
+    """A length beyond which noise is rare."""
+    if isinstance(mechanism, Mechanism):
+        return mechanism.noise.scale
+    return mechanism.scale if isinstance(mechanism, (DiscreteLaplace, Staircase)) else mechanism.query.sensitivity
 
 
 def _towards(end: float, last: float) -> npt.NDArray[np.float64]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rangebound import arguments
+from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
+from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError
 from rangebound.extras import need
+from rangebound.finite import Table
 from rangebound.mechanism import Mechanism, describe
+from rangebound.remapping import Remapped
+from rangebound.staircase import Staircase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+
+M = TypeVar("M", bound=Private)
 
 # The colours of Okabe and Ito that are dark enough for thin lines on white paper; their greys differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#56B4E9")
@@ -67,19 +75,53 @@ def ticks(axis: Axis, base: float, subs: tuple[float, ...] = (1.0,)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def legend(ax: Axes, *, columns: int = 1) -> None:
-    """Show the legend, where lines have names."""
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85, ncols=columns)
+def legend(ax: Axes, *, columns: int = 1, beside: Axes | None = None) -> None:
+    """Show the legend, where lines have names; those of the axes `beside` come first."""
+    handles, names = ax.get_legend_handles_labels()
+    if beside is not None:
+        more, other = beside.get_legend_handles_labels()
+        handles, names = more + handles, other + names
+    if names:
+        ax.legend(handles, names, fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85, ncols=columns)
 
 
-def labelled(mechanisms: Sequence[Mechanism], labels: Sequence[str] | None) -> list[tuple[Mechanism, str]]:
-    """Mechanisms with the words for them: the given ones, or noise, bounding and scale."""
+def labelled(
+    mechanisms: Sequence[M],
+    labels: Sequence[str] | None,
+) -> list[tuple[M, str]]:
+    """Mechanisms with the words for them: the given ones, or what they are in a few words."""
     if not mechanisms:
-        raise ArgumentError("mechanisms=(): give at least one Mechanism")
+        raise ArgumentError("mechanisms=(): give at least one mechanism")
     for each in mechanisms:
-        arguments.instance("mechanism", each, Mechanism, "a Mechanism")
-    return list(zip(mechanisms, named(labels, [describe(each) for each in mechanisms]), strict=True))
+        arguments.instance("mechanism", each, PRIVATE, A_MECHANISM)
+    return list(zip(mechanisms, named(labels, [words(each) for each in mechanisms]), strict=True))
+
+
+@singledispatch
+def words(mechanism: Private) -> str:
+    """A mechanism in a few words."""
+    raise NotImplementedError(type(mechanism))
+
+
+@words.register
+def _(mechanism: Mechanism) -> str:
+    return describe(mechanism)
+
+
+@words.register(DiscreteLaplace)
+@words.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase) -> str:
+    return f"{type(mechanism).__name__}, scale {mechanism.scale:.4g}"
+
+
+@words.register
+def _(mechanism: Table) -> str:
+    return f"table, {len(mechanism.inputs)} inputs, {len(mechanism.outputs)} outputs"
+
+
+@words.register
+def _(mechanism: Remapped) -> str:
+    return f"{words(mechanism.base)}, remapped"
 
 
 def named(labels: Sequence[str] | None, default: list[str]) -> list[str]:

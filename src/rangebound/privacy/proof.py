@@ -41,6 +41,11 @@ class Theorem(enum.Enum):
         "the log-density of an output changes fastest with the true answer at an end of a span or of the range, or "
         "across a gap of the range"
     )
+    ALL_WEIGHTS = "the weights of all pairs of neighbouring inputs are compared, output by output"
+    LATTICE_PAIR = (
+        "the noise lies on a lattice, where answers a sensitivity apart are the worst pair, clamping or not, and its "
+        "privacy profile is a closed form"
+    )
 
 
 WORK = 600_000

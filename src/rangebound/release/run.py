@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rangebound import arguments
@@ -11,6 +12,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.ledger_entry import charge_text, charges, check_rule, check_unit, without_delta
 from rangebound.release.output.size import check_size, fitting
@@ -18,7 +20,7 @@ from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.table_schema import cautions, check_schema
-from rangebound.release.prepare import answers, prepare, rehearse
+from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.view import view
@@ -70,9 +72,9 @@ def release(
     engine.give(tables or {})
     tell = progress or _quiet
     tell("checking the plan")
-    schema = view(plan, engine).schema
-    check_schema(plan, schema)
-    for each in cautions(plan, schema):
+    seen = view(plan, engine)
+    check_schema(plan, seen.schema)
+    for each in cautions(plan, seen.schema, seen.before_units):
         warnings.warn(each, stacklevel=3)  # past the decorator
     ready = prepare(plan)
     rehearse(ready)
@@ -85,7 +87,7 @@ def release(
         cells = answers(ready, *found)
         cells = cells if room is None else fitting(ready, cells, room)
         cells = consistent(plan, cells) if plan.consistent else cells
-        return Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms).to_bytes()
+        return Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms, tables=ready.tables).to_bytes()
 
     def paid(_: AnyCost) -> bytes:
         try:
@@ -117,8 +119,9 @@ def release(
             raise without_delta(reason, ledger.account(account)) from None
         entry = Entry(account=account, request=name, head=ledger.head)
     made = Release.from_bytes(published)
-    certificate = write_certificate(made, ready, entry)
-    return Release(plan=made.plan, cells=made.cells, mechanisms=made.mechanisms, certificate=certificate)
+    if made.tables:  # a request that was published before keeps the tables that it was drawn from
+        ready = prepared(plan, ready.allocation, made.tables)
+    return replace(made, certificate=write_certificate(made, ready, entry))
 
 
 def _quiet(_: str) -> None:
@@ -129,4 +132,4 @@ def engine_of(data: Any) -> Engine:
     """An engine as it is, or DuckDB with a table in memory."""
     from rangebound.release.engine.duckdb import DuckDB
 
-    return data if isinstance(getattr(data, "dialect", None), str) else DuckDB(data)
+    return data if isinstance(getattr(data, "dialect", None), Dialect) else DuckDB(data)

@@ -21,6 +21,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, Pla
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost, Cost
 from rangebound.release.engine import Engine
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.range_ends import COVER, DAYS, SIZES, VALUES, draw_ends, draw_place
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
@@ -148,7 +149,7 @@ def suggest(
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
-    engine = data if isinstance(getattr(data, "dialect", None), str) else _duckdb(data)
+    engine = data if isinstance(getattr(data, "dialect", None), Dialect) else _duckdb(data)
     engine.give(tables or {})
     gaps = gaps_of(plan, engine, folder)
     schema = view(gaps.plan, engine).schema

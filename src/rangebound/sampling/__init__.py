@@ -6,8 +6,18 @@ proves it.
 
 from __future__ import annotations
 
+from rangebound.sampling.alias_table import AliasSampler, alias_sampler
 from rangebound.sampling.bulk import release
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
 from rangebound.sampling.sampler import Sampler, sampler_for
 
-__all__ = ["Lattice", "Sampler", "default_lattice", "lattice_of", "release", "sampler_for"]
+__all__ = [
+    "AliasSampler",
+    "Lattice",
+    "Sampler",
+    "alias_sampler",
+    "default_lattice",
+    "lattice_of",
+    "release",
+    "sampler_for",
+]

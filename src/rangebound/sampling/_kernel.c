@@ -282,10 +282,112 @@ static PyObject *draw_one(PyObject *self, PyObject *args) {
     return PyFloat_FromDouble(out);
 }
 
+/* Tables of whole-number weights: alias_table.py is the same in NumPy. The row of an answer is the number of thresholds
+   that are not above it, by halving: as many steps for every answer. What fills the thresholds up is NaN, below nothing. */
+typedef struct {
+    const double *thresholds, *outputs;
+    const uint64_t *entries;
+    int64_t rows;
+    int levels, bits; /* 2^levels - 1 thresholds, 2^bits slots and outputs */
+} table;
+
+INLINE void drawn_from_table(table t, const uint64_t *words, const double *answers, double *out, int64_t count, const int n) {
+    int64_t row[BLOCK];
+    uint64_t cut_mask = (1ULL << (63 - t.bits)) - 1, slot_mask = (1ULL << t.bits) - 1, unit_mask = (1ULL << (62 - t.bits)) - 1;
+    for (int64_t start = 0; start < count; start += n) {
+        int size = (int)(count - start < n ? count - start : n);
+        const uint64_t *word = words + start;
+        const double *answer = answers + start;
+        for (int i = 0; i < size; i++) row[i] = 0;
+        for (int level = t.levels - 1; level >= 0; level--) {
+            const double *middle = t.thresholds + ((1LL << level) - 1);
+            for (int i = 0; i < size; i++) row[i] += (int64_t)(middle[row[i]] <= answer[i]) << level;
+        }
+        for (int i = 0; i < size; i++) row[i] = row[i] < t.rows ? row[i] : t.rows - 1;
+        for (int i = 0; i < size; i++) {
+            uint64_t place = word[i] >> 2, slot = place >> (62 - t.bits);
+            uint64_t entry = t.entries[((uint64_t)row[i] << t.bits) + slot];
+            uint64_t own = 0 - (uint64_t)((place & unit_mask) < (entry & cut_mask));
+            out[start + i] = t.outputs[(slot & own) | ((entry >> (63 - t.bits)) & slot_mask & ~own)];
+        }
+    }
+}
+
+TUNED static void many_from_table(table t, const uint64_t *words, const double *answers, double *out, int64_t count) {
+    drawn_from_table(t, words, answers, out, count, BLOCK);
+}
+
+static int is_power(int64_t n) { return n > 0 && !(n & (n - 1)); }
+
+static int table_fits(table *t, const Py_buffer *thresholds, const Py_buffer *entries, const Py_buffer *outputs) {
+    int64_t above = thresholds->len / 8 + 1, slots = outputs->len / 8, all = entries->len / 8;
+    *t = (table){thresholds->buf, outputs->buf, entries->buf, 0, 0, 0};
+    if (is_power(above) && is_power(slots) && slots <= (1LL << 40) && all > 0 && all % slots == 0 && all / slots <= above) {
+        t->rows = all / slots;
+        while ((1LL << t->levels) < above) t->levels++;
+        while ((1LL << t->bits) < slots) t->bits++;
+        return 1;
+    }
+    PyErr_SetString(PyExc_ValueError, "kernel: thresholds, entries or outputs of the wrong size");
+    return 0;
+}
+
+static PyObject *draw_table(PyObject *self, PyObject *args) {
+    Py_buffer thresholds, entries, outputs, words, answers, out;
+    table t;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*w*", &thresholds, &entries, &outputs, &words, &answers, &out)) return NULL;
+    int good = table_fits(&t, &thresholds, &entries, &outputs);
+    if (good && (words.len != out.len || answers.len != out.len || out.len % 8)) {
+        PyErr_SetString(PyExc_ValueError, "kernel: arrays of different lengths");
+        good = 0;
+    }
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        many_from_table(t, words.buf, answers.buf, out.buf, out.len / 8);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&thresholds);
+    PyBuffer_Release(&entries);
+    PyBuffer_Release(&outputs);
+    PyBuffer_Release(&words);
+    PyBuffer_Release(&answers);
+    PyBuffer_Release(&out);
+    if (!good) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *draw_table_one(PyObject *self, PyObject *args) {
+    Py_buffer thresholds, entries, outputs;
+    table t;
+    unsigned long long word;
+    double answer, out = 0.0;
+    if (!PyArg_ParseTuple(args, "y*y*y*Kd", &thresholds, &entries, &outputs, &word, &answer)) return NULL;
+    int good = table_fits(&t, &thresholds, &entries, &outputs);
+    uint64_t bits = word;
+    if (good) drawn_from_table(t, &bits, &answer, &out, 1, 1);
+    PyBuffer_Release(&thresholds);
+    PyBuffer_Release(&entries);
+    PyBuffer_Release(&outputs);
+    return good ? PyFloat_FromDouble(out) : NULL;
+}
+
 static PyMethodDef methods[] = {
     {"draw", draw, METH_VARARGS, "draw(family, plan, table, words, answers, out, undecided): how many are undecided."},
     {"draw_one", draw_one, METH_VARARGS, "draw_one(family, plan, table, word, answer): the number, or None if undecided."},
+    {"draw_table", draw_table, METH_VARARGS, "draw_table(thresholds, entries, outputs, words, answers, out)."},
+    {"draw_table_one", draw_table_one, METH_VARARGS, "draw_table_one(thresholds, entries, outputs, word, answer): the number."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "The draw, compiled.", -1, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModule_Create(&module); }
+/* Counts up with what the functions here take and give, so that a kernel compiled for another version is recognised.
+   1, which is not written down: draw, draw_one. 2: draw_table, draw_table_one. */
+enum { API = 2 };
+
+PyMODINIT_FUNC PyInit__kernel(void) {
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL && PyModule_AddIntConstant(made, "API", API) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}

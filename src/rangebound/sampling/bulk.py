@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.extras import missing, need
+from rangebound.progress_line import is_shown
 from rangebound.query import Query
-from rangebound.sampling.entropy import SECURE
-from rangebound.sampling.sampler import Sampler
+from rangebound.sampling.entropy import SECURE, Words, WordSource
 
 Floats = npt.NDArray[np.float64]
 
 _LONG = 1000  # chunks: some seconds of work
 
 
-def release(sampler: Sampler, answer: object, *, out: object, threads: object, progress: object) -> Any:
+class Drawer(Protocol):
+    """What draws the numbers of a mechanism: the sampler of a law, or of a table."""
+
+    @property
+    def query(self) -> Query:
+        """The query whose answers are published."""
+
+    @property
+    def chunk(self) -> int:
+        """How many draws at a time stay in the processor's cache."""
+
+    def draw(self, words: Words, answers: Floats, source: WordSource, out: Floats) -> None:
+        """One number for every answer and word, at most `chunk` of them, into `out`."""
+
+    def draw_one(self, answer: float) -> float:
+        """One number for one finite answer."""
+
+
+def release(sampler: Drawer, answer: object, *, out: object, threads: object, progress: object) -> Any:
     """Numbers for the true answers: a float for one, an array for many. All arguments are checked before any draw."""
     if type(answer) is float and out is None and math.isfinite(answer):
         return sampler.draw_one(answer)
     answers = _checked(answer, sampler.query)
     workers = _workers(threads)
     target = np.empty(answers.shape) if out is None else _target(out, answers.shape)
-    shown = _shown(progress, answers.size > _LONG * sampler.chunk)
+    shown = is_shown(progress) and (bool(progress) or answers.size > _LONG * sampler.chunk)
     if np.may_share_memory(target, answers):
         answers = answers.copy()
     with _bar(shown, answers.size) as advance:
@@ -41,7 +57,7 @@ def release(sampler: Sampler, answer: object, *, out: object, threads: object, p
     return target
 
 
-def _fill(sampler: Sampler, answers: Any, target: Floats, workers: int, advance: Callable[[int], object]) -> None:
+def _fill(sampler: Drawer, answers: Any, target: Floats, workers: int, advance: Callable[[int], object]) -> None:
     size, chunk = answers.size, sampler.chunk
     source = answers.reshape(-1) if answers.flags.c_contiguous else answers.flat
     direct = target.reshape(-1) if target.flags.c_contiguous else None
@@ -100,14 +116,6 @@ def _target(out: object, shape: tuple[int, ...]) -> Floats:
     if out.shape != shape or not out.flags.writeable or (out.size and 0 in out.strides):
         raise ArgumentError(f"out={arguments.shown(out)}: must be writeable and of the answers' shape {shape}")
     return out
-
-
-def _shown(progress: object, long: bool) -> bool:
-    if progress is not None and not isinstance(progress, (bool, np.bool_)):
-        raise ArgumentTypeError(f"progress={arguments.shown(progress)}: must be True, False or None")
-    if progress:
-        need("rich", what="progress=True")
-    return bool(progress) if progress is not None else long and sys.stderr.isatty() and not missing("rich")
 
 
 def _bar(shown: bool, size: int) -> Any:

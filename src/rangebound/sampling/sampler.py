@@ -99,14 +99,14 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
         return Sampler(query=query, estimate=estimate, fallback=fallback, compiled=None, plan=whole, chunk=chunk)
     lattice = default_lattice(noise, shape) if step is None else lattice_of(step)
     compiled = whole = None
-    distance = farthest(noise, shape, query.range) if shape.normalised else 0.0
+    distance = farthest(noise, shape, query.spread) if shape.normalised else 0.0
     if noise.curve not in _WIDE:
         estimate, chunk = _unknown, CHUNK
     elif len(shape.spans) == 1 and (not noise.gaussian or distance <= NEAR):
-        whole = plan(noise, shape, query.range, lattice)
+        whole = plan(noise, shape, query.spread, lattice)
         estimate, chunk, compiled = partial(_rounded, whole), CHUNK, _compiled(whole)
     elif len(shape.spans) == 1:
-        estimate, chunk = partial(_rounded_tail, plan(noise, shape, query.range, lattice)), CHUNK
+        estimate, chunk = partial(_rounded_tail, plan(noise, shape, query.spread, lattice)), CHUNK
     elif distance <= _WIDE[noise.curve]:
         bound = largest((query.range.hull.lower, query.range.hull.upper))
         estimate = partial(truncation.between_gaps, noise, shape, lattice, bound)
@@ -150,7 +150,7 @@ def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int,
     if noise.curve not in _WIDE:
         return _unknown, CHUNK, None
     if shape.cells:
-        whole = plan(noise, UNBOUNDED_SHAPE, query.range, Lattice(numerator=1, denominator=1))
+        whole = plan(noise, UNBOUNDED_SHAPE, query.spread, Lattice(numerator=1, denominator=1))
         return partial(grid_laws.quantized, whole, shape), CHUNK, whole
     if noise.exponential:
         estimate = partial(grid_laws.weighed_laplace, noise, grid_laws.laplace_sums(noise, shape))

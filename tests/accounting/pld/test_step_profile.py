@@ -80,3 +80,17 @@ def test_a_sample_of_everyone_changes_nothing():
             )
         small = step_profile.sampled(at, 0.01)
         assert float(small(-1.0).mid()) == pytest.approx(1.0 - math.exp(-1.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", [rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)])
+@pytest.mark.parametrize("answers", [rb.Interval(0, 5), rb.Union((0, 1), (4, 5))])
+def test_a_pair_at_a_negative_epsilon_is_the_pair_in_the_other_order(noise, answers):
+    """H_x(P || Q) = 1 - x + x H_(1/x)(Q || P); below the least loss it is 1 - x, and never more than 1."""
+    m = rb.Mechanism(noise=noise, query=rb.Query(range=answers, sensitivity=1.0))
+    with precision(step_profile.BITS):
+        for pair in ((0.0, 1.0), (1.0, 0.0), (4.0, 5.0)):
+            for epsilon in (0.3, 1.0, 2.5, 8.0):
+                back = float(step_profile._of_pair(m, pair[::-1], epsilon).mid())
+                found = float(step_profile._of_pair(m, pair, -epsilon).mid())
+                assert found == pytest.approx(1.0 - math.exp(-epsilon) * (1.0 - back), abs=1e-12)
+            assert float(step_profile._of_pair(m, pair, -8.0).mid()) == pytest.approx(-math.expm1(-8.0), abs=1e-9)

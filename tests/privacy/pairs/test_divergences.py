@@ -63,9 +63,10 @@ def test_a_negative_epsilon_gives_at_least_the_certain_event(noise: object) -> N
     assert rb.hockey_stick(p, p, -1.0) == pytest.approx(1.0 - math.exp(-1.0), rel=1e-15)
     assert rb.hockey_stick(p, p, 0.0) == 0.0
     # D_eps(p || q) - D_-eps(q || p) e^eps = 1 - e^eps, for every pair of laws
-    for epsilon in (0.1, 0.7):
+    for epsilon in (0.1, 0.7, 2.5, 6.0):
         gap = rb.hockey_stick(p, q, epsilon) - math.exp(epsilon) * rb.hockey_stick(q, p, -epsilon)
-        assert gap == pytest.approx(1.0 - math.exp(epsilon), abs=1e-14)
+        assert gap == pytest.approx(1.0 - math.exp(epsilon), abs=1e-12)
+    assert rb.hockey_stick(m.law(3.0), m.law(4.0), -6.0) == pytest.approx(-math.expm1(-6.0), rel=1e-14)
 
 
 @pytest.mark.parametrize("cell", [c for c in ALLOWED if c.range == "larger"], ids=str)

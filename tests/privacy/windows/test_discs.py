@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import mpmath
 import numpy as np
 import pytest
@@ -10,7 +12,13 @@ from rangebound.privacy.windows.discs import Discs, difference, exactly
 
 DICE = np.random.default_rng(11)
 COUNT = 200
-mpmath.mp.dps = 50
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    """So many digits for all that is computed in a test of this file, and for nothing else."""
+    with mpmath.workdps(50):
+        yield
 
 
 def discs(low: float, high: float, wide: float) -> Discs:

@@ -124,10 +124,10 @@ def test_a_target_is_decided_on_either_side(name: str) -> None:
     assert below.lower > known.lower * (1.0 - 1e-7)
 
 
+@mpmath.workdps(40)
 def exact_delta(of: Setting, p: float, q: float, epsilon: float) -> Any:
     """From the definition, with 40 digits: on points a sum, on spans the best of many thresholds."""
-    mp = mpmath.mp.clone()
-    mp.dps = 40
+    mp = mpmath.mp
     b, factor = mp.mpf(of.noise.scale), mp.exp(mp.mpf(epsilon))
 
     def to(x: Any, at: float) -> Any:  # the integral of e^{-|x - at|/b} from -inf to x

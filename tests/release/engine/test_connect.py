@@ -115,8 +115,8 @@ def test_a_missing_extra_is_named_before_a_server_is_looked_for(monkeypatch):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({}, "needs a path, or the address"),
-        ({**REMOTE, "path": "visits.csv"}, "and not both"),
+        ({}, "needs one of path, postgres"),
+        ({**REMOTE, "path": "visits.csv"}, "needs one of path, postgres"),
         ({"spark": "sc://host"}, "goes with the name of a table"),
         ({**REMOTE, "spark": "sc://host/;token=secret"}, "must hold no token"),
         ({**REMOTE, "spark": "spark://host"}, "source.spark"),

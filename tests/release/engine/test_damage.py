@@ -14,7 +14,7 @@ from pyarrow import dataset, parquet
 from rangebound.errors import ArgumentError, EngineError, MissingExtra
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
-from rangebound.release.engine import duckdb as module
+from rangebound.release.engine import duckdb_table as module
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.model import Source
@@ -156,10 +156,10 @@ def test_both_readers_of_parquet_find_the_same(tmp_path, name):
     plan, table = make_plan(PLANS[name]), make_rows(300)
     with DuckDB(written(arrow(table), tmp_path / "t.parquet")) as engine:
         kinds, first = engine.schema(), found(plan, engine)
-        assert engine._read_otherwise()
+        assert engine._table.read_otherwise()
         assert engine.schema() == kinds
         assert found(plan, engine) == first
-        assert not engine._read_otherwise()
+        assert not engine._table.read_otherwise()
 
 
 def test_types_that_the_other_reader_does_not_have_are_no_error_elsewhere(tmp_path):

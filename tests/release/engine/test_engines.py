@@ -15,6 +15,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, Pla
 from rangebound.release import check_certificate, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
+from rangebound.release.engine.spark_dialect import SPARK
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, cautions, check_schema
 from rangebound.release.plan.toml import make_plan
@@ -149,16 +150,6 @@ def test_duckdb_finds_what_the_reference_finds(name):
         assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
 
 
-@pytest.mark.parametrize(
-    "name", ["people, private keys", "rows, public keys", "names, many keys", "conditions", "conversions"]
-)
-def test_spark_finds_what_the_reference_finds(name, spark):
-    plan, rows = make_plan(PLANS[name]), make_rows(400)
-    engine = on_spark(rows, spark)
-    check_schema(plan, engine.schema())
-    assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
-
-
 SPRING = [datetime.date(2024, 2, 23) + datetime.timedelta(days=at) for at in range(14)]  # two months, three weeks
 BOUNDS = [
     {"rows": 3, "groups": 1},
@@ -196,11 +187,6 @@ def test_questions_have_contribution_bounds_of_their_own(shift):
         assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
 
 
-def test_spark_bounds_them_alike(spark):
-    plan, rows = bounded(2), with_spring(300)
-    assert found(plan, on_spark(rows, spark)) == reference.aggregates(plan, rows, SALT)
-
-
 def test_keys_are_selected_among_the_groups_that_count_in_a_period():
     asked = [{**each, **BOUNDS[3], "rows": 1 + at} for at, each in enumerate(KINDS[2:8])]
     asked += [{**KINDS[1], **BOUNDS[3]}, {**KINDS[0], **BOUNDS[3]}]
@@ -218,11 +204,6 @@ def test_control_another_period_or_bound_gives_other_numbers():
         ]
         numbers = [tuple(found(plan, engine)[0][0].values()) for plan in plans]
     assert len(set(numbers)) == len(BOUNDS)
-
-
-def test_spark_has_the_schema_of_duckdb(spark):
-    rows = make_rows(5)
-    assert on_spark(rows, spark).schema() == on_duckdb(rows).schema()
 
 
 def test_control_another_salt_or_another_row_gives_other_numbers():
@@ -601,7 +582,7 @@ def test_no_sum_over_rows_is_held_in_64_bits(unit):
     kinds = [each for each in KINDS if unit or "units" not in each["kind"]]
     plan = make_plan(plan_data([], kinds, unit=unit))
     schema = {"person": Family.INTEGER, "wait": Family.NUMBER, "age": Family.INTEGER}
-    found = statements(plan, schema, SALT, source=exp.to_table("t"), dialect="spark")
+    found = statements(plan, schema, SALT, source=exp.to_table("t"), dialect=SPARK)
     sums = [tree.this.sql("spark") for each in found for tree in each.tree.find_all(exp.Sum)]
     assert len(sums) >= 5
     assert all(text.endswith("AS DECIMAL(28, 0))") for text in sums), sums

@@ -74,3 +74,18 @@ def test_without_noise_the_answers_are_the_answers_and_intervals_hold_them(value
 )
 def test_the_nearest_point(value, support, step, expected):
     assert nearest(value, support, step) == expected
+
+
+@given(
+    st.floats(allow_nan=False),
+    st.sampled_from([rb.Interval(-1e150, 1e150), rb.Interval(0, math.inf), rb.Union((-1e308, 0), (5e-324, 1e308))]),
+    st.floats(5e-324, 1.7e308) | st.sampled_from([5e-324, 1e-308, 1e-300, 0.1, 1e300]),
+)
+def test_the_nearest_point_is_in_the_support_whatever_the_step(value, support, step):
+    """A step that no table of nobody shows to be too fine must not stop a release that was paid for."""
+    found = nearest(value, support, step)
+    assert any(lower <= found <= upper for lower, upper in support.spans)
+
+
+def test_a_step_that_is_finer_than_doubles_changes_nothing():
+    assert nearest(1e12, rb.Interval(0, 1e13), 1e-308) == 1e12

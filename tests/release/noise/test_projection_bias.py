@@ -1,6 +1,7 @@
 """How far the projection moves numbers on average: the bounds hold in simulations, and simpler ones do not."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,13 @@ from scipy import optimize
 
 from rangebound.release import make_plan
 from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.projection_bias import energy_drift, free_drift, gaussian_moments, tree_drift
+from rangebound.release.noise.projection_bias import (
+    energy_drift,
+    free_drift,
+    gaussian_moments,
+    laplace_moments,
+    tree_drift,
+)
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
@@ -222,3 +229,21 @@ def test_bounds_grow_with_the_interval():
     bound = publisher.bias(np.zeros(4), np.full(4, 1e9), None, None, whole=True)
     assert (bound > 0.5).all()
     assert (publisher.bias(np.zeros(4), np.zeros(4), None, None, whole=True) <= bound).all()
+
+
+def test_a_hierarchy_with_nearly_no_noise_has_a_bound_of_its_bias():
+    """Its higher moments are beyond the doubles, relative to so small a variance; the second one is not."""
+    assert laplace_moments(9.0) == [math.factorial(order) * 4.5 ** (order / 2) for order in range(2, 25, 2)]
+    assert laplace_moments(1e39)[0] == pytest.approx(1e39)
+    assert laplace_moments(1e39)[-1] == math.inf
+    levels = [{"name": "z", "members": {"x": ["a", "b"], "y": ["c"]}}]
+    plan = make_plan(
+        {
+            "budget": {"epsilon": 100.0},
+            "keys": {"k": ["a", "b", "c"]},
+            "query": [{"name": "q", "kind": "hierarchy", "by": ["k"], "levels": levels}],
+        }
+    )
+    drift = prepare(plan).publishers[0].measured.drift
+    assert (drift.up > 0.0).all()
+    assert (drift.up < 1e-3).all()

@@ -7,9 +7,12 @@ import random
 import pyarrow as pa
 import pytest
 
-from rangebound.release import make_plan, release
+from rangebound.errors import PlanError
+from rangebound.release import check_certificate, make_plan, parse_plan, release
 from rangebound.release.output.order import grouping_columns, reading_order
 from rangebound.release.output.report import report
+from rangebound.release.output.table import Release, plan_json
+from rangebound.release.plan.kinds.hierarchy import Level
 
 ROWS = range(2000)
 TABLE = pa.table(
@@ -49,6 +52,38 @@ def forms(found):
 
 def in_order(names):
     return list(dict.fromkeys(names))
+
+
+ZONES = {"flat": ["south", "north"], "alps": ["east"]}
+
+
+def test_members_of_a_hierarchy_come_in_the_order_of_the_plan():
+    levels = [{"name": "zone", "members": ZONES}, {"name": "side", "members": {"w": ["alps"], "e": ["flat"]}}]
+    asked = [{"name": "h", "kind": "hierarchy", "by": ["place"], "levels": levels}]
+    found = released(asked, keys={"place": ["south", "north", "east"]})
+    listed = ["south", "north", "east", "flat", "alps", "w", "e"]
+    for rows in forms(found):
+        assert [row["place"] for row in rows][:-1] == listed  # the total has none
+    assert [round(row["value"], -1) for row in found.rows()] == [670, 670, 670, 1330, 670, 670, 1330, 2000]
+    again = Release.from_bytes(found.to_bytes())
+    assert (again.plan, again.rows()) == (found.plan, found.rows())
+    assert parse_plan(found.plan.to_toml()) == found.plan
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == 8
+    assert found.plan.query[0].levels[0] != Level(name="zone", members=dict(sorted(ZONES.items())))
+
+
+def test_members_in_the_order_of_their_letters_are_written_as_they_always_were():
+    """Releases and certificates of earlier versions have their members sorted, as a table of canonical JSON."""
+
+    def written(members):
+        asked = [{"name": "h", "kind": "hierarchy", "by": ["place"], "levels": [{"name": "zone", "members": members}]}]
+        keys = {"place": ["south", "north", "east"]}
+        return plan_json(make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": asked}))
+
+    assert '"members":{"alps":["east"],"flat":["south","north"]}' in written(dict(sorted(ZONES.items())))
+    assert '"members":[["flat",["south","north"]],["alps",["east"]]]' in written(ZONES)
+    with pytest.raises(PlanError, match=r"levels.*members.*must be a table of names, each with a list of keys"):
+        written([["flat", ["south"]], ["flat", ["north"]]])
 
 
 @pytest.mark.parametrize("public", [True, False])

@@ -13,6 +13,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output import size
 from rangebound.release.output.table import Release
+from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.prepare import prepare
 from tests.release.plans import SUPPORTED
 
@@ -99,3 +100,20 @@ def test_keys_without_room_are_left_out_and_the_table_is_stored(tmp_path, monkey
     assert keys == [f"{at:03d}" for at in range(len(keys))]
     assert len(made.to_bytes()) <= limit
     check_certificate(made.certificate, made.to_bytes())
+
+
+def test_keys_are_not_ranked_that_are_left_out_elsewhere():
+    asked = [{"name": "n", "by": ["g"], **COUNT}, {"name": "most", "kind": "top k", "column": "g", "k": 20}]
+    plan = make_plan({"budget": {"epsilon": 50.0, "delta": 0.4}, "query": asked})
+    ready = prepare(plan)
+    table = pa.table({"g": [f"{at:03d}" for at in range(50) for _ in range(30 + (17 * at) % 50)]})
+    whole = release(plan, table, ledger=None)
+    for room in (12_000, 7_000, 3_000):
+        cells = size.fitting(ready, whole.cells, room)
+        counted = {each.key for each in cells if each.question == 0}
+        ranked = [each for each in cells if each.question == 1]
+        assert len(counted) < 50
+        assert {each.key for each in ranked} <= counted
+        assert [each.part for each in ranked] == [str(at + 1) for at in range(len(ranked))]
+        made = Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms)
+        check_certificate(write_certificate(made, ready, None), made.to_bytes())

@@ -367,3 +367,16 @@ def test_the_fields_stand_in_the_schema_and_in_a_file():
         'query = [{name = "n", kind = "count"}]'
     )
     assert [each.name for each in plan.query] == ["n", "n: rows dropped"]
+
+
+def test_what_a_distinct_count_drops_is_named_as_not_counted():
+    """Its bound `values` drops values, which no number says; groups are counted like those of a count of units."""
+    asked = {"name": "drugs", "kind": "distinct count", "column": "drug", "values": 2, "by": ["place"]}
+    data = {"budget": {"epsilon": 1.0}, "keys": {"place": ["a", "b"]}, "report_clipping": True, "query": [asked]}
+    plan = make_plan({**data, "unit": {"column": "who", "groups": 1}})
+    assert [each.name for each in plan.query] == ["drugs", "drugs: groups dropped"]
+    assert "Not counted there: the values of a unit beyond `values`, for 'drugs'." in explain(plan)
+    with pytest.raises(PlanError, match="the values of a unit beyond `values` are not counted, and nothing else is"):
+        make_plan({**data, "unit": {"column": "who", "groups": 2}})
+    with pytest.raises(PlanError, match="nothing is cut; every row counts"):
+        make_plan({**data, "query": [{**asked, "values": 1}]})

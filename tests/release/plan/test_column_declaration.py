@@ -68,9 +68,8 @@ def test_a_question_keeps_the_range_that_it_states_and_fits_the_one_that_it_take
 
 @pytest.mark.parametrize("columns", [{}, {"x": "a / b"}, {"x": "a + 1"}, {"x": "3"}, {"x": "'a'"}])
 def test_a_question_without_any_range_is_refused_with_the_way_out(columns):
-    with pytest.raises(
-        PlanError, match=r"query\[0\].range: is missing; state it, or that of the column in \[columns\]"
-    ):
+    way = "that of the column beside its value in" if columns else "that of its column in"
+    with pytest.raises(PlanError, match=rf"query\[0\].range: is missing for 'x'; state it, or {way} \[columns\]"):
         plan(MEAN, columns=columns)
 
 
@@ -78,7 +77,7 @@ def test_a_question_without_any_range_is_refused_with_the_way_out(columns):
     ("columns", "words"),
     [
         ({"a": "b + 1", "b": "c + 1", "c": "a + 1"}, r"uses itself: a -> b -> c -> a; made columns form a circle"),
-        ({"a": "a + 1"}, r"uses itself: a -> a; a column of the table of that name needs no value"),
+        ({"a": "a + 1"}, r"uses itself: a -> a; a made column must have a name that the table does not have"),
         ({"a": "b == c"}, r"columns.a=.b == c.: b == c: the type of 'b' does not follow"),
         ({"a": "b +"}, r"columns.a.value=.b \+.: not a valid expression"),
         ({"a": {}}, r"columns.a: needs a value"),
@@ -340,7 +339,7 @@ def test_a_column_may_be_named_alone_where_its_range_is_known(field):
     short = make_plan({**base, "columns": {"hours": {"range": [2, 24]}}})
     stated = {**asked, field: {"column": "hours", "range": [2, 24]}}
     assert short.query == make_plan({**base, "query": [stated]}).query
-    with pytest.raises(PlanError, match=rf"query\[0\].{field}.range: is missing; state it"):
+    with pytest.raises(PlanError, match=rf"query\[0\].{field}.range: is missing for 'hours'; state it"):
         make_plan(base)
 
 
@@ -353,7 +352,7 @@ def test_a_weight_may_be_named_alone_where_its_range_is_known():
     assert question == make_plan({**base, "query": [stated]}).query[0]
     with pytest.raises(PlanError, match=r"query\[0\].weighted_by.range: is missing"):
         make_plan({**base, "columns": {"age": {"range": [0, 99]}}, "query": [asked]})
-    with pytest.raises(PlanError, match="must not be negative"):
+    with pytest.raises(PlanError, match=r"query\[0\].weighted_by.range: the lower end must not be negative"):
         make_plan({**base, "columns": {"age": {"range": [0, 99]}, "w": {"range": [-1, 5]}}, "query": [asked]})
 
 

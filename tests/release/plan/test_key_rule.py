@@ -60,6 +60,21 @@ def test_weeks_and_months_are_named_as_a_series_names_them():
         )
 
 
+def test_keys_that_a_truth_column_never_has_are_refused():
+    def plan(keys):
+        return parse_plan(f"""budget = {{epsilon = 1.0}}
+columns = {{"odd name" = "age > 3"}}
+keys = {{"odd name" = {keys}}}
+query = [{{name = "n", kind = "count", by = ["odd name"]}}]""")
+
+    for keys in ("[true, false]", "['true']", "{fold = {yes = [true]}, other = 'no'}"):
+        assert plan(keys).groups(("odd name",)) > 0
+    for keys in ("['yes', 'no']", "[1, 0]", "{fold = {old = ['True']}}"):
+        with pytest.raises(PlanError, match="the column is true or false, and never") as caught:
+            plan(keys)
+        assert caught.value.field == "keys.odd name"
+
+
 def test_keys_that_are_only_listed_are_written_as_a_list_as_before():
     plan = with_keys("{values = ['a', 'b']}")
     assert json.loads(plan_json(plan))["keys"] == {"x": ["a", "b"]}
@@ -83,7 +98,7 @@ def test_keys_that_are_only_listed_are_written_as_a_list_as_before():
         ("{bins = [0, 1, 2], names = ['a']}", ".names", "must be 2, one for each bin"),
         ("{bins = [0, 1, 2], names = ['a', 'a']}", ".names", "two bins have the same name"),
         ("{values = ['a'], names = ['a']}", ".names", "goes with bins"),
-        ("{values = ['a', 'a'], other = 'b'}", "", "a key is listed twice"),
+        ("{values = ['a', 'a'], other = 'b'}", "", "a key is listed twice: 'a'"),
         ("{fold = {n = ['a'], s = ['b', 'a']}}", "", "a key is listed twice"),
         ("{fold = {n = [1.5]}}", ".fold.n[0]", "must be a text, a whole number, a date"),
         ("{fold = {}}", ".fold", "must not be empty"),
@@ -231,5 +246,5 @@ def test_the_names_of_a_fold_come_in_the_order_of_the_plan(tmp_path):
     assert made.plan == plan
     assert check_certificate(made.certificate, made.to_bytes()).numbers == 4
     for wrong in ([["a"]], [["a", ["x"]], ["a", ["y"]]], ["ab"], [[1, ["x"]]]):
-        with pytest.raises(PlanError, match=r"keys.region.fold: must be a table of names"):
+        with pytest.raises(PlanError, match=r"keys.region.fold=.*: must be a table of names"):
             make_plan({**plan.model_dump(exclude_none=True, by_alias=True), "keys": {"region": {"fold": wrong}}})

@@ -6,11 +6,14 @@ import math
 import pytest
 
 from rangebound.errors import PlanError
-from rangebound.release import explain, make_plan, parse_plan
+from rangebound.release import Source, explain, make_plan, parse_plan, release
+from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.output.ledger_entry import charge_text
 from rangebound.release.output.scope import scope
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.per_unit import read_call
+from rangebound.release.plan.table_schema import cautions
+from rangebound.release.sql.view import view
 
 COLUMNS = {"cost": {"range": [0, 500]}, "late": "delay > 15"}
 
@@ -38,6 +41,7 @@ def plan_with(per_unit, *, unit=None, query=None, **parts):
         ("sum(cost) / count()", "one function of all rows"),
         ("mean(cost)", "one function of all rows"),
         ("summ(cost)", "did you mean 'sum'"),
+        ("median(cost)", r"there are count\(...\), any"),
         ("__import__('os').system('x')", "one function of all rows"),
         ("sum(cost, cost)", "is written sum"),
         ("sum()", "is written sum"),
@@ -137,9 +141,34 @@ def test_the_unit_of_the_questions_is_the_row_and_that_of_the_ledger_the_person(
 def test_the_step_is_told_in_words():
     plan = plan_with({"visits": "count()", "spent": {"value": "sum(cost)", "range": [0, 5000]}})
     words = explain(plan)
-    assert "Makes one row of all rows of each 'person': visits = count(); spent = sum(cost), clipped to" in words
+    made = "visits = count(); spent = sum(cost), clipped to [0, 5000]."
+    assert f"Makes one row of all rows of each 'person': {made}" in words
     assert "Of each, at most" not in words
     assert scope(plan, 0) == "one row per 'person', rows without 'person' left out"
+
+
+def test_columns_of_a_csv_file_that_sound_like_text_are_named_before_the_charge(tmp_path):
+    """Those that the step reads as numbers or dates; after it, the table has only columns of the step."""
+    (tmp_path / "t.csv").write_text("person,drug_name,note_text,cost\nann,x,y,3\n")
+    per_unit = {
+        "a": "sum(clip(drug_name, 0, 9))",
+        "b": "any(drug_name > 3)",
+        "c": "first(cost, note_text)",
+        "d": "sum(cost)",
+        "e": "distinct(note_text)",
+    }
+    plan = plan_with(per_unit, columns={"cost": {"range": [0, 9]}, "drug_name": {"range": [0, 9]}, "f": "a + 1"})
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+        seen = view(plan, engine)
+        said = list(cautions(plan, seen.schema, seen.before_units))
+        with pytest.warns(UserWarning, match="sounds like text") as told:
+            release(plan, engine, ledger=None)
+    assert [each.split(":")[0] for each in said] == [
+        "per_unit.a='drug_name'",
+        "per_unit.b='drug_name'",
+        "per_unit.c='note_text'",
+    ]
+    assert [str(each.message) for each in told] == said
 
 
 def test_a_plan_is_the_same_after_it_was_written():
@@ -151,3 +180,9 @@ def test_a_plan_is_the_same_after_it_was_written():
     assert plan_json(plan_from_json(json.loads(plan_json(plan)))) == plan_json(plan)
     assert [each.name for each in plan.made] == ["many"]  # made of the row of a unit
     assert "late" in [each.name for each in plan.early]
+
+
+def test_a_question_about_a_column_of_a_unit_without_a_range_is_refused_with_the_way_out():
+    asked = [{"name": "n", "kind": "mean", "column": "visits"}]
+    with pytest.raises(PlanError, match=r"query\[0\].range: is missing for 'visits'; .* in \[per_unit\]"):
+        plan_with({"visits": "count()"}, query=asked)

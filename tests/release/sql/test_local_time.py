@@ -24,6 +24,7 @@ from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.local_time import offsets
 from rangebound.release.sql.relation import aliased
 from rangebound.release.sql.view import view
+from tests.release.postgres_tables import on_postgres
 
 ZONES = ["America/New_York", "Europe/Paris", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo", "UTC"]
 SALT = Salt(numbers=(3, 5, 7, 11), letters="x")
@@ -83,10 +84,17 @@ def test_local_times_are_those_of_pandas(zone, tmp_path):
         with DuckDB(source) as engine:
             assert local(engine, zone) == wanted
             if isinstance(source, Source) and source.table is None:  # and by the second reader of the file
-                assert engine._read_otherwise()
+                assert engine._table.read_otherwise()
                 assert local(engine, zone) == wanted
     control = expected([each + 1 for each in numbers], zone)
     assert control != wanted
+
+
+def test_local_times_of_postgres_are_those_of_pandas(postgres):
+    numbers = [each for zone in ZONES for each in instants(zone, 40)]
+    with on_postgres(postgres, table(numbers)) as engine:
+        for zone in ZONES:
+            assert local(engine, zone) == expected(numbers, zone)
 
 
 @pytest.mark.parametrize("zone", [None, "America/New_York"])

@@ -141,19 +141,12 @@ def test_the_bits_do_not_depend_on_the_order_of_rows_or_the_number_of_threads():
     assert found[0] == found[1] == found[2]
 
 
-def test_both_engines_make_the_same_rows_to_the_last_bit(spark):
-    data = some_rows(random.Random(9), 120)
-    with DuckDB(pyarrow.Table.from_pandas(data)) as engine:
-        expected = seen(plan_with(), engine)
+def test_names_that_spark_would_change_are_refused(spark):
+    data = some_rows(random.Random(9), 1)
     kinds = "who bigint, person_number bigint, clinic string, cost double, nights bigint, day date"
-    rows = [
-        tuple(None if pandas.isna(each) else each.item() if hasattr(each, "item") else each for each in row)
-        for row in data.itertuples(index=False)
-    ]
-    with Spark(spark.createDataFrame(rows, kinds)) as engine:
-        assert seen(plan_with(), engine) == expected
-        with pytest.raises(PlanError, match="which Spark replaces"):
-            view(plan_with({"a ${x}": "count()"}), engine)
+    frame = spark.createDataFrame([(None,) * len(data.columns)], kinds)
+    with Spark(frame) as engine, pytest.raises(PlanError, match="which Spark replaces"):
+        view(plan_with({"a ${x}": "count()"}), engine)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -33,9 +33,9 @@ def test_a_plan_that_adds_nothing_is_about_the_engines_own_table():
 def test_made_columns_stand_beside_the_others_or_in_their_place():
     with DuckDB(pyarrow.table({"a": [1, 2], "b": ["x", "y"], "c": [[1], [2]]})) as engine:
         more = exp.Add(this=column("a"), expression=integer(1))
-        beside = with_columns(view(COUNT, engine), {"a'\" d": (more, Family.INTEGER)})
+        beside = with_columns(view(COUNT, engine), {"a'\" d": (more, Family.INTEGER)}, engine.dialect)
         assert beside.schema == {**engine.schema(), "a'\" d": Family.INTEGER}
         assert sorted(each[-1] for each in rows(engine, beside)) == [2, 3]
-        instead = with_columns(beside, {"a": (more, Family.INTEGER)})
+        instead = with_columns(beside, {"a": (more, Family.INTEGER)}, engine.dialect)
         assert sorted(rows(engine, instead)) == [("x", 2, 2), ("y", 3, 3)]
         assert instead.schema["c"] is Family.OTHER

@@ -17,7 +17,6 @@ from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.accounting.pld.fourier import ComposedPLD
 from rangebound.ball import Ball, ball, down, precision, up
-from rangebound.privacy import worst_delta, worst_epsilon
 from rangebound.roots import falling_bracket
 
 _TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290
@@ -34,8 +33,8 @@ def delta(event: Event, epsilon: float) -> Enclosure:
     Assumes: each step is answered with fresh noise.
     Edge cases: 0 for an event without steps. The upper bound composes the supremum of the profiles over all pairs.
     Where the worst pair differs from one epsilon to another, as for noise truncated near the ends of the range, that is
-    more than any one pair needs, the two bounds do not meet, and the Renyi accountant may have a smaller one (`compose`
-    takes the better of both).
+    more than any one pair needs, the two bounds do not meet, and the Renyi accountant or the recursion over adaptive
+    adversaries has a smaller one (`compose` takes the best).
 
     >>> import rangebound as rb
     >>> line = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
@@ -83,7 +82,7 @@ def epsilon(event: Event, delta: float) -> Enclosure:
         return pure if delta == 0.0 else Enclosure(lower=0.0, upper=pure.upper)
     step = next(iter(counts))
     if sum(counts.values()) == 1 and isinstance(step, MechanismEvent):
-        worst = worst_epsilon(step.mechanism.setting, delta)
+        worst = step_profile.epsilon_once(step.mechanism, delta)
         return Enclosure(lower=worst.lower, upper=worst.upper)
     found = _composed_epsilon(counts, delta)
     return Enclosure(lower=min(found.lower, pure.upper), upper=min(found.upper, pure.upper))
@@ -97,7 +96,7 @@ def _leaking(event: Event) -> dict[SingleEvent, int]:
 def _single(step: SingleEvent, epsilon: float) -> Enclosure:
     """One step: its privacy profile, without a grid."""
     if isinstance(step, MechanismEvent):
-        worst = worst_delta(step.mechanism.setting, epsilon)
+        worst = step_profile.delta_once(step.mechanism, epsilon)
         return Enclosure(lower=min(worst.lower, 1.0), upper=min(worst.upper, 1.0))
     with precision(step_profile.BITS):
         upper = max(map(up, _both_ways(step_profile.sampled(step_profile.worst(step.mechanism), step.rate), epsilon)))

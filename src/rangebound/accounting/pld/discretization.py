@@ -22,7 +22,6 @@ import numpy.typing as npt
 from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
 from rangebound.accounting.pld import step_profile
 from rangebound.ball import Ball, ball, down, precision, up
-from rangebound.bounding import UNBOUNDED
 
 Floats = npt.NDArray[np.float64]
 Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it
@@ -91,10 +90,8 @@ def typical_loss(step: SingleEvent) -> float:
 def largest_loss(step: SingleEvent) -> float:
     """The largest finite privacy loss, for adding a person; sampling can only shrink it."""
     limit = step_profile.pure(step.mechanism).upper
-    if step.mechanism.noise.limited and math.isinf(limit):
-        # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
-        most = 2.0 if step.mechanism.shape.normalised else 1.0
-        limit = most * step.mechanism.query.sensitivity / step.mechanism.noise.scale * (1.0 + 1e-15)
+    if step_profile.has_edge(step.mechanism) and math.isinf(limit):
+        limit = step_profile.finite_loss(step.mechanism)
     if isinstance(step, SampledEvent) and math.isfinite(limit):
         with precision(step_profile.BITS):
             limit = up((ball(step.rate) * ball(limit).expm1()).log1p())
@@ -103,7 +100,7 @@ def largest_loss(step: SingleEvent) -> float:
 
 def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent:
     """Upper and lower PLDs of a step on multiples of `width`, up to where the profile has fallen to `tail`."""
-    edge = step.mechanism.noise.limited
+    edge = step_profile.has_edge(step.mechanism)
     with precision(step_profile.BITS):
         above = _of_step(step_profile.worst(step.mechanism), step)
         places = _knots(step, above, width, tail)
@@ -115,7 +112,7 @@ def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent
             points = _points(_of_step(each, step), places, width)
             found = _masses(_lowered(points, edge=edge), lambda new, old: new <= old)
             lower += _both(found, places, width, down)
-        if step.mechanism.bounding is UNBOUNDED and isinstance(step, MechanismEvent):
+        if step_profile.is_mirrored(step.mechanism) and isinstance(step, MechanismEvent):
             lower = lower[:1] * 2  # its own mirror image
         return DiscretizedEvent(upper, (*lower[:2], *lower[-2:]))
 

@@ -3,46 +3,180 @@
 delta(epsilon) is the supremum over all pairs of neighbouring answers and both directions, so it is symmetric: at a
 negative epsilon it is 1 - e^epsilon (1 - delta(-epsilon)). Three routes, from cheap to expensive: a formula for
 Gaussian noise on the line; a row of positions for truncated Laplace noise on the query's own interval; for all others
-the certified search of the core.
+the certified search of the core. A table has finitely many pairs, and the hull of all of them. What differs from one
+kind of mechanism to another is a function with a version for each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from fractions import Fraction
+from functools import lru_cache, partial, singledispatch
 
 import numpy as np
+from flint import arb, fmpq
 
+from rangebound.accounting.event import Private
 from rangebound.ball import Ball, ball, down, hull, precision, refine, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
+from rangebound.discrete_laplace import DiscreteLaplace
+from rangebound.finite import TOTAL, Table
+from rangebound.finite.pair_numbers import InputPairs, neighbours, stick_at, worst_pair
+from rangebound.finite.profile_hull import ProfileHull, profile_hull
+from rangebound.finite.weights import BINARY_PLACES, exponential
 from rangebound.mechanism import Mechanism
-from rangebound.privacy import Worst, worst_delta, worst_loss
+from rangebound.privacy import Worst, worst_delta, worst_epsilon, worst_loss
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.pairs.exact import family, stick
+from rangebound.staircase import Staircase
 from rangebound.support import Interval
 
 BITS = 192
 _MARGIN = 1e-12  # of the array route: far above the round-off of its dozen operations
 
 
-@lru_cache(maxsize=256)
-def pure(mechanism: Mechanism) -> Worst:
-    """The pure epsilon of a mechanism."""
-    return worst_loss(mechanism.setting)
-
-
-def is_quick(mechanism: Mechanism) -> bool:
-    """Whether a value of the profile takes less than a millisecond."""
-    return not mechanism.shape.normalised or _positions(mechanism) is not None
-
-
 Profile = Callable[[float], Ball]  # at an epsilon of any sign, at the precision in force
 
 
+@lru_cache(maxsize=256)
+def pure(mechanism: Private) -> Worst:
+    """The pure epsilon of a mechanism."""
+    return _pure(mechanism)
+
+
+@singledispatch
+def _pure(mechanism: Private) -> Worst:
+    raise NotImplementedError(type(mechanism))
+
+
+@_pure.register
+def _(mechanism: Mechanism) -> Worst:
+    return worst_loss(mechanism.setting)
+
+
+@_pure.register
+def _(mechanism: Table) -> Worst:
+    return _exact(mechanism, mechanism.epsilon(), worst_pair(mechanism.weights, mechanism.reach))
+
+
+@_pure.register(DiscreteLaplace)
+@_pure.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase) -> Worst:
+    return _closed_form(mechanism, mechanism.epsilon())
+
+
+def delta_once(mechanism: Private, epsilon: float) -> Worst:
+    """The delta of one use at epsilon, without a grid."""
+    if isinstance(mechanism, Mechanism):
+        return worst_delta(mechanism.setting, epsilon)
+    return _closed_form(mechanism, mechanism.delta(epsilon))
+
+
+def epsilon_once(mechanism: Private, delta: float) -> Worst:
+    """The epsilon of one use at delta, without a grid."""
+    if isinstance(mechanism, Mechanism):
+        return worst_epsilon(mechanism.setting, delta)
+    return _closed_form(mechanism, mechanism.epsilon(delta))
+
+
+@singledispatch
+def _closed_form(mechanism: Private, value: float) -> Worst:
+    """A number over all pairs that a mechanism has without a search, rounded up."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_closed_form.register
+def _(mechanism: Table, value: float) -> Worst:
+    return _exact(mechanism, value, (0, 0))
+
+
+@_closed_form.register(DiscreteLaplace)
+@_closed_form.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, value: float) -> Worst:
+    pair = mechanism.worst_pair()
+    if pair is None:
+        return Worst(0.0, value, (math.nan, math.nan))
+    return Worst(max(value * (1.0 - 1e-12), 0.0), value, pair)
+
+
+def _exact(table: Table, value: float, pair: tuple[int, int]) -> Worst:
+    """An exact number that was rounded up."""
+    lower = value if math.isinf(value) else max(math.nextafter(value, 0.0), 0.0)
+    return Worst(lower, value, (table.inputs[pair[0]], table.inputs[pair[1]]))
+
+
+@singledispatch
+def is_quick(mechanism: Private) -> bool:
+    """Whether a value of the profile takes less than a millisecond."""
+    return True
+
+
+@is_quick.register
+def _(mechanism: Mechanism) -> bool:
+    return not mechanism.shape.normalised or _positions(mechanism) is not None
+
+
+@singledispatch
+def has_edge(mechanism: Private) -> bool:
+    """Whether one answer can cause what a neighbour cannot, beside losses that are bounded."""
+    raise NotImplementedError(type(mechanism))
+
+
+@has_edge.register
+def _(mechanism: Mechanism) -> bool:
+    return mechanism.noise.limited
+
+
+@has_edge.register
+def _(mechanism: Table) -> bool:
+    return math.isinf(pure(mechanism).upper)
+
+
+@has_edge.register(DiscreteLaplace)
+@has_edge.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase) -> bool:
+    return False
+
+
+@singledispatch
+def finite_loss(mechanism: Private) -> float:
+    """An upper bound on the finite privacy losses of a mechanism that has infinite ones as well."""
+    raise NotImplementedError(type(mechanism))
+
+
+@finite_loss.register
+def _(mechanism: Mechanism) -> float:
+    # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
+    most = 2.0 if mechanism.shape.normalised else 1.0
+    return most * mechanism.query.sensitivity / mechanism.noise.scale * (1.0 + 1e-15)
+
+
+@finite_loss.register
+def _(mechanism: Table) -> float:
+    return 43.0  # of weights from 1 to 2^62: 62 ln 2 is less
+
+
+@singledispatch
+def is_mirrored(mechanism: Private) -> bool:
+    """Whether every pair is its own mirror image."""
+    return False
+
+
+@is_mirrored.register
+def _(mechanism: Mechanism) -> bool:
+    return mechanism.bounding is UNBOUNDED
+
+
+@is_mirrored.register(DiscreteLaplace)
+@is_mirrored.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase) -> bool:
+    return True  # as far as the worst pair goes, which clamping leaves as it is
+
+
 @lru_cache(maxsize=64)
-def worst(mechanism: Mechanism) -> Profile:
+def worst(mechanism: Private) -> Profile:
     """An upper bound on the profile over all pairs and both directions; what was once looked up is kept."""
     known = lru_cache(maxsize=1 << 14)(partial(_above, mechanism))
 
@@ -53,8 +187,14 @@ def worst(mechanism: Mechanism) -> Profile:
     return at
 
 
-def pairs(mechanism: Mechanism) -> tuple[Profile, Profile]:
+@singledispatch
+def pairs(mechanism: Private) -> tuple[Profile, Profile]:
     """The exact profiles of two pairs: the farthest apart, and the one with the largest privacy loss."""
+    raise NotImplementedError(type(mechanism))
+
+
+@pairs.register
+def _(mechanism: Mechanism) -> tuple[Profile, Profile]:
     if _is_free_gaussian(mechanism):
         return (worst(mechanism),) * 2
     setting = mechanism.setting
@@ -63,6 +203,34 @@ def pairs(mechanism: Mechanism) -> tuple[Profile, Profile]:
     second = finite_pair(setting, pure(mechanism).pair, nothing)
     found = partial(_of_pair, mechanism, first)
     return found, found if second in (first, first[::-1]) else partial(_of_pair, mechanism, second)
+
+
+@pairs.register
+def _(mechanism: Table) -> tuple[Profile, Profile]:
+    weights, reach = mechanism.weights, mechanism.reach
+    first = stick_at(weights, neighbours(reach), exponential(Fraction(0))).pair
+    second = worst_pair(weights, reach)
+    found = partial(_of_inputs, mechanism, first)
+    return found, found if second in (first, first[::-1]) else partial(_of_inputs, mechanism, second)
+
+
+@pairs.register(DiscreteLaplace)
+@pairs.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase) -> tuple[Profile, Profile]:
+    attained = mechanism.worst_pair() is not None
+    return (worst(mechanism) if attained else _nothing,) * 2
+
+
+def _nothing(epsilon: float) -> Ball:
+    """The profile of two equal laws: what is known to be leaked where no pair is."""
+    return (1 - ball(epsilon).exp()).max(ball(0.0))
+
+
+def _of_inputs(table: Table, pair: tuple[int, int], epsilon: float) -> Ball:
+    """The profile of two rows of a table, exact but for the last of 160 binary places."""
+    one = InputPairs(np.array([pair[0]]), np.array([pair[1]]))
+    stick = stick_at(table.weights, one, exponential(Fraction(epsilon)))
+    return arb(fmpq(stick.units, TOTAL << BINARY_PLACES)) - arb(0, 2.0**-96)
 
 
 def sampled(profile: Profile, rate: float) -> Profile:
@@ -83,6 +251,8 @@ def sampled(profile: Profile, rate: float) -> Profile:
 
 
 def _of_pair(mechanism: Mechanism, pair: tuple[float, float], epsilon: float) -> Ball:
+    if epsilon < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
+        return 1 - ball(epsilon).exp() * (1 - _of_pair(mechanism, pair[::-1], -epsilon))
     (a, b), shape = pair, mechanism.shape
     if shape.normalised and mechanism.noise.laplace:  # this law does not change beyond its support
         low, high = shape.ends
@@ -92,10 +262,35 @@ def _of_pair(mechanism: Mechanism, pair: tuple[float, float], epsilon: float) ->
     return refine(lambda: stick(family(mechanism.noise, shape), ball(a), ball(b) - ball(a), ball(epsilon)), bits=100)
 
 
-def _above(mechanism: Mechanism, epsilon: float) -> Ball:
+def _above(mechanism: Private, epsilon: float) -> Ball:
     """The profile at an epsilon that is zero or more."""
-    if epsilon >= pure(mechanism).upper:
-        return ball(0.0)
+    return ball(0.0) if epsilon >= pure(mechanism).upper else _below_pure(mechanism, epsilon)
+
+
+@singledispatch
+def _below_pure(mechanism: Private, epsilon: float) -> Ball:
+    """The profile where it is not zero."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_below_pure.register
+def _(mechanism: Table, epsilon: float) -> Ball:
+    return _hull(mechanism).delta(epsilon).min(ball(1.0))
+
+
+@_below_pure.register(DiscreteLaplace)
+@_below_pure.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, epsilon: float) -> Ball:
+    return mechanism.profile(ball(epsilon))
+
+
+@lru_cache(maxsize=16)
+def _hull(table: Table) -> ProfileHull:
+    return profile_hull(table.weights, table.reach)
+
+
+@_below_pure.register
+def _(mechanism: Mechanism, epsilon: float) -> Ball:
     if _is_free_gaussian(mechanism):
         return _free_gaussian(mechanism, epsilon)
     table = _positions(mechanism)
@@ -143,14 +338,14 @@ def _positions(mechanism: Mechanism) -> Callable[[float], float] | None:
     a = np.linspace(0.0, max(width - d, 0.0), count)
     b = np.maximum(width - d - a, 0.0)
     z = -math.expm1(-width)
-    kept_p = -np.expm1(-a) - np.expm1(-(d + b))
-    kept_q = -np.expm1(-(a + d)) - np.expm1(-b)
-    reach = d + np.log(kept_q / kept_p)
+    norm_p = -np.expm1(-a) - np.expm1(-(d + b))
+    norm_q = -np.expm1(-(a + d)) - np.expm1(-b)
+    reach = d + np.log(norm_q / norm_p)
     spacing = (width - d) / (count - 1) if count > 1 else 0.0
 
     def best(epsilon: float) -> float:
         y = np.clip((reach - epsilon) / 2.0, 0.0, d)
-        return float(((-2.0 * np.expm1(-y) + np.exp(-a) * np.expm1(-2.0 * y)) / kept_p).max()) * (1.0 + _MARGIN)
+        return float(((-2.0 * np.expm1(-y) + np.exp(-a) * np.expm1(-2.0 * y)) / norm_p).max()) * (1.0 + _MARGIN)
 
     def room(epsilon: float) -> float:
         bend = (2.0 / z + 2.0) + math.exp(epsilon) * (5.0 + 2.0 / z)

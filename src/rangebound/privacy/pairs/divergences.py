@@ -24,6 +24,7 @@ from rangebound.privacy.pairs.exact import Pair, family, stick
 
 Floats = npt.NDArray[np.float64]
 
+_A_LAW = "a Law, as m.law(answer) returns for a Mechanism; a table and noise on a lattice have `delta` and `rdp`"
 _FEW = 256  # so many pairs are worth their exact numbers
 
 
@@ -50,6 +51,10 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> Any:
         return stick_formula(noise, shape, a, b, level)
     if _place(p) == _place(q):
         return max(0.0, up(1 - ball(level).exp())) if level < 0.0 else 0.0
+    if level < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
+        return min(
+            up(refine(lambda: 1 - ball(level).exp() * (1 - stick(*_exact(noise, shape, q, p), ball(-level))))), 1.0
+        )
     return min(up(refine(lambda: stick(*_exact(noise, shape, p, q), ball(level)))), 1.0)
 
 
@@ -280,7 +285,7 @@ def _place(law: Law) -> float:
 
 def _shared(p: Law, q: Law) -> tuple[Noise, Shape]:
     for name, law in (("p", p), ("q", q)):
-        arguments.instance(name, law, Law, "a Law, as m.law(answer) returns")
+        arguments.instance(name, law, Law, _A_LAW)
     if p.noise != q.noise or p.shape != q.shape:
         raise ArgumentError("p, q: must be laws of one mechanism (same noise, support and bounding)")
     return p.noise, p.shape

@@ -8,10 +8,15 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.table_schema import Schema
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""
+
+
+Relation = exp.Table | exp.Select
+"""What stands for a table in a statement: one of the engine, or a selection."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +36,7 @@ class Place:
 class Further:
     """A further table, as a statement names it, and its columns."""
 
-    source: exp.Table
+    source: Relation
     schema: Schema
 
 
@@ -42,11 +47,11 @@ class Engine(Protocol):
     """
 
     @property
-    def dialect(self) -> str:
-        """The name of its SQL for sqlglot."""
+    def dialect(self) -> Dialect:
+        """Its SQL."""
 
     @property
-    def source(self) -> exp.Table:
+    def source(self) -> Relation:
         """The table, as a statement names it."""
 
     def schema(self) -> Schema:
@@ -58,8 +63,8 @@ class Engine(Protocol):
     def further(self, place: Place) -> Further:
         """A further table, the same one for the same place; reads no rows of a private one."""
 
-    def copied(self, rows: exp.Select, refuse: Callable[[exp.Table], None]) -> exp.Table:
-        """The result of a selection from public tables, as a table of its own; the same one for the same selection.
+    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> Relation:
+        """The result of a selection from public tables, which nothing changes; the same one for the same selection.
 
         `refuse` looks at it when it was made, and what it raises is passed on; then there is no such table.
         """

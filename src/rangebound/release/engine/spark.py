@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +17,9 @@ from sqlglot import exp
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
 from rangebound.extras import need
-from rangebound.release.engine.interface import Further, Place
+from rangebound.release.engine.interface import Further, Place, Relation
 from rangebound.release.engine.java_home import java_home
+from rangebound.release.engine.spark_dialect import SPARK, SUBSTITUTED
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
 _FAMILIES = {
@@ -34,8 +34,6 @@ _FAMILIES = {
 
 
 _INSTANT, _UTC = "timestamp", "TIMESTAMP_NTZ '1970-01-01 00:00:00' + unix_micros({}) * INTERVAL '0.000001' SECOND"
-_PLAIN = re.compile(r"[A-Za-z0-9 .:_+-]*")
-_SUBSTITUTED = "${"  # Spark puts settings and variables of its machine here, before it reads a statement
 _TALKING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PORT = 15002  # of Spark Connect, where an address has none
 _LOCAL = {
@@ -59,7 +57,7 @@ class Spark:
     back as the same key.
     """
 
-    dialect = "spark"
+    dialect = SPARK
 
     def __init__(self, frame: Any) -> None:
         need("pyspark")
@@ -139,9 +137,9 @@ class Spark:
             rule = "Spark cannot give this table"
             raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table") from None
 
-    def copied(self, rows: exp.Select, refuse: Callable[[exp.Table], None]) -> exp.Table:
+    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> exp.Table:
         """The result of a selection from public tables, under a name of its own."""
-        key = rows.sql(self.dialect)
+        key = self.dialect.written(rows)
         if key not in self._copies:
             table = exp.to_table(f"rangebound_copy_{id(self):x}_{len(self._copies)}")
             self._query(rows).createOrReplaceTempView(table.name)
@@ -156,9 +154,7 @@ class Spark:
 
     def _query(self, statement: exp.Expr) -> Any:
         """A statement as a data frame, which is not computed yet."""
-        written = statement.transform(_spelled).sql(self.dialect)
-        if _SUBSTITUTED in written:
-            raise EngineError(f"statement: must not hold {_SUBSTITUTED!r}, which Spark replaces; rename the column")
+        written = self.dialect.written(statement)
         with _reported():
             return self._session.sql(written)
 
@@ -217,18 +213,11 @@ def _readable(frame: Any) -> Any:
     return frame.withColumns(seen) if seen else frame
 
 
-def _spelled(tree: exp.Expr) -> exp.Expr:
-    """A text by its bytes unless it is plain: how Spark reads quotes, backslashes and dollars depends on settings."""
-    if not (isinstance(tree, exp.Literal) and tree.is_string) or _PLAIN.fullmatch(tree.this):
-        return tree
-    return exp.cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
-
-
 def _families(kinds: list[tuple[str, str]]) -> Schema:
     """The families of columns of a frame; one whose name Spark would replace cannot be used."""
     found = {name: _FAMILIES.get(kind.partition("(")[0], Family.OTHER) for name, kind in kinds}
-    found |= {name: Family.OTHER for name in found if _SUBSTITUTED in name}
-    instants = [name for name, kind in kinds if kind == _INSTANT and _SUBSTITUTED not in name]
+    found |= {name: Family.OTHER for name in found if SUBSTITUTED in name}
+    instants = [name for name, kind in kinds if kind == _INSTANT and SUBSTITUTED not in name]
     types = {name: kind for name, kind in kinds if found[name] is Family.OTHER}
     return TypedSchema(found, types=types, instants=instants)
 

@@ -49,14 +49,24 @@ def nearest(value: float, support: Interval | Union, step: float | None) -> floa
         held = min(max(value, lower), upper)
         if step is None or not math.isfinite(held):
             return held
-        per_unit = round(1.0 / step)  # steps such as 0.1 have no double, but their tenfold has
-        tidy = per_unit > 0 and math.isclose(per_unit * step, 1.0, rel_tol=1e-12)
-        rounded = round(held * per_unit) / per_unit if tidy else round(held / step) * step
+        rounded = _rounded(held, step)
         return (
             rounded if lower <= rounded <= upper else held if held in (lower, upper) else _closest(held, lower, upper)
         )
 
     return min((within(*span) for span in support.spans), key=lambda point: abs(point - value))
+
+
+def _rounded(value: float, step: float) -> float:
+    """The multiple of a step nearest to a number, which is itself where it has more steps than any double counts."""
+    inverse = 1.0 / step
+    if not math.isfinite(inverse) or not math.isfinite(value / step):
+        return value
+    per_unit = round(inverse)  # steps such as 0.1 have no double, but their tenfold has
+    if per_unit > 0 and math.isclose(per_unit * step, 1.0, rel_tol=1e-12):
+        steps = value * per_unit
+        return round(steps) / per_unit if math.isfinite(steps) else value
+    return round(value / step) * step
 
 
 def _closest(value: float, lower: float, upper: float) -> float:

@@ -55,7 +55,7 @@ def _inside(support: Interval | Union, value: float) -> bool:
 
 
 def scores(counts: Sequence[Fraction], level: float) -> list[Fraction]:
-    """The score of each point of the grid: by how many rows it misses being the quantile at `level`; less is better.
+    """The score of each point of the grid: how many rows lie between it and the quantile at `level`; less is better.
 
     With n rows, b of them below the point and a at it: max(0, b - level n, level n - b - a).
 
@@ -64,9 +64,28 @@ def scores(counts: Sequence[Fraction], level: float) -> list[Fraction]:
     >>> scores([Fraction(1), Fraction(0), Fraction(3)], 0.5)
     [Fraction(1, 1), Fraction(1, 1), Fraction(0, 1)]
     """
-    sums = list(accumulate(counts, initial=Fraction(0)))
-    middle = Fraction(level) * sums[-1]
-    return [max(Fraction(0), below - middle, middle - upto) for below, upto in pairwise(sums)]
+    return rank_scores(counts, Fraction(level), Fraction(0))
+
+
+def rank_scores(
+    counts: Sequence[Fraction], level: Fraction, shift: Fraction, *, open_below: bool = False
+) -> list[Fraction]:
+    """How many rows lie between each point and the rank level n - shift; with `open_below` none do above the first.
+
+    Exact: all counts are brought to one denominator, so that the sums are of whole numbers.
+    """
+    unit = math.lcm(*(each.denominator for each in counts))
+    wholes = [each.numerator * (unit // each.denominator) for each in counts]
+    aim = level * Fraction(sum(wholes), unit) - shift
+    finer = math.lcm(unit, aim.denominator) // unit
+    sums = list(accumulate((each * finer for each in wholes), initial=0))
+    unit *= finer
+    rank = aim.numerator * (unit // aim.denominator)
+    found = [max(0, below - rank, rank - upto) for below, upto in pairwise(sums)]
+    if open_below and found:
+        found[0] = max(0, rank - sums[1])
+    known = {each: Fraction(each, unit) for each in set(found)}
+    return [known[each] for each in found]
 
 
 def score_sensitivity(level: float, sensitivity: Fraction) -> Fraction:
@@ -102,13 +121,15 @@ def weights(
     """
     slope, floor = fmpq(rate.numerator, rate.denominator), fmpq(deepest)
     with precision(length + 160):
-        one, result = arb(2) ** length, []
+        one, known = arb(2) ** length, {}
         for each in found:
-            depth = min(fmpq(each.numerator, each.denominator) * slope, floor)
-            whole = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()
-            assert whole is not None  # the floor of an exact number
-            result.append(int(whole))
-    return result
+            key = each.numerator, each.denominator
+            if key not in known:
+                depth = min(fmpq(*key) * slope, floor)
+                whole = ((-arb(depth)).exp() * one).lower().floor().unique_fmpz()
+                assert whole is not None  # the floor of an exact number
+                known[key] = int(whole)
+    return [known[each.numerator, each.denominator] for each in found]
 
 
 def draw(weights: Sequence[int], bits: Bits) -> int:

@@ -1,13 +1,13 @@
 """The most frequent keys in order: one exponential mechanism over all sequences, drawn exactly [gillenwater2022].
 
-A sequence of k different keys misses the k most frequent ones by
+The score of a sequence of k different keys is
 
     max over i of (i-th largest count - count of its i-th key)
 
-units: 0 if it is a sequence of most frequent keys, ties in any order. There are far too many sequences to list. But
-keys that miss rank i by at most v are the first t_i(v) keys by count, and t_i rises with i. So the sequences that miss
-by at most v are counted by choosing key after key: the product of t_i(v) - (i - 1). A sequence is drawn in two steps:
-by how much it misses, and then one of those that miss by so much, uniformly.
+in units: 0 if it is a sequence of most frequent keys, ties in any order. There are far too many sequences to list. But
+keys at most v below the i-th largest count are the first t_i(v) keys by count, and t_i rises with i. So the sequences
+with a score of at most v are counted by choosing key after key: the product of t_i(v) - (i - 1). A sequence is drawn in
+two steps: its score, and then one of those that have it, uniformly.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def privacy_loss(size: int, steps: Fraction, rate: Fraction) -> Fraction:
 def depth(keys: int, size: int) -> int:
     """The largest rate times score that is distinguished: ln(number of sequences) + 88, rounded up.
 
-    Sequences that miss by more have together less than e^-88 of all weight.
+    Sequences with a larger score have together less than e^-88 of all weight.
     """
     return exponential.DEEPEST + math.ceil(math.perm(keys, size).bit_length() * 0.6932)
 
@@ -72,8 +72,8 @@ def depth(keys: int, size: int) -> int:
 def rank_error(keys: int, size: int, rate: Fraction, confidence: float) -> float:
     """By how many units the keys of a sequence miss the counts of their ranks, at most, at a `confidence`.
 
-    ln(number of sequences / (1 - confidence)) / rate: some sequence misses by nothing, and each that misses by more has
-    at most e^-that of the whole weight [mcsherry2007].
+    ln(number of sequences / (1 - confidence)) / rate: some sequence has a score of 0, and each with a larger score
+    than this has at most e^-that of the whole weight [mcsherry2007].
     """
     return (math.log(math.perm(keys, size)) - math.log1p(-confidence)) / float(rate)
 
@@ -81,7 +81,7 @@ def rank_error(keys: int, size: int, rate: Fraction, confidence: float) -> float
 def draw(counts: Sequence[int], size: int, rate: Fraction, bits: Bits) -> list[int]:
     """`size` different places of `counts`, a sequence drawn by the exponential mechanism over all of them.
 
-    Guarantee: the probability of a sequence that misses by v is proportional to floor(2^b e^-min(rate v, depth)), but
+    Guarantee: the probability of a sequence with the score v is proportional to floor(2^b e^-min(rate v, depth)), but
     for the factor that `privacy_loss` allows for. Time and memory are of the order of k n log(k n) for n counts, or
     less: only scores up to depth / rate are distinguished.
 
@@ -110,7 +110,7 @@ def _reached(falling: Counts, size: int, score: int) -> list[int]:
 
 
 def _levels(falling: Counts, size: int, far: int) -> Iterator[tuple[int, int]]:
-    """By how much sequences can miss, rising, and how many do; `far` stands for all that miss by that or more."""
+    """The scores of sequences, rising, and how many have each; `far` stands for all with that score or a larger one."""
     reached = _reached(falling, size, 0)
     number = math.prod(own - at for at, own in enumerate(reached))
     yield 0, number

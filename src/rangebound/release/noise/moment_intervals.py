@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.noise import Curve
-from rangebound.release.noise.draw import AddedNoise, Pair, Reading
+from rangebound.release.noise.draw import Pair, Reading
 
 Floats = npt.NDArray[np.float64]
 ALPHA, BETA, GAMMA = Fraction(3, 20), Fraction(7, 20), Fraction(1, 2)
@@ -99,9 +99,7 @@ def steadied(reading: Reading) -> NoisyMoments:
     So a variance that is nothing but noise leaves a correlation and a slope near 0, not a quotient of two errors. A
     draw without rows has the moments of values in the middle of their ranges.
     """
-    values, added = np.array(reading.values), reading.added
-    assert added is not None
-    own, drawn = moments(values), moments(_simulated(values, added))
+    own, drawn = moments(np.array(reading.values)), _simulated(reading)
     if not own.rows > 0.0:
         middle, none = np.array(0.5), np.array(0.0)
         return NoisyMoments(rows=none, x=middle, y=middle, xx=np.array(1.0), yy=np.array(1.0), xy=none)
@@ -131,7 +129,7 @@ def interval(reading: Reading, asked: Answer, bounded: Bounded, support: Pair) -
     if expected < _ENOUGH:
         low, high = bounded(box(reading))
         return min(max(low, support[0]), support[1]), min(max(high, support[0]), support[1])
-    values, there = asked(moments(_simulated(np.array(reading.values), added)))
+    values, there = asked(_simulated(reading))
     at = max(math.floor(expected - math.sqrt(expected)), 0)
     low = np.partition(np.where(there, values, -math.inf), at)[at]
     high = np.partition(np.where(there, values, math.inf), DRAWS - 1 - at)[DRAWS - 1 - at]
@@ -189,10 +187,17 @@ def over(one: Pair, positive: Pair) -> Pair:
     return one[0] / (most if one[0] > 0.0 else least), one[1] / (least if one[1] > 0.0 else most)
 
 
-def _simulated(values: Floats, added: AddedNoise) -> Floats:
-    """Coordinates that may be true ones: those of a draw, less noise."""
-    gaussian = added.noise.curve is Curve.QUADRATIC
-    return values - added.noise.scale * _noise(len(values), gaussian=gaussian)
+def _simulated(reading: Reading) -> NoisyMoments:
+    """Moments that may be true ones: those of the coordinates of a draw, less noise."""
+    added = reading.added
+    assert added is not None
+    return _less_noise(tuple(reading.values), added.noise.scale, gaussian=added.noise.curve is Curve.QUADRATIC)
+
+
+@lru_cache(maxsize=2)
+def _less_noise(values: tuple[float, ...], scale: float, *, gaussian: bool) -> NoisyMoments:
+    """The moments of some coordinates less noise; every answer of one draw, and its interval, ask for the same."""
+    return moments(np.array(values) - scale * _noise(len(values), gaussian=gaussian))
 
 
 @lru_cache(maxsize=4)
@@ -209,4 +214,5 @@ def _noise(width: int, *, gaussian: bool) -> Floats:
         drawn = special.ndtri(uniform)
     else:
         drawn = np.sign(uniform - 0.5) * -np.log1p(-2.0 * np.abs(uniform - 0.5))
-    return np.asarray(np.round(drawn * _FINE) / _FINE).reshape(DRAWS, width)
+    found = np.asarray(np.round(drawn * _FINE) / _FINE).reshape(DRAWS, width)
+    return np.asfortranarray(found)  # a coordinate's numbers are read together

@@ -27,6 +27,7 @@ from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
 from rangebound.sampling.lattice import default_lattice, lattice_of
 from rangebound.support import Interval, Union, is_line
+from rangebound.utility import Error
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,9 +151,13 @@ class MechanismPublisher:
     def mse(self) -> float:
         """The largest mean squared error of a published coordinate, over all true ones."""
         mechanism = self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
-        if mechanism.shape.normalised or mechanism.query.range.hull.bounded:
-            return _worst_mse(mechanism)
-        return mechanism.error(_somewhere(mechanism)).mse  # clamping at one end makes no error larger
+        return _largest_error(mechanism).mse
+
+    @property
+    def mae(self) -> float:
+        """The largest mean absolute error of a published coordinate, over all true ones."""
+        mechanism = self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
+        return _largest_error(mechanism).mae
 
     def words(self) -> str:
         """Bounding, family and scale."""
@@ -284,6 +289,15 @@ class DiscreteLaplacePublisher:
         """The largest mean squared error of the number, over all true ones."""
         return self.mechanism.mse
 
+    @property
+    def mae(self) -> float:
+        """The largest mean absolute error of the number, over all true ones: 2 r / (1 - r^2), r = e^(-1 / scale).
+
+        That is the error far from the ends; clamping makes it no larger.
+        """
+        rate = 1.0 / self.mechanism.scale
+        return 1.0 / math.sinh(rate) if rate < _STEEP else 0.0
+
     def words(self) -> str:
         """Family and scale; published tables have these words."""
         signed = self.clamped is not None and is_line(self.clamped)
@@ -291,7 +305,7 @@ class DiscreteLaplacePublisher:
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data."""
-        return self.mechanism.to_dict()
+        return self.mechanism.with_claim(None).to_dict()
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
@@ -412,8 +426,11 @@ def _rectified(mechanism: Mechanism, support: Interval) -> Mechanism:
 
 
 @lru_cache(maxsize=1024)
-def _worst_mse(mechanism: Mechanism) -> float:
-    return mechanism.worst_error().mse
+def _largest_error(mechanism: Mechanism) -> Error[float]:
+    """The largest errors over all true answers."""
+    if mechanism.shape.normalised or mechanism.query.range.hull.bounded:
+        return mechanism.worst_error()
+    return mechanism.error(_somewhere(mechanism))  # clamping at one end makes no error larger
 
 
 @lru_cache(maxsize=1024)

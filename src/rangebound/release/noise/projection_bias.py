@@ -159,8 +159,16 @@ def laplace_moments(excess: float) -> list[float]:
 
     Of all sums with one variance, a single draw has the largest moments; `excess` is by how much the variance of
     continuous Laplace noise is above that of discrete noise.
+    Edge cases: infinite, and so no bound, where it is beyond the doubles, as with noise that is nearly always 0.
     """
-    return [math.factorial(order) * (excess / 2.0) ** (order / 2) for order in _ORDERS]
+    return [math.factorial(order) * _power(excess / 2.0, order / 2) for order in _ORDERS]
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf
 
 
 def _log_sum(logs: Floats) -> float:

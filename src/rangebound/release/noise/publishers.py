@@ -296,7 +296,8 @@ def _grain(sensitivity: Fraction) -> float:
 def _mechanism(support: Interval | Union, reach: float, epsilon: float, delta: float, name: str | None) -> Mechanism:
     query = Query(range=support.hull, sensitivity=reach)
     if name is None:
-        return choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse").best
+        ranked = choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse")
+        return next(each.mechanism for each in ranked if isinstance(each.mechanism, Mechanism))
     bounding, _, family = name.partition(" ")
     families = {each.__name__: each for each in FAMILIES.values()}
     kind = Bounding.UNBOUNDED if is_line(support) else Bounding(bounding)

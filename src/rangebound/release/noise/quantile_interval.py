@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate, pairwise
 
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.draw import Bits
@@ -29,7 +28,9 @@ def margin(places: int, rate: Fraction, confidence: float) -> Fraction:
 
 
 def shifted_scores(counts: Sequence[Fraction], level: Fraction, shift: Fraction) -> list[Fraction]:
-    """By how many rows each point misses the rank level n - shift; the first stands for all that is below the others.
+    """The score of each point: how many rows lie between it and the rank level n - shift.
+
+    The first point stands for all that is below the others.
 
     Nothing lies below the first point, so an aim below all rows is met there: one point has a score of 0, for every
     table, an empty one too. One row more or less moves each score by at most max(level, 1 - level).
@@ -37,12 +38,7 @@ def shifted_scores(counts: Sequence[Fraction], level: Fraction, shift: Fraction)
     >>> shifted_scores([Fraction(0), Fraction(1), Fraction(3)], Fraction(1, 2), Fraction(5))
     [Fraction(0, 1), Fraction(3, 1), Fraction(4, 1)]
     """
-    sums = list(accumulate(counts, initial=Fraction(0)))
-    aim = level * sums[-1] - shift
-    return [
-        max(Fraction(0), below - aim if at else Fraction(0), aim - upto)
-        for at, (below, upto) in enumerate(pairwise(sums))
-    ]
+    return exponential.rank_scores(counts, level, shift, open_below=True)
 
 
 def folded(counts: Sequence[Fraction], places: Sequence[int]) -> list[Fraction]:

@@ -98,7 +98,7 @@ class RangePublisher:
     def _rank_error(self) -> float:
         """How many units beside 2 % of them lie beyond each end, at most, at the confidence for both ends together.
 
-        The place that is drawn misses its aim by at most ln(2 places / (1 - confidence)) / rate units then, and the aim
+        The place that is drawn has a score of at most ln(2 places / (1 - confidence)) / rate units then, and its aim
         lies `aim` units inwards of the quantile.
         """
         places = 2 * len(self.edges) + 1

@@ -11,6 +11,7 @@ from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.conversion import conversions
 from rangebound.release.output.forecast import part_of
+from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.scope import scope
 from rangebound.release.plan.column_declaration import described
 from rangebound.release.plan.fields import date
@@ -55,6 +56,8 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
         margins = any(each.margin is not None for each in plan.query)
         part = f"{100 * plan.clipping_share:g} % of {'what the margins leave' if margins else 'epsilon'}"
         lines.append(f"Of this, {part} goes into how much is cut: rows dropped and values clipped.")
+        missed = [each for each in plan.query if each.cut_uncounted and plan.unit_of(each).column is not None]
+        lines += [f"Not counted there: {each.cut_uncounted}, for {each.name!r}." for each in missed]
     if ready.allocation.mu:
         lines.append(str(conversions(plan, ready.allocation)))
     lines += _unused(ready)
@@ -62,8 +65,8 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     lines += _keys(plan)
     for by, share in ready.allocation.selections.items():
         lines.append(f"The keys of {', '.join(by)} are {_selected(ready, by)}delta {_up(share.delta)} for each.")
-    for index in range(len(plan.query)):
-        lines += ["", *describe(ready, index)]
+    for index, limit in enumerate(plan_limits(ready)):
+        lines += ["", *describe(ready, index, limit)]
     for each in obstacles(plan):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
@@ -78,7 +81,7 @@ def _keys(plan: Plan) -> list[str]:
     return [each for each in said if each]
 
 
-def describe(ready: Prepared, index: int) -> list[str]:
+def describe(ready: Prepared, index: int, limit: LimitedMean | None = None) -> list[str]:
     """One question in words: what is asked, where the answer lies, how it is made, and how far off it may be."""
     question, share, publisher = ready.plan.query[index], ready.allocation.questions[index], ready.publishers[index]
     spans = _spans(question.published_in(ready.plan.unit_of(question)).spans, dated=question.answers_dated)
@@ -91,6 +94,7 @@ def describe(ready: Prepared, index: int) -> list[str]:
         *([f"  of: {said}"] if said else []),
         f"  published in {spans}, {cost}, by {publisher.words()}",
         f"  expected error: {question.expected_error(publisher)}",
+        *([] if limit is None else [f"  {limit.words()}"]),
         *(
             []
             if question.margin is None

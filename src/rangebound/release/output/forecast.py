@@ -11,10 +11,21 @@ from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.output.plan_limits import LimitedMean, percent, plan_limits
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.prepare import Prepared, prepare
+from rangebound.release.prepare import Prepared, prepare, rehearse_tables
 
-COLUMNS = ("query", "kind", "share", "half-width", "margin", "at half epsilon", "at twice epsilon", "error")
+COLUMNS = (
+    "query",
+    "kind",
+    "share",
+    "half-width",
+    "margin",
+    "at half epsilon",
+    "at twice epsilon",
+    "above limit",
+    "error",
+)
 """What a table of forecasts shows."""
 
 
@@ -27,7 +38,9 @@ class Outlook:
     the support; None where the data decide. `margin` is what the plan asks for. `at_half_epsilon` and
     `at_twice_epsilon` are half-widths, or, where these depend on the data, what the error is multiplied by, as
     `error_at_half_epsilon` and `error_at_twice_epsilon`; None where such a plan would be refused. `workload` is the
-    number of the workload with which it is measured, whose share is that of all its questions together.
+    number of the workload with which it is measured, whose share is that of all its questions together. `above_limit`
+    is by which part the worst-case mean absolute error is above the proved limit on that of every private mechanism,
+    rounded up; where there is none, `no_limit` says why.
     """
 
     query: str
@@ -41,6 +54,8 @@ class Outlook:
     error_at_half_epsilon: float | None
     error_at_twice_epsilon: float | None
     workload: int | None = None
+    above_limit: float | None = None
+    no_limit: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """The outlook as plain data."""
@@ -59,6 +74,7 @@ class Outlook:
             "by the data" if self.half_width is None else f"{self.half_width:.4g}",
             "" if self.margin is None else f"{self.margin:g}",
             *(self._changed(width, factor) for width, factor in changed),
+            "" if self.above_limit is None else f"+{percent(self.above_limit)}",
             self.error.partition(";")[0],
         )
 
@@ -82,8 +98,9 @@ def forecast(plan: Plan | Mapping[str, object]) -> tuple[Outlook, ...]:
     """
     plan = as_plan(plan)
     ready = prepare(plan)
+    rehearse_tables(ready)
     halved, doubled = (_at(plan, times * plan.budget.epsilon) for times in (0.5, 2.0))
-    return tuple(_outlook(ready, index, halved, doubled) for index in range(len(plan.query)))
+    return tuple(_outlook(ready, index, limit, halved, doubled) for index, limit in enumerate(plan_limits(ready)))
 
 
 def _at(plan: Plan, epsilon: float) -> Prepared | None:
@@ -94,7 +111,9 @@ def _at(plan: Plan, epsilon: float) -> Prepared | None:
         return None
 
 
-def _outlook(ready: Prepared, index: int, halved: Prepared | None, doubled: Prepared | None) -> Outlook:
+def _outlook(
+    ready: Prepared, index: int, limit: LimitedMean, halved: Prepared | None, doubled: Prepared | None
+) -> Outlook:
     question, publisher = ready.plan.query[index], ready.publishers[index]
     return Outlook(
         query=question.name,
@@ -108,6 +127,8 @@ def _outlook(ready: Prepared, index: int, halved: Prepared | None, doubled: Prep
         error_at_half_epsilon=_factor(ready, halved, index),
         error_at_twice_epsilon=_factor(ready, doubled, index),
         workload=ready.workload_number(index),
+        above_limit=limit.above,
+        no_limit=limit.reason,
     )
 
 

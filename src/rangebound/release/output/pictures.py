@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from rangebound.arguments import counted
+from rangebound.arguments import counted, upwards
 from rangebound.release.output.rendering import FACTS, Row, shown
 from rangebound.release.plan.fields import date
 
@@ -66,8 +66,9 @@ def _ranking(rows: Sequence[Row], columns: Sequence[str], selected: str) -> str:
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more key')}.</p>" if more else ""
     errors = [row["rank_error"] for row in rows if row["rank_error"] is not None]
-    below = counted(shown("value", max(errors)), "unit") if errors else ""
-    said = f"<p class=scope>Each count is at most {below} below the true one of its rank.</p>" if below else ""
+    below = counted(upwards(max(errors), 3), "unit") if errors else ""
+    words = f"The count of each key is at most {below} below the true one of its rank, at the level of the intervals."
+    said = f"<p class=scope>{words}</p>" if below else ""
     return f"{body}{left_out}{said}"
 
 

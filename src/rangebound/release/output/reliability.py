@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rangebound.finite import Table
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.publishers import Publisher
@@ -15,8 +16,10 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import allocations, prepared, stated_epsilon
 
 
-def biases(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
+def biases(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | None = None) -> list[float | None]:
     """A bound on the bias of every number, over the true answers in its interval; see `Kind.bias`.
+
+    `tables` are those that the numbers of some questions were drawn from.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     Edge cases: None where no bound is known: for quantiles, for numbers that a consistent plan fits to others, and in a
@@ -24,7 +27,7 @@ def biases(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
     """
     found: list[float | None] = [None] * len(cells)
     own = _by_question(cells)
-    publishers = _publishers(plan, cells, own)
+    publishers = _publishers(plan, cells, own, tables)
     for index, places in own.items() if publishers else ():
         question = plan.query[index]
         if plan.consistent and question.agreement != Agreement():
@@ -62,10 +65,12 @@ def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
     return found
 
 
-def _publishers(plan: Plan, cells: Sequence[Cell], own: dict[int, list[int]]) -> tuple[Publisher, ...]:
+def _publishers(
+    plan: Plan, cells: Sequence[Cell], own: dict[int, list[int]], tables: Mapping[int, Table] | None = None
+) -> tuple[Publisher, ...]:
     """The publishers of a table's questions; none where this version would split the budget otherwise."""
     way = next((each for each in allocations(plan) if _is_of(plan, each, cells, own)), None) if cells else None
-    return () if way is None else prepared(plan, way).publishers
+    return () if way is None else prepared(plan, way, tables).publishers
 
 
 def _is_of(plan: Plan, way: Allocation, cells: Sequence[Cell], own: dict[int, list[int]]) -> bool:

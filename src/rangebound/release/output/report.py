@@ -14,6 +14,7 @@ from rangebound.release.output.scope import scope
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; width: 100%; font-size: 13px } td, th { padding: .2rem .5rem; text-align: left }
+div.wide { overflow-x: auto } @media screen { div.wide td { white-space: nowrap } }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 tr:nth-child(even) { background: #f4f4f4 }
 th { border-bottom: 1px solid #888 } pre { background: #f4f4f4; padding: 1rem; white-space: pre-wrap }
@@ -31,7 +32,8 @@ def report(release: Published) -> str:
     plan, rows = release.plan, release.rows()
     title = html.escape(plan.title or "Private release")
     drawn = "".join(
-        pictures(question.name, rows, levels=question.together, selected=question.selected) + _scope(scope(plan, index))
+        pictures(question.name, rows, levels=question.together or question.apart, selected=question.selected)
+        + _scope(scope(plan, index))
         for index, question in enumerate(plan.query)
     )
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
@@ -44,7 +46,7 @@ def report(release: Published) -> str:
         f"the noise{', all of them at once' if plan.joint else ''}; "
         "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
         f"noise, which stands below each picture.{grey}</p>{stated}<h2>Numbers</h2>{drawn}"
-        f"<h2>Table</h2>{table(release)}{noted}"
+        f"<h2>Table</h2><div class=wide>{table(release)}</div>{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
         f"<p>Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code></p></html>\n"
     )

@@ -28,7 +28,9 @@ def check_size(ready: Prepared) -> int:
     >>> PAYLOAD_LIMIT - check_size(prepare(plan)) < 2000
     True
     """
-    room = PAYLOAD_LIMIT - len(Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms).to_bytes())
+    room = PAYLOAD_LIMIT - len(
+        Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables).to_bytes()
+    )
     for block in blocks(ready.plan):
         room -= sum(_bytes(ready, block, block.keys or ()))
         room -= sum(_together(ready, index, block.keys or ()) for index in block.questions)
@@ -45,7 +47,8 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
     """The cells of as many privately selected keys as there is room for, in order, and all others.
 
     Guarantee: made of published numbers alone, so it costs nothing. Edge cases: a key without room is left out from
-    every question of its grouping. Of keys that are ranked, the last ones are left out.
+    every question of its grouping. Of keys that are ranked, the last ones are left out, and those behind one that is
+    left out elsewhere.
     """
     plan = ready.plan
     found, room = _fitting_ranks(ready, cells, room)
@@ -61,11 +64,18 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
             else:
                 left.add((block.by, key))
 
-    def fits(cell: Cell) -> bool:
-        question = plan.query[cell.question]
-        return question.ranked or (question.by, cell.key) not in left
-
-    return [each for each in found if fits(each)]
+    cut: set[tuple[int, Summed]] = set()  # groups of keys that are ranked
+    kept = []
+    for each in found:
+        question, group = plan.query[each.question], (each.question, each.key[:-1])
+        out = (question.by, each.key) in left
+        if question.ranked:
+            if out:
+                cut.add(group)
+            out = group in cut
+        if not out:
+            kept.append(each)
+    return kept
 
 
 def _fitting_ranks(ready: Prepared, cells: Sequence[Cell], room: int) -> tuple[list[Cell], int]:

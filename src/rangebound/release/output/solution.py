@@ -59,7 +59,7 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
     """The smallest epsilon at the plan's delta with which all its margins are met; the plan's own does not matter.
 
     `rest` is the part of the account (of epsilon in plain sums, of the square of mu in a Gaussian account) that is left
-    for what has no margin, questions and selections of keys; by default that of its number among all that cost.
+    for what has no margin, questions and partition selections; by default that of its number among all that cost.
 
     Guarantee: rounded up to four digits, and found to suffice: the plan at this epsilon is split again, and every
     interval is as narrow as its margin. One smaller by 1 % does not suffice.

@@ -7,7 +7,8 @@ import datetime
 import hashlib
 import io
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +16,7 @@ from typing import Any, Self
 from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.extras import need
+from rangebound.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.order import grouping_columns, reading_order
@@ -22,6 +24,7 @@ from rangebound.release.output.reliability import biases, is_unreliable, unbiase
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
 from rangebound.release.output.report import report
 from rangebound.release.output.scope import scopes
+from rangebound.release.output.table_estimates import estimate_rows
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
@@ -38,6 +41,7 @@ class Release:
     noise, which is all that the interval is for. `bias` bounds how far the number is off on average, at any true answer
     in its interval; `unbiased` is the number before it was moved into its support, where the plan asks for it; a number
     is `unreliable` where its interval is wider than the number.
+    `tables` are the optimal tables that numbers were drawn from, by the place of their question in the plan.
     `print` shows the numbers as a table of text, a notebook as one of HTML.
     """
 
@@ -45,6 +49,7 @@ class Release:
     cells: tuple[Cell, ...]
     mechanisms: tuple[str, ...]
     certificate: str = ""
+    tables: Mapping[int, Table] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
@@ -84,7 +89,7 @@ class Release:
 
     @cached_property
     def _biases(self) -> list[float | None]:
-        return biases(self.plan, self.cells)
+        return biases(self.plan, self.cells, self.tables)
 
     @cached_property
     def _unbiased(self) -> list[float | None]:
@@ -122,6 +127,20 @@ class Release:
             )
         return [found[at] for at in reading_order(self.plan, self.cells)]
 
+    def estimate(
+        self, question: str, *, prior: str | Mapping[float, float] | Sequence[float], level: float = 0.95
+    ) -> list[Row]:
+        """Estimates of the true answers of one question: a mapping for each group, the published number beside it.
+
+        As `rangebound.estimate`, which says what a prior is and what the intervals hold: `prior="fit"` reads off the
+        numbers of all groups how the true answers spread.
+
+        Guarantee: post-processing of the published table, which it leaves as it is.
+        Edge cases: a question whose numbers were measured together, or are not whole numbers with noise of their own,
+        is refused.
+        """
+        return estimate_rows(self.plan, self.cells, self.tables, question, prior=prior, level=level)
+
     def to_bytes(self) -> bytes:
         """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""
         data = {
@@ -130,8 +149,14 @@ class Release:
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
             "cells": [_plain_cell(cell) for cell in self.cells],
+            **({"tables": self._plain_tables} if self.tables else {}),
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
+
+    @property
+    def _plain_tables(self) -> dict[str, object]:
+        """The tables as plain data, by the name of their question."""
+        return {self.plan.query[at].name: each.to_dict()["table"] for at, each in self.tables.items()}
 
     @classmethod
     def from_bytes(cls, data: bytes, *, certificate: str = "") -> Self:
@@ -142,13 +167,16 @@ class Release:
                 raise KeyError("format")
             cells = tuple(map(_cell, found["cells"]))
             plan, mechanisms = plan_from_json(found["plan"]), tuple(found["mechanisms"])
+            places = {each.name: at for at, each in enumerate(plan.query)}
+            stored = dict(found.get("tables", {}))
+            tables = {places[name]: Table.from_dict({"table": data}) for name, data in stored.items()}
         except (ValueError, KeyError, TypeError, RecursionError, PlanError):
             old = f'"format":"{_FIRST_FORMAT}"'.encode() in data
             rule = "was published by version 0.1, which counts missing values otherwise; read it with that version"
             raise ArgumentError(
                 f"data={arguments.shown(data)}: {rule if old else 'must be the bytes of a release'}"
             ) from None
-        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate)
+        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate, tables=tables)
 
     def to_csv(self) -> str:
         """The table as CSV."""
@@ -235,6 +263,11 @@ def plan_json(plan: Plan) -> str:
     for rule in data.get("keys", {}).values():
         if isinstance(rule, dict) and "fold" in rule:  # a list, since the names of a table are sorted below
             rule["fold"] = [list(each) for each in rule["fold"].items()]
+    for question in data["query"]:
+        for level in question.get("levels", ()):
+            members = level["members"] if isinstance(level, dict) else {}  # those of a quantile are numbers
+            if list(members) != sorted(members):  # sorted ones are a table, as all were before
+                level["members"] = [list(each) for each in members.items()]
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 

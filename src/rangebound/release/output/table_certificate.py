@@ -16,6 +16,7 @@ from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
+from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.conversion import Conversions, conversions
@@ -134,9 +135,10 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     gives its shares, sensitivities and mechanisms. All shares together must be proved to be within the budget, and each
     mechanism to be as private as its share says: by `rangebound.certify`, Gaussian noise in a Gaussian account by its
     scale and the L2 sensitivity, an exponential mechanism by its rates in exact arithmetic, a partition selection for
-    every number of units in whole numbers. Every draw must be a number that its mechanism can give. All else in the
-    table is made again from the plan, the draws and privately selected keys, and must be the same to the last bit: rows
-    and their order, names, numbers, intervals, rank errors, costs, and what consistency made of them.
+    every number of units in whole numbers, and so an optimal table, which is in the published bytes. Every draw must be
+    a number that its mechanism can give. All else in the table is made again from the plan, the draws and privately
+    selected keys, and must be the same to the last bit: rows and their order, names, numbers, intervals, rank errors,
+    costs, and what consistency made of them.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
     Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
@@ -159,7 +161,9 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         own = next((way for way in ways if _is_stated(way, stated)), None)
         steps = _steps(release, ways if own is None else [own])
         _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)
-        ready = prepare(plan) if own is None else prepared(plan, own)
+        ready = prepare(plan) if own is None else prepared(plan, own, release.tables)
+        if own is None and any(isinstance(each, TablePublisher) for each in ready.publishers):  # none is computed here
+            raise CertificateInvalid("queries: are not those of this table and its plan; it may be of another table")
     except CertificateInvalid:
         raise
     except (RangeboundError, ValueError, RecursionError):
@@ -292,6 +296,8 @@ def _check_table(release: Release, ready: Prepared) -> None:
         first = next((index for index in block.questions if index not in ranked), None)
         for index in block.questions:
             own = keys[index] = _keys(block, cells, index if index in ranked or first is None else first)
+            named = index not in ranked or first is None or set(own) <= set(_keys(block, cells, first))
+            _demand(named, "cells", "rank a key that was not selected")
             labels = plan.query[index].labels(own)
             missing = any((index, *label) not in draws for group in labels for label in group)
             _demand(not missing, "cells", "are not those of the plan")
@@ -314,7 +320,7 @@ def _check_table(release: Release, ready: Prepared) -> None:
         )
     said = ready.mechanisms
     _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
-    whole = Release(plan=plan, cells=tuple(made), mechanisms=said).to_bytes()
+    whole = Release(plan=plan, cells=tuple(made), mechanisms=said, tables=ready.tables).to_bytes()
     _demand(whole == release.to_bytes(), "published", "contains numbers in another notation")  # such as -0.0
 
 

@@ -154,6 +154,6 @@ def smallest_epsilon(requests: Sequence[Request], delta: float, rest: Fraction, 
 
 
 def even_rest(requests: Sequence[Request]) -> Fraction:
-    """The part of what has no margin, questions and selections of keys: that of its number among all that cost."""
+    """The part of what has no margin, questions and partition selections: that of its number among all that cost."""
     others = sum(each.needs is None and each.weight > 0 for each in requests)
     return Fraction(others, others + sum(each.needs is not None for each in requests) or 1)

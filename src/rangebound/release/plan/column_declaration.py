@@ -193,7 +193,7 @@ def _in_order(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
         if not free:
             circle = _circle({name: each for name, each in uses.items() if name not in order}, order)
             way = (
-                "a column of the table of that name needs no value"
+                "a made column must have a name that the table does not have"
                 if len(circle) == 2
                 else "made columns form a circle"
             )

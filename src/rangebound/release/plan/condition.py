@@ -14,13 +14,22 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
     model_validator,
 )
 from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rangebound.release.plan.expressions.conjunction import LONGEST_NAME, conditions_of, hidden_text
+from rangebound.release.plan.expressions.conjunction import (
+    HIDDEN,
+    LONGEST_NAME,
+    HiddenName,
+    conditions_of,
+    hidden_text,
+)
+from rangebound.release.plan.expressions.nodes import Named, constant
 from rangebound.release.plan.expressions.reading import LONGEST
 from rangebound.release.plan.fields import Bound, Part, Text, as_tuple, no_time_of_day, printable
 
@@ -74,6 +83,16 @@ def _comparison(value: object) -> object:
         raise ValueError("must be one of " + ", ".join(f'"{each.value}"' for each in Comparison)) from None
 
 
+def _not_hidden(name: object) -> object:
+    """Refuse a column that would be taken for the text of an expression; only `where` and `of` make such columns."""
+    if isinstance(name, str) and hidden_text(name) is not None and not isinstance(name, HiddenName):
+        raise ValueError(
+            f"must not begin with {HIDDEN!r}, since expressions in where are named so; rename the column, or write the "
+            'whole condition as an expression, such as where = "a + b > 3"'
+        )
+    return name
+
+
 def _short(name: str) -> str:
     """Refuse a name that is too long, unless it is the text of an expression."""
     if len(name) > _LONGEST_COLUMN and hidden_text(name) is None:
@@ -82,7 +101,13 @@ def _short(name: str) -> str:
 
 
 _LONGEST_COLUMN = 200
-Column = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(printable), AfterValidator(_short)]
+Column = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_NAME),
+    AfterValidator(printable),
+    AfterValidator(_short),
+    BeforeValidator(_not_hidden),
+]
 _SUCH = '{column = "age", is = ">=", value = 18}'
 
 
@@ -158,7 +183,50 @@ class _Written:
         return {"anyOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST}, handler(schema)]}
 
 
-Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_listed), _Written]
+def _plain_data(value: tuple[Condition, ...], dump: SerializerFunctionWrapHandler) -> object:
+    """Conditions as a plan writes them: a list, or one expression where an expression has made any of them."""
+    text = _one_text(value)
+    return dump(value) if text is None else text
+
+
+def _one_text(some: tuple[Condition, ...]) -> str | None:
+    """The expression that conditions are written as; None where they are a list."""
+    if all(hidden_text(each.column) is None for each in some):
+        return None
+    return " and ".join(f"({_expression(each)})" for each in some)
+
+
+def _not_too_long(value: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Refuse an expression that could not be read again in the form in which it is written."""
+    if len(_one_text(value) or "") > LONGEST:
+        raise ValueError(f"must have at most {LONGEST} characters in all; name a part in [columns] and use its name")
+    return value
+
+
+def _expression(condition: Condition) -> str:
+    """A condition as an expression; one that an expression has made is that expression."""
+    hidden = hidden_text(condition.column)
+    if hidden is not None:
+        return hidden
+    name, sign = str(Named(condition.column)), condition.comparison
+    values = [str(constant(each)) for each in condition.values]
+    match sign:
+        case Comparison.MISSING:
+            return f"missing({name})"
+        case Comparison.PRESENT:
+            return f"not missing({name})"
+        case Comparison.ONE_OF | Comparison.NONE_OF:
+            return f"{name} {sign.value} [{', '.join(values)}]"
+    return f"{name} {sign.value} {values[0]}"
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    BeforeValidator(_listed),
+    AfterValidator(_not_too_long),
+    WrapSerializer(_plain_data),
+    _Written,
+]
 """Conditions that hold together: a list of them, or an expression that is true or false."""
 
 

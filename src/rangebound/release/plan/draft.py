@@ -73,7 +73,7 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
         check_unit_column(schema, unit, "unit")
     named = source.path or source.table or ""
     stem = PurePath(named).stem or "people"
-    bare = named.lower().endswith((".csv", ".tsv")) and not source.spark
+    bare = named.lower().endswith((".csv", ".tsv")) and source.path is not None
     text = _HEAD.format(
         name=quoted(PurePath(named).name),
         columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),

@@ -21,6 +21,7 @@ Place = tuple[str | int, ...]
 
 UNKNOWN = "unknown_field"
 _TYPES = {"float", "int", "bool", "str", "date", "tuple"}  # the checker puts these between the fields
+_NAMES_FIELD = re.compile(r"([a-z_]+(?:\.\w+){0,3}): (.*)", re.DOTALL)  # a rule that says itself which field breaks it
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 
 
@@ -60,18 +61,32 @@ def fault(rule: str, place: Place, value: object, *, kind: str = "rule") -> Vali
 
 
 def first_rule(error: ValidationError) -> str:
-    """The first rule that a part breaks, behind the field that it names."""
-    return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+    """The first rule that a part breaks, behind the field that breaks it.
+
+    >>> first_rule(fault("must rise", ("bins",), [2, 1]))
+    'bins: must rise'
+    """
+    first = error.errors(include_url=False)[0]
+    rule = _rule(first) or first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    place = ".".join(map(str, _fields_of(first)))
+    if place and not _NAMES_FIELD.match(rule):
+        return f"{place}: {rule}"
+    return f"{place}.{rule}" if place else rule
+
+
+def _fields_of(first: ErrorDetails) -> Place:
+    """Where the checker found a fault, without the types that it puts between the fields."""
+    return tuple(each for each in first["loc"] if not (isinstance(each, str) and (each in _TYPES or "[" in each)))
 
 
 def plan_error(error: ValidationError, name: str, where: Mapping[Place, int]) -> PlanError:
     """The first fault of a part as one of our errors."""
     faults = error.errors(include_url=False)
     first = next((each for each in faults if each["type"] == UNKNOWN), faults[0])  # a typo explains a gap
-    place = tuple(each for each in first["loc"] if not (isinstance(each, str) and (each in _TYPES or "[" in each)))
+    place = _fields_of(first)
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     rule = _rule(first) or message
-    inner = re.match(r"([a-z_]+(?:\.\w+){0,3}): (.*)", rule, re.DOTALL) if first["type"] == "value_error" else None
+    inner = _NAMES_FIELD.match(rule) if first["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
     value = first["input"]

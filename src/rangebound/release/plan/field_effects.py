@@ -65,10 +65,11 @@ EFFECTS: Mapping[str, str] = {
         "the part of the question's budget that pays for the interval; with 0 the interval is the whole support"
     ),
     "CentralRange.share": "the part of the values that lies in the range; half of the rest lies below it, half above",
-    "MomentsKind.x": "the column on the x axis, `{column, range}`",
-    "MomentsKind.y": "the column on the y axis, `{column, range}`",
+    "MomentsKind.x": "the column on the x axis: `{column, range}`, or its name where `[columns]` has the range",
+    "MomentsKind.y": "the column on the y axis, in the same form",
     "WeightedKind.weighted_by": (
-        "a column of survey weights and their public range, from 0 or more; a row counts as often as its weight says"
+        "survey weights, from 0 on: `{column, range}`, or the name of the column where `[columns]` has the range; a "
+        "row counts as often as its weight says"
     ),
     "AdditiveKind.unbiased": (
         "publish the number before it was moved into the support as well, in the column `unbiased`; not "
@@ -78,7 +79,13 @@ EFFECTS: Mapping[str, str] = {
         "publish that number in place of the one in the support; not with a `support`, nor counts of a "
         "`consistent` plan"
     ),
-    "ScalarKind.mechanism": "the noise and its bounding; without it, the ones with the smallest error",
+    "ScalarKind.mechanism": (
+        "the noise and its bounding, or the `optimal` table for a `support` with two ends; without it, the noise with "
+        "the smallest error"
+    ),
+    "FractionKind.mechanism": (
+        "the `optimal` table, where the number of rows is public; without it, clamped Laplace or Gaussian noise"
+    ),
     "WorkloadKind.unbiased": "publish the answers before they were made to add up as well, in the column `unbiased`",
     "Crosstab.margins": "false publishes the cells without their sums",
     "DistinctCount.column": (
@@ -93,7 +100,7 @@ EFFECTS: Mapping[str, str] = {
         "the number of bins of equal width, or a list of their edges, such as `[0, 18, 65, 120]`; `range` "
         "then is from the first to the last"
     ),
-    "Histogram.bin_names": "the names of the bins, where `bins` has their edges",
+    "Histogram.bin_names": "the names of the bins, one for each, in place of their edges",
     "Line.slopes": "where the slope is published; without it, that of all lines that the ranges allow",
     "Line.intercepts": "where the intercept is published; without it, that of all lines that the ranges allow",
     "Maximum.level": "the level of the quantile that is published",
@@ -108,8 +115,8 @@ EFFECTS: Mapping[str, str] = {
     ),
     "Mode.bins": "the number of bins of equal width over `range`, where the answer is a bin; 10 with a `range` alone",
     "Quantiles.levels": "the levels of the quantiles, in ascending order",
-    "Ratio.numerator": "the column above, `{column, range}`",
-    "Ratio.denominator": "the column below, `{column, range}`",
+    "Ratio.numerator": "the column summed above: `{column, range}`, or its name where `[columns]` has the range",
+    "Ratio.denominator": "the column summed below, in the same form",
     "Series.totals": "which sums a series has",
     "Share.of": "the conditions of the share: an expression, or a list of conditions",
     "Share.partition": "shares with the same name add up to 1 where the plan is `consistent`",
@@ -118,9 +125,12 @@ EFFECTS: Mapping[str, str] = {
         "are selected privately"
     ),
     "Source.path": "a `.csv`, `.tsv`, `.parquet` or DuckDB file; relative to the folder of the plan",
-    "Source.table": "the table in a DuckDB file or on a Spark Connect server",
+    "Source.table": "the table in a DuckDB file, of a database (`schema.table`) or on a Spark Connect server",
     "Source.spark": (
         "the address of a Spark Connect server, `sc://host:15002`, without a token, because plans are published"
+    ),
+    "Source.postgres": (
+        "the address of a PostgreSQL database, `postgresql://user@host/database` or `service=name`, without a password"
     ),
     "Unit.column": "all rows with the same value belong to one unit; without a column, each row is a unit",
     "Unit.rows": "contribution bound: the rows of a unit that count in each group",
@@ -146,9 +156,12 @@ EFFECTS: Mapping[str, str] = {
     ),
     "UnitColumnDeclaration.value": "a function of all rows of a unit, such as `sum(cost)`",
     "UnitColumnDeclaration.range": "the range that its value is clipped to",
-    "KeyRule.values": "the public keys",
-    "KeyRule.weeks": "the first and the last day: keys are the Mondays of these weeks",
-    "KeyRule.months": "the first and the last day: keys are the first days of these months",
+    "KeyRule.values": (
+        "the public keys; in a file, `days = [first, last]`, `numbers = [first, last]` and `file` with `column` stand "
+        "for such a list"
+    ),
+    "KeyRule.weeks": "the first and the last day: a key for each week from Monday on, its first day within them",
+    "KeyRule.months": "the first and the last day: a key for each month, its first day within them",
     "KeyRule.fold": "keys that stand for several values each",
     "KeyRule.bins": "the edges of bins; each has its lower edge, the last one both",
     "KeyRule.names": "the names of the bins",

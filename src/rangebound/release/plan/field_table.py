@@ -22,7 +22,7 @@ _HEAD = (
     "# Every field of a plan\n\n"
     "This page is made from the code, by `rangebound plan fields`, and a test compares the two. [The plan](plan.md) "
     "says what the parts are for, and has examples. `required` says that a field has no default. In Python, the class "
-    "of a kind has its name in capitals: `CountOfUnits(name=...)`.\n"
+    "of a kind is named after it: `CountOfUnits(name=...)` for `count of units`.\n"
 )
 _ROW = "| field | type | default | effect |\n| --- | --- | --- | --- |"
 

@@ -111,6 +111,18 @@ def as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def named_lists(value: object) -> object:
+    """A table of names, each with a list of keys; or pairs of these, as canonical JSON has them, which sorts tables."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    found: dict[object, object] = {}
+    for pair in value:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str) or pair[0] in found:
+            raise ValueError("must be a table of names, each with a list of keys")
+        found[pair[0]] = pair[1]
+    return found
+
+
 def printable(value: str) -> str:
     """Refuse a text that not every engine can hold."""
     if "\x00" in value:
@@ -156,9 +168,14 @@ def _ordered(value: Ends) -> Ends:
     return value
 
 
+def measurable(size: float) -> bool:
+    """Whether numbers of this size can be added up: their squares, times the rows of many units, are doubles too."""
+    return _NARROWEST < size < _WIDEST
+
+
 def _measurable(value: Ends) -> Ends:
     lower, upper = map(number, value)
-    if not _NARROWEST < upper - lower < _WIDEST or max(abs(lower), abs(upper)) > _WIDEST:
+    if not measurable(upper - lower) or max(abs(lower), abs(upper)) > _WIDEST:
         raise ValueError(f"the width must lie between {_NARROWEST:g} and {_WIDEST:g}, and so must the ends be")
     if (upper - lower) < max(abs(lower), abs(upper)) * 2.0**-40:
         raise ValueError("the range is too narrow for numbers of this size; shift the column nearer to 0")

@@ -26,7 +26,17 @@ from pydantic import (
 
 from rangebound import arguments
 from rangebound.release.plan.faults import fault, unknown_field
-from rangebound.release.plan.fields import MOST_BINS, MOST_KEYS, Edges, Key, Name, Part, as_tuple, canonical
+from rangebound.release.plan.fields import (
+    MOST_BINS,
+    MOST_KEYS,
+    Edges,
+    Key,
+    Name,
+    Part,
+    as_tuple,
+    canonical,
+    named_lists,
+)
 from rangebound.release.plan.key_file import file_rows
 
 Plain = bool | int | datetime.date | str
@@ -74,7 +84,7 @@ class KeyRule(Part):
     values: Listed | None = None
     weeks: Days | None = None
     months: Days | None = None
-    fold: Annotated[dict[Name, Listed], Field(min_length=1)] | None = None
+    fold: Annotated[dict[Name, Listed], Field(min_length=1), BeforeValidator(named_lists)] | None = None
     bins: Edges | None = None
     names: Labels | None = None
     missing: Name | None = None
@@ -169,10 +179,15 @@ class KeyRule(Part):
         return days or self.span is not None
 
     @property
+    def listed(self) -> Iterator[str]:
+        """The values that are listed, as keys or for those of a fold, as texts."""
+        return (canonical(one) for some in (self.values or (), *(self.fold or {}).values()) for one in some)
+
+    @property
     def repeated(self) -> str:
         """A value that is listed twice; empty if none is."""
         seen: set[str] = set()
-        for each in (canonical(one) for some in (self.values or (), *(self.fold or {}).values()) for one in some):
+        for each in self.listed:
             if each in seen:
                 return each
             seen.add(each)
@@ -250,8 +265,6 @@ def key_rule(value: object) -> KeyRule:
         if not set(inner) <= {"days", "numbers", "weeks", "months", "file", "column"} or set(inner) & set(given):
             raise fault("must be a list, or one of days, numbers, weeks, months and file", ("values",), inner)
         given |= inner
-    if isinstance(given.get("fold"), (list, tuple)):
-        given["fold"] = _folded(given["fold"])
     ways = [each for each in _WAYS if each in given]
     if len(ways) > 1:
         raise ValueError(_ONE)
@@ -294,17 +307,6 @@ def _numbers(ends: object) -> tuple[object, ...]:
 
 
 _LISTS: dict[str, Callable[[object], tuple[object, ...]]] = {"days": _days, "numbers": _numbers}
-
-
-def _folded(pairs: Sequence[object]) -> dict[object, object]:
-    """A fold as canonical JSON has it, which keeps the order of lists alone: pairs of a name and its keys."""
-    rule = "must be a table of names, each with a list of keys"
-    found: dict[object, object] = {}
-    for pair in pairs:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str) or pair[0] in found:
-            raise ValueError(f"fold: {rule}")
-        found[pair[0]] = pair[1]
-    return found
 
 
 def as_written(rule: KeyRule) -> object:

@@ -17,42 +17,44 @@ from rangebound.numeric import rounded_up
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
-from rangebound.release.plan.faults import Place, first_rule
+from rangebound.release.plan.expressions.value_type import ValueType
+from rangebound.release.plan.faults import Place, fault, first_rule
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
+from rangebound.release.plan.postgres_address import address_fault
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.time_zone import Zone
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Period, Unit
 
-_NO_RANGE = (
-    "is missing; state it, or that of the column in [columns], as age = {range = [0, 120]}, from which that of an "
-    "expression follows"
-)
 _MOST_GROUPS = 100_000
 _SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
 
 
 class Source(Part):
-    """Where the table is: a CSV or Parquet file, a table of a DuckDB file, or a table of a Spark Connect server.
+    """Where the table is: a CSV or Parquet file, or a table of a DuckDB file, a PostgreSQL database or a Spark server.
 
-    Edge cases: a plan is published with its table, so an address with a token is refused here; `--spark` takes it.
+    Edge cases: a plan is published with its table, so an address with a token is refused here, which `--spark` takes,
+    and so is one with a password.
     """
 
     path: Name | None = None
     table: Name | None = None
     spark: Annotated[Name, Field(pattern="^sc://[^/]")] | None = None
+    postgres: Name | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Source:
-        if (self.path is None) == (self.spark is None):
-            raise ValueError("needs a path, or the address of a Spark Connect server, and not both")
-        if self.spark is not None and self.table is None:
-            raise ValueError("spark goes with the name of a table")
+        if sum(each is not None for each in (self.path, self.spark, self.postgres)) != 1:
+            raise ValueError("needs one of path, postgres (the address of a database) and spark (that of a server)")
+        if self.path is None and self.table is None:
+            raise ValueError(f"{'postgres' if self.spark is None else 'spark'} goes with the name of a table")
+        if self.postgres is not None and (misfit := address_fault(self.postgres)):
+            raise ValueError(f"postgres: {misfit}")
         if self.spark is not None and "token=" in self.spark.lower():
             raise ValueError("spark: must hold no token, since plans are published; give the whole address by --spark")
         return self
@@ -133,6 +135,7 @@ class Plan(Part):
     _of_unit: tuple[UnitColumn, ...] = PrivateAttr(default=())
     _interval_level: float = PrivateAttr(default=0.0)
     _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
+    _truths: frozenset[str] = PrivateAttr(default=frozenset())
 
     def __eq__(self, other: object) -> bool:
         """Whether two plans have the same fields; all that is private follows from them, in whatever order they are."""
@@ -221,13 +224,18 @@ class Plan(Part):
         return found
 
     def _check_keys(self) -> None:
-        """Refuse keys that are listed twice, and those of columns that no question is grouped by."""
+        """Refuse keys that are listed twice, that no row can have, and those of columns that no question groups by."""
+        for column in sorted(self._truths & self._rules.keys()):
+            wrong = next((each for each in self._rules[column].listed if each not in ("true", "false")), None)
+            if wrong is not None:
+                words = f"the column is true or false, and never {wrong!r}; its keys are true and false"
+                raise fault(words, ("keys", column) if column in self.keys else ("combinations",), {})
         for column, rule in self.keys.items():
             if rule.repeated:
-                raise ValueError(f"keys.{column}: a key is listed twice")
+                raise fault(f"a key is listed twice: {rule.repeated!r}", ("keys", column), {})
             if not any(column in (*each.by, *each.keyed) for each in self.query):
                 self._name_misspelt()
-                raise ValueError(f"keys.{column}: no query is grouped by this column, or ranks its keys")
+                raise fault("no query is grouped by this column, or ranks its keys; leave it out", ("keys", column), {})
         for index, each in enumerate(self.combinations or ()):
             if not any(set(each.columns) <= set(question.by) for question in self.query):
                 raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, each.columns))}")
@@ -260,6 +268,7 @@ class Plan(Part):
             declared = {name: each for name, each in declared.items() if name not in early}
         by_unit = {each.name: each.known for each in self._of_unit if each.known is not None}
         self._made, known = made_columns(declared, hidden, by_unit)
+        self._truths = frozenset(name for name, each in known.items() if each.type is ValueType.TRUTH)
         ranges = {name: question_range(each) for name, each in known.items()}
         self._ranges = {name: each for name, each in ranges.items() if each is not None}
         filled = []
@@ -269,9 +278,20 @@ class Plan(Part):
             except ValidationError as reason:  # a field of it does not fit the range
                 raise ValueError(f"query.{index}.{first_rule(reason)}") from None
             if filled[-1].lacks_range:
-                also = (f"{name}.range" for name, one in filled[-1].reads_also.items() if one.range == UNKNOWN)
-                raise ValueError(f"query.{index}.{next(also, 'range')}: {_NO_RANGE}")
+                raise ValueError(f"query.{index}.{self._lacking(filled[-1])}")
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
+
+    def _lacking(self, question: Kind) -> str:
+        """Which field of a question lacks a public range, and where to state that of its column."""
+        also = [(f"{name}.range", one.column) for name, one in question.reads_also.items() if one.range == UNKNOWN]
+        field, column = also[0] if also else ("range", str(getattr(question, "column", "")))
+        if column in (self.per_unit or {}):
+            way = "that of its column in [per_unit], as visits = {value = 'count()', range = [0, 50]}"
+        elif column in self.made_columns and self.made_columns[column].value is not None:
+            way = "that of the column beside its value in [columns], or those of the columns that it is made of"
+        else:
+            way = "that of its column in [columns], as age = {range = [0, 120]}"
+        return f"{field}: is missing for {column!r}; state it, or {way}"
 
     def _fit_step(self, columns: Mapping[str, object]) -> None:
         """Refuse what a plan with one row a unit cannot have."""
@@ -284,7 +304,7 @@ class Plan(Part):
         for name in columns:
             if name.casefold() in taken:
                 rule = "another column of the plan has this name (engines do not distinguish cases)"
-                raise ValueError(f"per_unit.{name}: {rule}; names must be unique")
+                raise fault(f"{rule}; names must be unique", ("per_unit", name), {})
             taken.add(name.casefold())
 
     @property
@@ -335,7 +355,11 @@ class Plan(Part):
             first = next(at for at, each in enumerate(self.query) if each.made)
             raise ValueError(f"query.{first}.kind: {MADE}")
         if self.report_clipping and not made:
-            raise ValueError("report_clipping: nothing is cut; every row counts and no question has a range")
+            rule = "nothing is cut; every row counts and no question has a range"
+            missed = [each for each in asked if each.cut_uncounted and self.unit_of(each).column is not None]
+            if missed:
+                rule = f"{missed[0].cut_uncounted} are not counted, and nothing else is cut"
+            raise ValueError(f"report_clipping: {rule}")
         for each in made:
             if each.name in {other.name for other in asked}:
                 raise ValueError(f"query: report_clipping makes a query {each.name!r}; give that one another name")

@@ -20,6 +20,7 @@ from rangebound.release.plan.expressions.reading import LONGEST
 from rangebound.release.plan.expressions.value_type import Range as PublicRange
 from rangebound.release.plan.faults import fault
 from rangebound.release.plan.fields import Name, Part, Range, number
+from rangebound.release.plan.words import bounds
 
 _MOST = 100
 _TAKES = {
@@ -69,7 +70,8 @@ def read_call(text: str) -> UnitCall:
         raise ValueError(f"not a valid expression; {_SUCH}") from None
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _TAKES:
         name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-        raise ValueError(f"must be one function of all rows of a unit; {arguments.similar(name, _TAKES) or _SUCH}")
+        guess = arguments.similar(name, _TAKES)
+        raise ValueError(f"must be one function of all rows of a unit; {f'{guess} ' if guess else ''}{_SUCH}")
     function, given = node.func.id, node.args
     least, most, words = _TAKES[function]
     if node.keywords or not least <= len(given) <= most or any(isinstance(each, ast.Starred) for each in given):
@@ -103,7 +105,7 @@ class UnitColumnDeclaration(Part):
     @property
     def words(self) -> str:
         """The function, and the range that its value is clipped to."""
-        shown = "" if self.range is None else f", clipped to [{self.range[0]}, {self.range[1]}]"
+        shown = "" if self.range is None else f", clipped to {bounds(self.range)}"
         return f"{self.value}{shown}"
 
 

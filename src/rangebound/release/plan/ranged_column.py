@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Self
 
 from pydantic import Field, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
-from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Range, number
+from rangebound.release.plan.fields import UNKNOWN, Name, Part, Range, number
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.words import bounds
 from rangebound.support import Interval
@@ -27,11 +26,6 @@ class RangedColumn(Part):
     @classmethod
     def _named(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         return handler({"column": data} if isinstance(data, str) else data)
-
-    def filled(self, ranges: Mapping[str, Ends]) -> Self:
-        """The same column with its public range, where it states none and one is known."""
-        known = ranges.get(self.column)
-        return self if self.range != UNKNOWN or known is None else type(self)(column=self.column, range=known)
 
     @property
     def bounds(self) -> Interval:

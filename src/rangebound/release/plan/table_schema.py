@@ -201,18 +201,24 @@ def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str
         raise PlanError(f"{field}: {rule}", field=field)
 
 
-def cautions(plan: Plan, schema: Schema) -> Iterator[str]:
+def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> Iterator[str]:
     """Warnings before the charge: columns that are read as numbers or dates, but may hold texts by their name or type.
 
     A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
-    the names of its columns are looked at, and nothing else.
+    the names of its columns are looked at, and nothing else. `before_units` has the columns of the rows that one row a
+    unit is made of, where a plan has that step.
 
     Guarantee: made of the plan and the names and types of the columns.
     """
-    for one in plan.made:
-        for _, name, read_as in column_uses(one.value):
-            if read_as in (ValueType.NUMBER, ValueType.DATE):
-                yield from _caution(schema, name, one.field, dated=read_as is ValueType.DATE)
+    rows = schema if before_units is None else before_units
+    for seen, made in ((rows, plan.early), (schema, plan.made)):
+        for one in made:
+            for _, name, read_as in column_uses(one.value):
+                if read_as in (ValueType.NUMBER, ValueType.DATE):
+                    yield from _caution(seen, name, one.field, dated=read_as is ValueType.DATE)
+    for own in plan.of_unit:
+        if own.function in ("first", "last") and rows.get(own.arguments[1]) is Family.UNTYPED:  # a text spells its day
+            yield from _caution(rows, own.arguments[1], own.field, dated=True)
     if plan.counted_unit.period is not None:
         yield from _caution(schema, plan.counted_unit.period.column, "unit.period.column", dated=True)
     for index, question in enumerate(plan.query):

@@ -8,9 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
-from rangebound.release.plan.condition import Comparison, Condition
-from rangebound.release.plan.expressions.conjunction import hidden_text
-from rangebound.release.plan.expressions.nodes import Named, constant
 from rangebound.release.plan.fields import Part
 
 
@@ -99,8 +96,6 @@ def _without_defaults(part: Part, data: dict[str, object]) -> dict[str, object]:
 
 
 def _nested(value: object, data: object) -> object:
-    if isinstance(value, tuple) and any(isinstance(each, Condition) and hidden_text(each.column) for each in value):
-        return " and ".join(f"({_expression(each)})" for each in value)
     if isinstance(value, Part) and isinstance(data, dict):
         return _without_defaults(value.as_written(), data)
     if isinstance(value, tuple) and isinstance(data, (list, tuple)):
@@ -108,20 +103,3 @@ def _nested(value: object, data: object) -> object:
     if isinstance(value, dict) and isinstance(data, dict):
         return {key: _nested(each, data[key]) for key, each in value.items()}
     return data
-
-
-def _expression(condition: Condition) -> str:
-    """A condition as an expression; one that an expression has made is that expression."""
-    hidden = hidden_text(condition.column)
-    if hidden is not None:
-        return hidden
-    name, sign = str(Named(condition.column)), condition.comparison
-    values = [str(constant(each)) for each in condition.values]
-    match sign:
-        case Comparison.MISSING:
-            return f"missing({name})"
-        case Comparison.PRESENT:
-            return f"not missing({name})"
-        case Comparison.ONE_OF | Comparison.NONE_OF:
-            return f"{name} {sign.value} [{', '.join(values)}]"
-    return f"{name} {sign.value} {values[0]}"

@@ -40,5 +40,12 @@ def _condition(condition: Condition, *, alone: bool) -> str:
     if expression is not None:
         shown = expression if len(expression) <= _LONGEST else f"{expression[:_LONGEST]}..."
         return shown if alone or " or " not in shown else f"({shown})"
-    values = ", ".join(f"{each:g}" if isinstance(each, float) else repr(each) for each in condition.values)
+    values = ", ".join(map(_constant, condition.values))
     return f"{condition.column!r} {condition.comparison.value} {values}".rstrip()
+
+
+def _constant(value: bool | float | datetime.date | str) -> str:
+    """A value of a condition, truth values as a plan writes them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else repr(value)

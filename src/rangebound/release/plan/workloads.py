@@ -79,7 +79,7 @@ def _cells(plan: Plan, by: tuple[str, ...]) -> int:
 
 
 def _others(plan: Plan, column: str) -> bool:
-    """Whether rows that count may have no listed key in a column."""
+    """Whether rows within the contribution bounds may have no listed key in a column."""
     rule = plan.rule(column)
     return not plan.only_listed and not (rule is not None and rule.complete)
 

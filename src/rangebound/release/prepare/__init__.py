@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from rangebound.release.prepare.budget_split import Least, allocations, least_epsilon, noisy_count
-from rangebound.release.prepare.drawing import answers, cells_of, impossible, keys_of, rehearse, stated_epsilon
+from rangebound.release.prepare.drawing import (
+    answers,
+    cells_of,
+    impossible,
+    keys_of,
+    rehearse,
+    rehearse_tables,
+    stated_epsilon,
+)
 from rangebound.release.prepare.prepared_plan import Prepared, allocate, prepare, prepared, total_error
 
 __all__ = [
@@ -20,6 +28,7 @@ __all__ = [
     "prepare",
     "prepared",
     "rehearse",
+    "rehearse_tables",
     "stated_epsilon",
     "total_error",
 ]

@@ -1,4 +1,4 @@
-"""How the budget of a plan is split: every way to share it among the questions and the selections of keys.
+"""How the budget of a plan is split: every way to share it among the questions and the partition selections.
 
 All of it follows from the plan, before any data are read.
 """
@@ -289,7 +289,7 @@ def _requests(
     gaussian: bool,
     thresholds: Mapping[tuple[str, ...], int] = MappingProxyType({}),
 ) -> list[Request]:
-    """What every question and every selection of keys asks for, in the order of the plan."""
+    """What every question and every partition selection asks for, in the order of the plan."""
     times = 2 if plan.unit.replaced else 1
     requests = [
         Request(

@@ -12,6 +12,7 @@ from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
 from rangebound.release.noise.partition_selection import PartitionSelection
+from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings
@@ -166,6 +167,14 @@ def rehearse(ready: Prepared) -> None:
         _try_draw(ready, workload.questions[0], nobody)
 
 
+def rehearse_tables(ready: Prepared) -> None:
+    """Compute the tables of all questions with the optimal mechanism; a table that there is not raises `PlanError`."""
+    for index, publisher in enumerate(ready.publishers):
+        if isinstance(publisher, TablePublisher):
+            with _refused(index):
+                assert publisher.table is not None
+
+
 def _rehearse_alone(ready: Prepared, index: int, block: Block) -> None:
     """Draw the numbers of a question that is measured by itself."""
     question, keys = ready.plan.query[index], block.keys or ()
@@ -189,6 +198,8 @@ def _refused(index: int) -> Iterator[None]:
     """A plan whose numbers cannot be drawn, as an error about a question."""
     try:
         yield
+    except PlanError as reason:
+        raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
     except (ValueError, ArithmeticError) as reason:
         field = f"query[{index}]"
         raise PlanError(

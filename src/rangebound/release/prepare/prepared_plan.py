@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from rangebound.errors import PlanError
+from rangebound.errors import CertificateInvalid, PlanError
+from rangebound.finite import Table
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
+from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.model import Plan
@@ -50,6 +52,11 @@ class Prepared:
     def hidden(self) -> tuple[Block, ...]:
         """The groupings in which a workload is counted that nobody asked for."""
         return tuple(block for each in self.workloads for block in hidden_blocks(self.plan, each))
+
+    @property
+    def tables(self) -> dict[int, Table]:
+        """The tables that numbers are drawn from, by the question that names the optimal mechanism."""
+        return {at: each.table for at, each in enumerate(self.publishers) if isinstance(each, TablePublisher)}
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -97,15 +104,25 @@ def _square(allocation: Allocation) -> Fraction:
     return sum((each.square for each in allocation.shares), Fraction(0))
 
 
-def prepared(plan: Plan, allocation: Allocation) -> Prepared:
-    """The same with a given allocation, which must be no more than the plan's budget."""
+def prepared(plan: Plan, allocation: Allocation, tables: Mapping[int, Table] | None = None) -> Prepared:
+    """The same with a given allocation, which must be no more than the plan's budget.
+
+    With `tables`, numbers are drawn from these in place of tables that are computed again.
+
+    Edge cases: tables for other questions than those that name the optimal mechanism raise `CertificateInvalid`.
+    """
     together = workload_publishers(plan, allocation)
+    publishers = [together.get(index) or publisher_of(plan, index, allocation) for index in range(len(plan.query))]
+    if tables is not None:
+        own = {at: each for at, each in enumerate(publishers) if isinstance(each, TablePublisher)}
+        if own.keys() != tables.keys():
+            raise CertificateInvalid("tables: are not those of the questions with the optimal mechanism")
+        for at, each in own.items():
+            publishers[at] = replace(each, given=tables[at])
     return Prepared(
         plan=plan,
         allocation=allocation,
-        publishers=tuple(
-            together.get(index) or publisher_of(plan, index, allocation) for index in range(len(plan.query))
-        ),
+        publishers=tuple(publishers),
         selections={by: _selection(plan, allocation, by) for by in allocation.selections},
     )
 

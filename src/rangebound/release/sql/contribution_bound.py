@@ -1,4 +1,4 @@
-"""From the table to the rows that count: owners, keys, and which groups of each unit stay after the truncation."""
+"""From the table to the rows within the contribution bounds: owners, keys, and the groups of each unit that stay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.fields import number
@@ -55,9 +56,11 @@ class Sheet:
 
 
 class Scan:
-    """One block's way from the table to the rows that count."""
+    """One block's way from the table to the rows within the contribution bounds."""
 
-    def __init__(self, plan: Plan, schema: Schema, salt: Salt, source: Relation, dialect: str, block: Block) -> None:
+    def __init__(
+        self, plan: Plan, schema: Schema, salt: Salt, source: Relation, dialect: Dialect, block: Block
+    ) -> None:
         self.plan, self.schema, self.salt, self.dialect, self.block = plan, schema, salt, dialect, block
         self.source = aliased(source)
         self.unit = block.unit.column
@@ -101,7 +104,10 @@ class Scan:
         if not measures and len(plain) == len(keys):
             return rows
         rows = select_from(
-            rows, "read", *kept, *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items())
+            self.dialect.apart(rows),
+            "read",
+            *kept,
+            *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items()),
         )
         made = [] if self.public else [key.copy() for key in keys if not isinstance(key, exp.Column)]
         return where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in made))
@@ -188,11 +194,7 @@ class Scan:
         if not self.choosing:
             return self.indexed(measures)
         small = self.public and len(self.block.keys or ()) <= group_order.SMALL_PRIME and self.limit <= _MASKED
-        return (
-            self._truncated_by_mask(measures)
-            if small and self.dialect == "duckdb"
-            else self._truncated_by_rank(measures)
-        )
+        return self._truncated_by_mask(measures) if small and self.dialect.masks else self._truncated_by_rank(measures)
 
     def _placed(self, measures: Mapping[str, Tree]) -> exp.Select:
         """Rows with the place `p` of their group in their unit's order."""
@@ -310,6 +312,6 @@ def _row(values: list[Tree]) -> Tree:
     return values[0] if len(values) == 1 else exp.Tuple(expressions=values)
 
 
-def _among(this: Tree, texts: Key, dialect: str) -> Tree:
+def _among(this: Tree, texts: Key, dialect: Dialect) -> Tree:
     """Whether a text is one of some texts, which are a table of constants."""
     return exp.In(this=this, query=table_of(["k"], [(each,) for each in texts], dialect).subquery(copy=False))

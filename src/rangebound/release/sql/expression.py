@@ -21,9 +21,10 @@ from rangebound.release.plan.table_schema import Family, Schema
 SOURCE = "source"
 
 # Engines read odd texts as numbers each in its own way; these forms mean the same to all. The end is \z and not $,
-# because $ would let a line break pass in one engine and not in the other. Any number of digits is read to the nearest
-# double; a power of ten beyond the doubles is 0 or infinite.
+# because $ would let a line break pass in one engine and not in the other. Up to a thousand characters are read to the
+# nearest double, and more are not a number; a power of ten beyond the doubles is 0 or infinite.
 _NUMERAL = r"^ *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *\z"
+_LONGEST = 1000
 _TRUE, _FALSE = r"^ *[Tt][Rr][Uu][Ee] *\z", r"^ *[Ff][Aa][Ll][Ss][Ee] *\z"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
@@ -112,10 +113,15 @@ def _matches(this: Tree, pattern: str) -> Tree:
     return exp.RegexpLike(this=this, expression=text(pattern))
 
 
+def _is_numeral(this: Tree) -> Tree:
+    short = exp.LTE(this=exp.Length(this=_text(this)), expression=integer(_LONGEST))
+    return every_pair(_matches(_text(this), _NUMERAL), short)
+
+
 def _from_text(this: Tree) -> Tree:
     """The number that a text is, or a truth value in words as 1 or 0."""
     return choice(
-        (_matches(_text(this), _NUMERAL), _parsed(this, "DOUBLE")),
+        (_is_numeral(this), _parsed(this, "DOUBLE")),
         (_matches(_text(this), _TRUE), double(1.0)),
         (_matches(_text(this), _FALSE), double(0.0)),
     )
@@ -224,7 +230,7 @@ def _spelled_whole(this: Tree) -> list[tuple[Tree, Tree]]:
     x = _parsed(this, "DOUBLE")
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
     whole = exp.EQ(this=exp.Floor(this=x.copy()), expression=x.copy())
-    tests = every([_matches(_text(this), _NUMERAL), small, whole])
+    tests = every([_is_numeral(this), small, whole])
     return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
 
 

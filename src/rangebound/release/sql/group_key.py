@@ -7,17 +7,18 @@ selection are those of any column of keys.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.fields import canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles
 from rangebound.release.sql.expression import Tree, as_day, as_key, choice, column, day, double, every_pair, text
-from rangebound.release.sql.measured import MOST_WHOLE, among, value, whole_border
+from rangebound.release.sql.measured import among, value, whole_border
 from rangebound.release.sql.relation import MANY, table_of
 
 
@@ -35,7 +36,7 @@ def key_value(name: str, rule: KeyRule | None, schema: Schema) -> Tree:
     return value(Values(column=name, lower=lower, upper=upper, dated=rule.dated), schema)
 
 
-def key_text(name: str, rule: KeyRule | None, schema: Schema, this: Tree, dialect: str) -> Tree:
+def key_text(name: str, rule: KeyRule | None, schema: Schema, this: Tree, dialect: Dialect) -> Tree:
     """The key that a rule makes of such a value; NULL where the row has none.
 
     Guarantee: the same in every engine; where the rule is more than a list, only public keys are ever made.
@@ -50,11 +51,11 @@ def key_text(name: str, rule: KeyRule | None, schema: Schema, this: Tree, dialec
     return exp.Coalesce(this=label, expressions=[choice((there, other or exp.Null()), otherwise=missing)])
 
 
-def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: str) -> Tree:
+def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialect) -> Tree:
     """The key of a value that is listed, in a bin or on one of the days; NULL for another."""
     if rule.span is not None:
         first, last = map(day, rule.span)
-        start = exp.cast(_START[dialect](this.copy(), text("WEEK" if rule.weeks else "MONTH")), "DATE")
+        start = exp.cast(dialect.start(this.copy(), "WEEK" if rule.weeks else "MONTH"), "DATE")
         within = choice((exp.LT(this=start, expression=first), first.copy()), otherwise=start.copy())
         inside = exp.Between(this=this.copy(), low=first.copy(), high=last)
         return choice((inside, exp.cast(within, "TEXT")))
@@ -66,25 +67,19 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: str) -
     return choice(*((_one_of(this, some, dialect), text(label)) for label, some in listed.items()))
 
 
-_START: dict[str, Callable[[Tree, Tree], Tree]] = {
-    "duckdb": lambda this, unit: exp.Anonymous(this="DATE_TRUNC", expressions=[unit, this]),
-    "spark": lambda this, unit: exp.Anonymous(this="TRUNC", expressions=[this, unit]),
-}
-
-
-def _one_of(this: Tree, texts: Sequence[str], dialect: str) -> Tree:
+def _one_of(this: Tree, texts: Sequence[str], dialect: Dialect) -> Tree:
     """Whether a text is one of some: of a table, where they are many and the engine can ask that in a choice."""
-    if dialect == "duckdb" and len(texts) > MANY:
+    if dialect.tables_in_choices and len(texts) > MANY:
         listed = table_of(["k"], [(each,) for each in texts], dialect)
         return exp.In(this=this.copy(), query=listed.subquery(copy=False))
     return exp.In(this=this.copy(), expressions=list(map(text, texts)))
 
 
-def _bin(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: str) -> Tree:
+def _bin(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialect) -> Tree:
     """The name of the bin of a number, decided on the number itself, as for the bins of a histogram."""
     assert rule.bins is not None
     edges, names = [number(each) for each in rule.bins], list(map(text, rule.own_labels))
-    most = MOST_WHOLE[dialect] if _whole(name, rule, schema) else None
+    most = dialect.most_whole if _whole(name, rule, schema) else None
     *lower, _ = (whole_border(edge, math.ceil, most) if most else double(edge) for edge in edges)
     upper = whole_border(edges[-1], math.floor, most) if most else double(edges[-1])
     inside = every_pair(exp.GTE(this=this.copy(), expression=lower[0]), exp.LTE(this=this.copy(), expression=upper))

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.table_schema import Family
 from rangebound.release.sql.expression import Tree, integer, text
 
@@ -44,20 +45,12 @@ def modulus(groups: int) -> int:
     return SMALL_PRIME if groups <= SMALL_PRIME else PRIME
 
 
-_HEXADECIMAL: dict[str, Callable[[Tree], Tree]] = {
-    "duckdb": lambda digits: exp.cast(exp.DPipe(this=text("0x"), expression=digits), "BIGINT"),
-    "spark": lambda digits: exp.cast(
-        exp.Anonymous(this="CONV", expressions=[digits, integer(16), integer(10)]), "BIGINT"
-    ),
-}
-
-
-def unit_number(unit: Tree, family: Family, salt: Salt, dialect: str) -> Tree:
+def unit_number(unit: Tree, family: Family, salt: Salt, dialect: Dialect) -> Tree:
     """A unit as a whole number between 0 and 2^32, the same in every engine."""
     if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
         remainder = exp.Mod(this=exp.Paren(this=unit), expression=integer(PRIME))
         return exp.Paren(this=exp.Add(this=exp.cast(remainder, "BIGINT"), expression=integer(PRIME)))
-    return _HEXADECIMAL[dialect](exp.Left(this=digest(salt, unit), expression=integer(7)))
+    return dialect.hexadecimal(exp.Left(this=digest(salt, unit), expression=integer(7)))
 
 
 def digest(salt: Salt, *parts: Tree) -> Tree:

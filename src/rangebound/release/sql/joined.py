@@ -59,7 +59,7 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
     there = [exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())) for each in theirs]
     rows = where(rows, *there)
     width = len(theirs)
-    table = _copied(engine, rows, width, field) if join.public else exp.Table()
+    table: Relation = _copied(engine, rows, width, field) if join.public else exp.Table()
     contents = {f"c{at}": other.schema[name] for at, name in enumerate(join.columns.values())}
     contents |= {f"k{at}": Family.TEXT for at in range(width)}
 
@@ -127,13 +127,13 @@ def _families(join: Join, own: Schema, other: Schema, field: str) -> dict[str, F
     return {name: other[theirs] for name, theirs in join.columns.items()}
 
 
-def _copied(engine: Engine, rows: exp.Select, width: int, field: str) -> exp.Table:
+def _copied(engine: Engine, rows: exp.Select, width: int, field: str) -> Relation:
     """The public table as statements read it, once it is known that each key is there once."""
 
-    def refuse(table: exp.Table) -> None:
+    def refuse(table: Relation) -> None:
         names = [f"k{at}" for at in range(width)]
         again = exp.GT(this=exp.Count(this=exp.Star()), expression=integer(1))
-        twice = exp.select(*map(local, names)).from_(table.copy()).group_by(*map(local, names)).having(again)
+        twice = exp.select(*map(local, names)).from_(_as_other(table.copy())).group_by(*map(local, names)).having(again)
         found = engine.run(twice.order_by(*map(local, names)).limit(1))
         if found:
             key = ", ".join(map(repr, found[0]))
@@ -171,7 +171,8 @@ def _hashed(name: str, schema: Schema) -> Tree:
     if schema[name] in KEYS:
         found = as_key(name, schema)
     else:
-        scaled = exp.Mul(this=as_number(name, schema), expression=double(_FINE))
-        small = exp.Between(this=scaled, low=double(-_LARGEST), high=double(_LARGEST))
-        found = exp.cast(choice((small, exp.cast(exp.Floor(this=scaled.copy()), "BIGINT"))), "TEXT")
+        most, this = _LARGEST / _FINE, as_number(name, schema)
+        small = exp.Between(this=this, low=double(-most), high=double(most))
+        scaled = exp.Mul(this=this.copy(), expression=double(_FINE))
+        found = exp.cast(choice((small, exp.cast(exp.Floor(this=scaled), "BIGINT"))), "TEXT")
     return exp.Coalesce(this=found, expressions=[literal("\x1e")])

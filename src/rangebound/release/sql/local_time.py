@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
 from rangebound.release.sql.expression import Tree, choice, column, integer, text
@@ -26,7 +27,6 @@ _FIRST_YEAR, _LAST_YEAR = 1800, 2100  # no zone has a change before; a yearly ru
 _STEP = datetime.timedelta(days=2)  # the shortest time between two changes of a zone is twice as long
 _SECOND = datetime.timedelta(seconds=1)
 _CALENDAR = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
-_ZONELESS = {"duckdb": "TIMESTAMP", "spark": "TIMESTAMP_NTZ"}
 
 Changes = tuple[tuple[datetime.datetime, int], ...]
 """The instants, in UTC, from which on a zone has an offset of so many seconds."""
@@ -40,7 +40,7 @@ class LocalTable:
     schema: Schema
 
 
-def in_zone(source: exp.Table, schema: Schema, zone: str | None, dialect: str) -> LocalTable:
+def in_zone(source: Relation, schema: Schema, zone: str | None, dialect: Dialect) -> LocalTable:
     """A table whose instants are timestamps of the local time in a zone; without a zone they cannot be used.
 
     Guarantee: no row makes it fail, and no setting of the session matters. An instant outside of the years 1 to 9999 is
@@ -53,10 +53,10 @@ def in_zone(source: exp.Table, schema: Schema, zone: str | None, dialect: str) -
     usable = {name: family for name, family in schema.items() if hidden_text(name) is None}
     made = {name: local_time(name, zone, dialect) for name in instants if name in usable}
     known = extended(schema, dict.fromkeys(made, Family.TIMESTAMP))
-    return LocalTable(rows=lambda: with_trees(source.copy(), usable, made), schema=known)
+    return LocalTable(rows=lambda: with_trees(source.copy(), usable, made, dialect), schema=known)
 
 
-def local_time(name: str, zone: str, dialect: str) -> Tree:
+def local_time(name: str, zone: str, dialect: Dialect) -> Tree:
     """A column of timestamps in UTC as local time."""
     utc = column(name)
     first, last = (_moment(each, dialect) for each in _CALENDAR)
@@ -66,11 +66,11 @@ def local_time(name: str, zone: str, dialect: str) -> Tree:
     return choice((known, exp.Add(this=utc.copy(), expression=moved)))
 
 
-def _moment(value: datetime.datetime, dialect: str) -> Tree:
-    return exp.cast(text(value.isoformat(" ")), _ZONELESS[dialect], dialect=dialect)
+def _moment(value: datetime.datetime, dialect: Dialect) -> Tree:
+    return exp.cast(text(value.isoformat(" ")), dialect.timestamp, dialect=dialect.name)
 
 
-def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect: str) -> Tree:
+def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect: Dialect) -> Tree:
     """The offset at an instant, found by halving: a comparison for each doubling of the number of changes."""
     if len(changes) == 1:
         return integer(changes[0][1])

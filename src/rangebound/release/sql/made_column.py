@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
 from rangebound.release.plan.expressions.nodes import Constant, Named
@@ -46,14 +47,17 @@ _WHOLE = (Family.INTEGER, Family.BOOLEAN)
 _FINITE = (*_WHOLE, Family.DECIMAL)
 
 
-def made_columns(schema: Schema, columns: Sequence[MadeColumn]) -> tuple[list[Mapping[str, Tree]], Schema]:
+def made_columns(
+    schema: Schema, columns: Sequence[MadeColumn], dialect: Dialect
+) -> tuple[list[Mapping[str, Tree]], Schema]:
     """Columns that are made of those before them: what selections one above the other add, by source name; the schema.
 
     Guarantee: the value of a row depends on that row alone, is the same in every engine, and NULL where it is missing;
     no number is NaN or infinite. A number that is whole by its expression is of family INTEGER, where one from 2^53 on
     is missing.
     """
-    steps = _ColumnSteps(schema=dict(schema), reserved=frozenset(each.name.casefold() for each in columns))
+    reserved = frozenset(each.name.casefold() for each in columns)
+    steps = _ColumnSteps(schema=dict(schema), reserved=reserved, dialect=dialect)
     for each in columns:
         steps.make(each)
     return list(steps.layers), steps.schema
@@ -74,6 +78,7 @@ class _ColumnSteps:
 
     schema: dict[str, Family]
     reserved: frozenset[str]
+    dialect: Dialect
     layers: list[dict[str, Tree]] = field(default_factory=list)
     levels: dict[str, int] = field(default_factory=dict)  # of made columns
     names: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -121,6 +126,14 @@ class _ColumnSteps:
             return found
         one = self.shared(found)
         return _Value(choice((finite(one.tree, numeric=True), one.tree)), one.level)
+
+    def computed(self, operation: type[exp.Binary], left: _Value, right: _Value, *, bounded: bool = False) -> _Value:
+        """One operation on numbers: it may overflow, unless public ranges say that it is `bounded`."""
+        sure = left.finite and right.finite and bounded
+        if self.dialect.stops and not (sure and operation in (exp.Add, exp.Sub)):  # whose results are never too small
+            left, right, sure = self.shared(self.guarded(left)), self.shared(self.guarded(right)), True
+        tree = self.dialect.computed(operation, left.tree.copy(), right.tree.copy())
+        return _Value(tree, max(left.level, right.level), sure)
 
     def compiled(self, each: Typed) -> _Value:
         """A typed expression."""
@@ -223,16 +236,8 @@ def _bounded(each: Typed) -> bool:
     return all(abs(end) < float("inf") for end in each.range)
 
 
-def _arithmetic(operation: type[Tree]) -> _Compile:
-    """One operation on doubles: it may overflow, unless public ranges say that it does not."""
-
-    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        left, right = parts
-        tree = exp.Paren(this=operation(this=left.tree, expression=right.tree))
-        sure = left.finite and right.finite and _bounded(each)
-        return _Value(tree, _level(parts), sure)
-
-    return compiled
+def _arithmetic(operation: type[exp.Binary]) -> _Compile:
+    return lambda steps, each, parts: steps.computed(operation, parts[0], parts[1], bounded=_bounded(each))
 
 
 def _sum(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -259,16 +264,13 @@ def _quotient(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 
 
 def _whole_quotient(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    left, right = parts[0], steps.nonzero(parts[1])
-    tree = exp.Paren(this=exp.Div(this=left.tree, expression=right.tree))
-    return steps.floor(_Value(tree, _level([left, right]), finite=False))
+    return steps.floor(steps.computed(exp.Div, parts[0], steps.nonzero(parts[1])))
 
 
 def _remainder(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """The exact remainder that has the sign of x, and where that is not the sign of y, y more."""
     left, right = steps.guarded(parts[0]), steps.shared(steps.nonzero(parts[1]))
-    tree = exp.Paren(this=exp.Mod(this=left.tree, expression=right.tree.copy()))
-    rest = steps.shared(_Value(tree, _level([left, right])))
+    rest = steps.shared(steps.computed(exp.Mod, left, right, bounded=True))
     zero = double(0.0)
     opposite = [
         every(
@@ -324,8 +326,7 @@ def _clip(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 def _bin(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if len(parts) == 2:
         count = _whole_quotient(steps, each, parts)
-        tree = exp.Paren(this=exp.Mul(this=count.tree, expression=parts[1].tree.copy()))
-        return _Value(tree, count.level, count.finite and _bounded(each))
+        return steps.computed(exp.Mul, count, parts[1], bounded=_bounded(each))
     x, edges = steps.shared(steps.guarded(parts[0])), [one.tree for one in parts[1:]]
     cases: list[tuple[Tree, Tree]] = [(exp.LT(this=x.tree.copy(), expression=edges[0].copy()), exp.Null())]
     for low, high in pairwise(edges[:-1]):
@@ -443,8 +444,8 @@ def _weekday(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """1970-01-01 was a Thursday, and the day number -719162 a Monday."""
     (one,) = parts
     since = exp.Paren(this=exp.Add(this=one.tree, expression=double(-CALENDAR[0])))
-    rest = exp.Paren(this=exp.Mod(this=since, expression=double(7.0)))
-    return _Value(exp.Paren(this=exp.Add(this=rest, expression=double(1.0))), one.level)
+    rest = steps.computed(exp.Mod, _Value(since, one.level), _Value(double(7.0)), bounded=True)
+    return _Value(exp.Paren(this=exp.Add(this=rest.tree, expression=double(1.0))), rest.level)
 
 
 def _hour(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:

@@ -9,11 +9,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.measure import ONE, Places, Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond
-from rangebound.release.sql.expression import Tree, as_number, choice, double, every_pair, finite, integer, text
+from rangebound.release.sql.expression import Tree, as_number, choice, double, every_pair, finite, integer
 
 
 def value(values: Values, schema: Schema) -> Tree:
@@ -29,7 +30,7 @@ def _clipped(values: Values, x: Tree) -> Tree:
     return exp.Least(this=low, expressions=[double(values.upper)])
 
 
-def fixed_point(values: Values, x: Tree) -> Tree:
+def fixed_point(values: Values, x: Tree, dialect: Dialect) -> Tree:
     """A value as a whole number from 0 (lower end of its range) to `ONE` (upper end): what sums are made of.
 
     T = floor((clip(x) - lower) * (ONE / (upper - lower)) + 1/2), where a missing x is the plan's constant.
@@ -38,22 +39,23 @@ def fixed_point(values: Values, x: Tree) -> Tree:
     nearest whole number takes that away at both ends. Sums of fewer than 2^63 such numbers stay below 2^93.
     Edge cases: it moves a value by up to 2^-31 of the range, so nothing is decided by it; see `place`.
     """
-    return exp.cast(exp.Floor(this=_scaled(values, x, ONE / (values.upper - values.lower), 0.5)), "BIGINT")
+    scaled = _scaled(values, x, ONE / (values.upper - values.lower), 0.5, dialect)
+    return exp.cast(exp.Floor(this=scaled), "BIGINT")
 
 
-def scaled_product(first: Tree, second: Tree) -> Tree:
+def scaled_product(first: Tree, second: Tree, dialect: Dialect) -> Tree:
     """The product of two whole numbers from 0 to `ONE` in fixed point: below 2^61 before it is divided."""
     product = exp.Paren(this=exp.Mul(this=first, expression=second))
-    return exp.IntDiv(this=product, expression=integer(ONE))
+    return dialect.whole_quotient(product, integer(ONE))
 
 
-def _scaled(values: Values, x: Tree, factor: float, more: float) -> Tree:
+def _scaled(values: Values, x: Tree, factor: float, more: float, dialect: Dialect) -> Tree:
     """(clip(x) - lower) * factor + more."""
     above = exp.Paren(this=exp.Sub(this=_clipped(values, x), expression=double(values.lower)))
-    return exp.Add(this=exp.Mul(this=above, expression=double(factor)), expression=double(more))
+    return exp.Add(this=dialect.scaled(above, factor), expression=double(more))
 
 
-def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
+def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tree:
     """The place of a value among borders, such as the bin of a histogram or the point of a grid, counted from 0.
 
     The number of borders that are not above the value. Among borders at equal distances a first guess by arithmetic is
@@ -69,21 +71,19 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
     filler = 0 if constant is None else bisect_right(borders, constant)
     missing = exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)
     if places.scale is None:
-        most = MOST_WHOLE[dialect]
+        most = dialect.most_whole
         compared = [double(each) if number is None else whole_border(each, math.ceil, most) for each in borders]
         this = x if number is None else number
         return choice(missing, otherwise=among(this, compared, list(map(integer, range(last + 1)))))
     padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
     texts = [repr(each) for each in padded]
     if number is not None:
-        texts = [str(_nearest(each, math.ceil, MOST_WHOLE[dialect])) for each in padded]
-    split = exp.Anonymous(this=_SPLIT[dialect], expressions=[text(" ".join(texts)), text(" ")])
-    listed = exp.cast(split, _LISTS[dialect][number is not None])
-    guess = _guess(places, places.scale, x, last)
+        texts = [str(_nearest(each, math.ceil, dialect.most_whole)) for each in padded]
+    guess = _guess(places, places.scale, x, last, dialect)
 
     def border(after: int) -> Tree:
         item = exp.Add(this=guess.copy(), expression=integer(after))
-        return exp.Anonymous(this=_ITEM[dialect], expressions=[listed.copy(), item])
+        return dialect.item(texts, item, whole=number is not None)
 
     this = x if number is None else number
     below = exp.GT(this=guess.copy(), expression=integer(0)), exp.LT(this=this.copy(), expression=border(1))
@@ -96,17 +96,10 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: str) -> Tree:
     )
 
 
-def _guess(places: Places, scale: Fraction, x: Tree, last: int) -> Tree:
+def _guess(places: Places, scale: Fraction, x: Tree, last: int, dialect: Dialect) -> Tree:
     """The place of a value by arithmetic, or one next to it: the borders are off by an eighth of a place at most."""
-    scaled = _scaled(places.values, x, float(scale), places.shift)
+    scaled = _scaled(places.values, x, float(scale), places.shift, dialect)
     return exp.Least(this=exp.cast(exp.Floor(this=scaled), "INT"), expressions=[integer(last)])
-
-
-MOST_WHOLE = {"duckdb": 2**127 - 1, "spark": 10**38 - 1}
-"""The largest whole number that an engine can compare."""
-_SPLIT = {"duckdb": "STR_SPLIT", "spark": "SPLIT"}
-_ITEM = {"duckdb": "LIST_EXTRACT", "spark": "ELEMENT_AT"}
-_LISTS = {"duckdb": ("DOUBLE[]", "INT128[]"), "spark": ("ARRAY<DOUBLE>", "ARRAY<DECIMAL(38, 0)>")}
 
 
 def _nearest(border: float, rounded: Callable[[Fraction], int], most: int) -> int:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.interface import Relation as Relation
 from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.expression import SOURCE, Tree, choice, column, every, integer, local, text
 from rangebound.release.sql.group_order import Salt
-
-Relation = exp.Table | exp.Select
-"""What stands for a table in a statement: one of the engine, or a selection."""
-_WIDE = {"duckdb": "INT128", "spark": "DECIMAL(28, 0)"}
 
 
 # The builders copy their trees unless they are told not to, and a tree may hold thousands of keys.
@@ -31,6 +29,8 @@ class View:
 
     schema: Schema
     source: Callable[[Salt], Relation]
+    before_units: Schema | None = None
+    """The columns of the rows that one row a unit is made of, where a plan has that step."""
 
 
 def star() -> Tree:
@@ -46,7 +46,7 @@ def aliased(relation: Relation) -> Tree:
     return exp.alias_(relation, name, table=True)
 
 
-def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
+def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]], dialect: Dialect) -> View:
     """A view with further columns, each an expression over the columns of a row and its family.
 
     A made column takes the place of one that has its name. Every row stays, so what one unit can change stays too.
@@ -56,17 +56,17 @@ def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]]) -> View:
         return seen
     schema = extended(seen.schema, {name: family for name, (_, family) in made.items()})
     trees = {name: tree for name, (tree, _) in made.items()}
-    return View(schema=schema, source=lambda salt: with_trees(seen.source(salt), seen.schema, trees))
+    return View(schema=schema, source=lambda salt: with_trees(seen.source(salt), seen.schema, trees, dialect))
 
 
-def with_trees(rows: Relation, schema: Schema, made: Mapping[str, Tree]) -> exp.Select:
+def with_trees(rows: Relation, schema: Schema, made: Mapping[str, Tree], dialect: Dialect) -> exp.Select:
     """The rows of a relation with further columns, which take the place of those that have their names."""
     kept: list[Tree] = [star()]
     if not made.keys().isdisjoint(schema):
         names = [name for name, family in schema.items() if family is not Family.OTHER and name not in made]
         kept = [column(name) for name in names]
     chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in made.items()]
-    return exp.select(*kept, *chosen, copy=False).from_(aliased(rows), copy=False)
+    return dialect.apart(exp.select(*kept, *chosen, copy=False).from_(aliased(rows), copy=False))
 
 
 def unused_name(name: str, schema: Schema) -> str:
@@ -103,7 +103,7 @@ _SEPARATOR = "\x1f"
 
 
 def table_of(
-    names: Sequence[str], rows: Sequence[Sequence[str]], dialect: str, *, place: str | None = None
+    names: Sequence[str], rows: Sequence[Sequence[str]], dialect: Dialect, *, place: str | None = None
 ) -> exp.Select:
     """A table of texts, each row with its place from 0 on, where that has a name.
 
@@ -119,43 +119,22 @@ def table_of(
         alias = exp.TableAlias(this=exp.to_identifier("t"), columns=columns)
         values = exp.Values(expressions=tuples, alias=alias)
         return exp.select(exp.Star(), copy=False).from_(values, copy=False)
-    lists: list[Tree] = [_LISTED[dialect](len(rows))] if place else []
-    lists += [exp.Anonymous(this=_SPLIT[dialect], expressions=[text(each), text(_SEPARATOR)]) for each in joined]
-    return exp.select(*_UNFOLDED[dialect](lists, columns), copy=False)
+    return dialect.unfolded(columns, joined, _SEPARATOR, len(rows) if place else None)
 
 
-_SPLIT = {"duckdb": "STR_SPLIT", "spark": "SPLIT"}
-_LISTED: dict[str, Callable[[int], Tree]] = {
-    "duckdb": lambda count: exp.Anonymous(this="RANGE", expressions=[integer(count)]),
-    "spark": lambda count: exp.Anonymous(this="SEQUENCE", expressions=[integer(0), integer(count - 1)]),
-}
-_UNFOLDED: dict[str, Callable[[list[Tree], list[exp.Identifier]], list[Tree]]] = {
-    "duckdb": lambda lists, names: [
-        exp.alias_(exp.Anonymous(this="UNNEST", expressions=[each]), name)
-        for each, name in zip(lists, names, strict=True)
-    ],
-    "spark": lambda lists, names: [
-        exp.Aliases(
-            this=exp.Anonymous(this="INLINE", expressions=[exp.Anonymous(this="ARRAYS_ZIP", expressions=lists)]),
-            expressions=names,
-        )
-    ],
-}
-
-
-def wide(tree: Tree, dialect: str) -> Tree:
+def wide(tree: Tree, dialect: Dialect) -> Tree:
     """A whole number in more than 64 bits."""
-    return exp.cast(tree, _WIDE[dialect])
+    return exp.cast(tree, dialect.wide)
 
 
-def total(name: str, measure: Tree, dialect: str) -> Tree:
-    """The sum of a measure over rows. It cannot overflow: DuckDB adds into 128 bits by itself, Spark where told to."""
+def total(name: str, measure: Tree, dialect: Dialect) -> Tree:
+    """The sum of a measure over rows. It cannot overflow."""
     return exp.Count(this=exp.Star()) if measure == integer(1) else added(local(name), dialect)
 
 
-def added(tree: Tree, dialect: str) -> Tree:
+def added(tree: Tree, dialect: Dialect) -> Tree:
     """The sum of whole numbers of 64 bits, in more than these."""
-    return exp.Sum(this=wide(tree, dialect) if dialect == "spark" else tree)
+    return dialect.added(tree)
 
 
 def at_most(amount: Tree, n: Tree, rows: int) -> Tree:

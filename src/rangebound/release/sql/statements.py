@@ -14,6 +14,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.measure import (
@@ -64,7 +65,7 @@ class Statement:
 
 
 def statements(
-    plan: Plan, schema: Schema, salt: Salt, *, source: Relation, dialect: str, also: Sequence[Block] = ()
+    plan: Plan, schema: Schema, salt: Salt, *, source: Relation, dialect: Dialect, also: Sequence[Block] = ()
 ) -> tuple[Statement, ...]:
     """The statements of a plan; `also` has further groupings in which some questions are counted.
 
@@ -260,12 +261,12 @@ class _Compiler:
             case Counted() | Owned():
                 return integer(1)
             case Value(of=values):
-                return fixed_point(values, self._value(values))
+                return fixed_point(values, self._value(values), self.dialect)
             case Square(of=values):
-                fixed = fixed_point(values, self._value(values))
-                return scaled_product(fixed, fixed.copy())
+                fixed = fixed_point(values, self._value(values), self.dialect)
+                return scaled_product(fixed, fixed.copy(), self.dialect)
             case Product(of=(first, second)):
-                return scaled_product(self._compiled(first), self._compiled(second))
+                return scaled_product(self._compiled(first), self._compiled(second), self.dialect)
             case Met(conditions=conditions):
                 test = local(self.scan.read.name(meets(conditions, self.scan.schema)))
                 return choice((test, integer(ONE)), otherwise=integer(0))

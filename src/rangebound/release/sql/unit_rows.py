@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.fields import WHOLE, date
 from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema
@@ -36,9 +37,10 @@ from rangebound.release.sql.relation import Relation, View, added, aliased, star
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
 _HALF = 30  # bits of a sum that are brought to a double by themselves
+_HALFWAY = 2**54 - 1  # times 2^970: half way between the largest double and 2^1024
 
 
-def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: str) -> View:
+def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: Dialect) -> View:
     """A view with one row for each unit that has rows, and the columns that are made of them."""
     compiler = _UnitCompiler(seen.schema, unit, dialect)
     schema = {each.name: compiler.family(each) for each in columns}
@@ -52,12 +54,12 @@ def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: str
         rows = seen.source(salt)
         for name, tree in compiler.windows.items():
             more = exp.alias_(tree.copy(), name, quoted=True)
-            rows = exp.select(star(), more, copy=False).from_(aliased(rows), copy=False)
+            rows = dialect.apart(exp.select(star(), more, copy=False).from_(aliased(rows), copy=False))
         owned = exp.Not(this=exp.Is(this=compiler.owner(), expression=exp.Null()))
         units = where(_chosen(found, rows), owned).group_by(compiler.owner(), copy=False)
         for layer in layers:
             if layer:
-                units = _chosen({name: layer.get(name, column(name)) for name in schema}, units)
+                units = _chosen({name: layer.get(name, column(name)) for name in schema}, dialect.apart(units))
         return units
 
     return View(schema=schema, source=source)
@@ -71,7 +73,7 @@ def _chosen(trees: Mapping[str, Tree], rows: Relation) -> exp.Select:
 class _UnitCompiler:
     """Columns of a unit as aggregates over its rows."""
 
-    def __init__(self, schema: Schema, unit: str, dialect: str) -> None:
+    def __init__(self, schema: Schema, unit: str, dialect: Dialect) -> None:
         self.schema, self.unit, self.dialect = schema, unit, dialect
         self.windows: dict[str, Tree] = {}  # the first or last day of a unit, beside each of its rows
 
@@ -154,7 +156,8 @@ class _UnitCompiler:
         name = unused_name(f"end_{len(self.windows)}", {**self.schema, **dict.fromkeys(self.windows, Family.OTHER)})
         self.windows[name] = exp.Window(this=end, partition_by=[self.owner()])
         then = exp.EQ(this=self._time(time), expression=column(name))
-        return exp.Min(this=choice((then, self._there(value))))
+        least = exp.LogicalAnd if self.schema[value] is Family.BOOLEAN else exp.Min
+        return least(this=choice((then, self._there(value))))
 
     def sum(self, made: UnitColumn) -> Tree:
         """The sum of the values in fixed point, each clipped to its public range; of no values it is 0.
@@ -169,7 +172,7 @@ class _UnitCompiler:
             fixed = _clipped(column(name), (math.ceil(low), math.floor(high)), Family.INTEGER)
         else:
             near = exp.Paren(this=_clipped(column(name), (low, high), Family.NUMBER))
-            scaled = exp.Mul(this=near, expression=double(2.0 ** _power(made)))
+            scaled = self.dialect.scaled(near, 2.0 ** _power(made))
             fixed = exp.cast(exp.Floor(this=exp.Add(this=scaled, expression=double(0.5))), "BIGINT")
         return exp.Coalesce(this=added(fixed, self.dialect), expressions=[integer(0)])
 
@@ -187,7 +190,18 @@ class _UnitCompiler:
             exp.Mul(this=exp.cast(exp.Paren(this=each), "DOUBLE"), expression=double(2.0**shift))
             for each, shift in ((upper, _HALF - _power(made)), (lower, -_power(made)))
         ]
-        return exp.Add(this=halves[0], expression=halves[1])
+        found = exp.Add(this=halves[0], expression=halves[1])
+        return self._infinite(total, _power(made), found) if self.dialect.stops else found
+
+    def _infinite(self, total: Tree, power: int, found: Tree) -> Tree:
+        """A sum that is nearer to 2^1024 than to a double is infinite, where the engine would stop at it."""
+        most = _HALFWAY << max(970 + power, 0)
+        compared = exp.Mul(this=total.copy(), expression=integer(1 << max(-970 - power, 0)))
+        return choice(
+            (exp.GTE(this=compared, expression=integer(most)), double(math.inf)),
+            (exp.LTE(this=compared.copy(), expression=integer(-most)), double(-math.inf)),
+            otherwise=found,
+        )
 
 
 def _power(made: UnitColumn) -> int:

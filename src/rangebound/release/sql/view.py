@@ -7,9 +7,11 @@ is the same tree in a step as in a question.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rangebound.errors import PlanError
 from rangebound.release.engine import Engine
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
@@ -35,27 +37,30 @@ def view(plan: Plan, engine: Engine) -> View:
         seen = joined(seen, plan, index, engine)
     if plan.per_unit is None:
         check_made(plan, seen.schema, plan.made)
-        return _with_made(seen, plan.made)
+        return _with_made(seen, plan.made, engine.dialect)
     check_made(plan, seen.schema, plan.early)
-    seen = _with_made(seen, plan.early)
+    seen = _with_made(seen, plan.early, engine.dialect)
     check_unit_columns(plan, seen.schema)
     assert plan.unit.column is not None
+    rows = seen.schema
     seen = unit_rows(seen, plan.unit.column, plan.of_unit, engine.dialect)
     check_made(plan, seen.schema, plan.made, UNIT_TABLE)
-    return _with_made(seen, plan.made)
+    return replace(_with_made(seen, plan.made, engine.dialect), before_units=rows)
 
 
 def _check_names(plan: Plan, engine: Engine) -> None:
-    """Refuse names of new columns that Spark would replace by settings of its machine, before anything is charged."""
+    """Refuse names of new columns that the engine cannot have, before anything is charged."""
     joined_names = [name for each in plan.join or () for name in each.columns]
     for name in (*joined_names, *plan.made_columns, *(plan.per_unit or ())):
-        if engine.dialect == "spark" and "${" in name:
-            raise PlanError(f"{name!r}: the name of a column must not hold '${{', which Spark replaces", field="plan")
+        misfit = engine.dialect.misfit(name)
+        if misfit:
+            raise PlanError(f"{name!r}: {misfit}", field="plan")
 
 
-def _with_made(seen: View, made: Sequence[MadeColumn]) -> View:
+def _with_made(seen: View, made: Sequence[MadeColumn], dialect: Dialect) -> View:
     """A view with made columns, in selections one above the other; its schema leaves out mere steps."""
-    before, (layers, schema) = seen.schema, made_columns(seen.schema, made)
+    before, (layers, schema) = seen.schema, made_columns(seen.schema, made, dialect)
     for layer in layers:
-        seen = with_columns(seen, {name: (tree, schema.get(name, Family.OTHER)) for name, tree in layer.items()})
+        columns = {name: (tree, schema.get(name, Family.OTHER)) for name, tree in layer.items()}
+        seen = with_columns(seen, columns, dialect)
     return View(schema=extended(before, schema), source=seen.source)

@@ -107,7 +107,8 @@ def test_a_truncated_step_costs_no_more_than_the_gaussian_that_dominates_it() ->
         mechanism = step_mechanism(**options, bounding=bounding, support=support)
         one = worst_case.Step(mechanism=mechanism, coordinates=1, rate=0.01, together=False)
         found.append(worst_case.epsilon({one: 1000}, 1e-5))
-    assert found[0] == found[1] == pytest.approx(1.828, abs=1e-3)
+    assert found[0] < found[1] == pytest.approx(1.828, abs=1e-3)
+    assert found[0] == pytest.approx(found[1], rel=1e-3)  # at 4 scales truncation hardly matters
 
 
 def hockey_sticks(p: np.ndarray, q: np.ndarray, rate: float, epsilons: np.ndarray) -> np.ndarray:

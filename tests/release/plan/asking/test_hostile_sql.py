@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan
+from rangebound.release.engine.duckdb_dialect import DUCKDB
 from rangebound.release.plan.asking import translate
 from rangebound.release.plan.expressions import columns_of, read
 from rangebound.release.plan.expressions.functions import FUNCTIONS
@@ -160,7 +161,7 @@ def test_no_text_of_a_select_is_in_a_statement():
 
         plan = translate(text, BASE).plan
         schema = dict.fromkeys(("clinic", "person"), Family.TEXT) | {"waiting": Family.NUMBER, "age": Family.INTEGER}
-        found = statements(plan, schema, SALT, source=exp.to_table("s"), dialect="duckdb", also=())
+        found = statements(plan, schema, SALT, source=exp.to_table("s"), dialect=DUCKDB, also=())
         return [each.tree.sql("duckdb") for each in found]
 
     one = run("SELECT clinic, AVG(waiting) AS w FROM visits WHERE age >= 18 /* secret_marker */ GROUP BY clinic")

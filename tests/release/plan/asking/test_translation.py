@@ -200,6 +200,15 @@ def test_published_numbers_are_reckoned_with_and_rows_are_chosen_by_them():
     assert found.limit == 5
 
 
+def test_texts_are_equal_to_keys_and_days_have_an_order():
+    having = "clinic IN ('north', 'x') AND m <> 'adult'"
+    found = asked(f"SELECT clinic, MODE(band) AS m FROM visits GROUP BY clinic HAVING {having}")
+    assert Operation("!=", (Number(0), Fixed("adult"))) in found.having.parts
+    for day in ("'2025-03-01'", "DATE '2025-03-01'"):
+        found = asked(f"SELECT day, COUNT(*) FROM visits GROUP BY day HAVING day >= {day}")
+        assert found.having == Operation(">=", (KeyOf(0), Fixed("2025-03-01")))
+
+
 def test_one_question_is_asked_once():
     found = asked("SELECT COUNT(*) AS a, COUNT(*) AS b, COUNT(*) + 1, 100.0 * COUNT(*) FROM visits")
     assert len(found.plan.query) == 1
@@ -288,6 +297,17 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits WHERE COUNT(*) > 3", "1:35", "an aggregate stands alone"),
     ("SELECT COUNT(*) FROM visits WHERE visit.age = 3", "1:35", "no table 'visit'"),
     ("SELECT COUNT(*) FROM visits HAVING SUM(cost) > 3", "1:36", "is not in SELECT"),
+    ("SELECT COUNT(*) AS n FROM visits HAVING n > '10'", "1:41", "texts have no order here; write a number without"),
+    ("SELECT COUNT(*) AS n FROM visits HAVING n BETWEEN 1 AND '10'", "1:41", "texts have no order here"),
+    ("SELECT COUNT(*) AS n FROM visits HAVING n = '10'", "1:41", "compares a number with a text"),
+    ("SELECT COUNT(*) AS n FROM visits HAVING n / 2 IN (1, '10')", "1:", "compares a number with a text"),
+    ("SELECT MONTH(day) AS m, COUNT(*) FROM visits GROUP BY m HAVING m > '10'", "1:64", "texts have no order here"),
+    ("SELECT MODE(clinic) AS m FROM visits HAVING m >= 'n'", "1:45", "texts have no order here"),
+    (
+        "SELECT clinic, band, COUNT(*) FROM visits GROUP BY clinic, band HAVING clinic < band",
+        "1:72",
+        "texts have no order",
+    ),
     ("SELECT COUNT(*) FROM visits ORDER BY SUM(cost)", "1:38", "is not in SELECT"),
     ("SELECT COUNT(*) FROM visits ORDER BY 3", "1:38", "1 to 1"),
     ("SELECT COUNT(*) FROM visits LIMIT age", "1:", "whole number"),
@@ -317,6 +337,25 @@ REFUSED = [
     ("WITH RECURSIVE p AS (SELECT 1) SELECT COUNT(*) FROM p", "1:", ""),
     ("SELECT COUNT(*)\nFROM visits\nWHERE UPPER(clinic) = 'A'", "3:7", "compare with each spelling"),
 ]
+
+
+def test_one_row_a_unit_takes_no_bounds_of_the_base_plan_and_says_so():
+    found = asked("WITH p AS (SELECT person, COUNT(*) AS n FROM visits GROUP BY person) SELECT COUNT(*) FROM p")
+    assert (found.plan.unit.rows, found.plan.unit.groups) == (1, 1)
+    words = "one row a unit needs no contribution bounds: those of the base plan are left out (rows, groups)"
+    assert words in found.notes
+    whole = asked("SELECT COUNT(*) FROM visits")
+    assert (whole.plan.unit.rows, whole.plan.unit.groups) == (2, 3)
+
+
+def test_the_range_of_what_the_text_makes_of_a_unit_is_asked_for_in_the_text():
+    with pytest.raises(PlanError, match=r"public range of 's': state it here, as LEAST\(GREATEST\(s, 0\), 100\)"):
+        asked("WITH p AS (SELECT person, SUM(cost) AS s FROM visits GROUP BY person) SELECT AVG(s) FROM p")
+    found = asked(
+        "WITH p AS (SELECT person, SUM(cost) AS s FROM visits GROUP BY person) "
+        "SELECT AVG(LEAST(GREATEST(s, 0), 100)) FROM p"
+    )
+    assert found.plan.query[0].range == (0.0, 100.0)
 
 
 @pytest.mark.parametrize(("text", "place", "words"), REFUSED, ids=[each[0] or "empty" for each in REFUSED])
@@ -363,10 +402,19 @@ def test_a_join_is_the_one_that_the_base_declares(text):
     assert found.join[0].table == "regions"
 
 
-def test_a_join_whose_columns_do_not_say_their_table_is_in_the_order_of_the_base():
-    text = "SELECT name, COUNT(*) AS n FROM visits LEFT OUTER JOIN regions ON code = area GROUP BY label"
+@pytest.mark.parametrize("on", ["area = code", "code = area", "v.area = code", "code = v.area", "r.code = area"])
+@pytest.mark.parametrize("columns", [(), ("area", "person", "cost", "waiting", "age", "day")])
+def test_columns_of_a_join_need_not_say_their_table_where_only_one_has_them(on, columns):
+    text = f"SELECT label, COUNT(*) AS n FROM visits v LEFT OUTER JOIN regions r ON {on} GROUP BY label"
+    found = asked(text, JOINED, columns=columns).plan
+    assert (found.join[0].on, found.query[0].by) == ({"area": "code"}, ("label",))
+
+
+@pytest.mark.parametrize("on", ["area = code", "code = area", "code = r.code", "area = area", "code = code"])
+def test_columns_that_both_tables_have_are_not_guessed(on):
+    text = f"SELECT COUNT(*) AS n FROM visits LEFT JOIN regions r ON {on}"
     with pytest.raises(PlanError, match="joins this table on area = code"):
-        asked(text, JOINED)
+        asked(text, JOINED, columns=["area", "code", "person"])
 
 
 def test_a_join_that_is_neither_named_nor_used_is_left_out():
@@ -378,7 +426,7 @@ def test_a_join_that_is_neither_named_nor_used_is_left_out():
 @pytest.mark.parametrize(
     ("join", "words"),
     [
-        ("JOIN regions r ON v.area = r.code", 'how = "left"'),
+        ("JOIN regions r ON v.area = r.code", 'how = "left"; write LEFT JOIN, or how = "inner" in the base plan'),
         ("LEFT JOIN regions r ON v.area = r.name", "on area = code"),
         ("LEFT JOIN regions r ON v.area < r.code", "columns that are equal"),
         ("LEFT JOIN regions r USING (code)", "USING is not in the subset"),

@@ -4,7 +4,9 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan, parse_plan
+from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.expressions.conjunction import HIDDEN, conditions_of, hidden_text
+from rangebound.release.plan.expressions.reading import LONGEST
 
 QUERY = {"name": "n", "kind": "count"}
 
@@ -45,6 +47,52 @@ def test_anything_else_is_a_hidden_column_that_the_explanation_shows_as_its_text
 def test_a_plan_that_was_made_is_the_same_when_it_is_made_again():
     found = plan("a + b > 3 or missing(c)")
     assert make_plan(found.model_dump(by_alias=True, exclude_none=True)) == found
+
+
+def test_a_plan_that_was_made_is_written_as_its_expression():
+    found = plan("age >= 18 and a + b > 3 and region in ['a', 'b']")
+    data = found.model_dump(by_alias=True, exclude_none=True)["query"][0]["where"]
+    assert data == '(age >= 18) and (a + b > 3) and (region in ["a", "b"])'
+    assert parse_plan(found.to_toml()) == found
+
+
+HIDDEN_WAYS = [
+    {"column": "= a + b > 3", "is": "==", "value": True},
+    {"column": "= x", "is": "==", "value": True},
+    {"column": "= x", "is": ">=", "value": 3},
+    {"column": "= x", "is": "missing"},
+]
+
+
+@pytest.mark.parametrize("condition", HIDDEN_WAYS, ids=str)
+@pytest.mark.parametrize("field", ["where", "of"])
+def test_the_name_of_a_column_is_never_an_expression(condition, field):
+    asked = {"name": "n", "kind": "share", "of": "a > 1", field: [condition]}
+    with pytest.raises(PlanError, match=rf"{field}.*column.*must not begin with '= '.*rename the column"):
+        make_plan({"budget": {"epsilon": 1.0}, "query": [asked]})
+    with pytest.raises(ValueError, match="must not begin with '= '"):
+        Condition(**{"comparison" if name == "is" else name: each for name, each in condition.items()})
+
+
+@pytest.mark.parametrize("text", ["column('= x') >= 3", "column('= x')", "missing(column('= x'))"])
+def test_neither_is_one_inside_an_expression(text):
+    with pytest.raises(PlanError, match="must not begin with '= '"):
+        plan(text)
+
+
+def test_a_text_to_compare_with_may_begin_so():
+    found = plan([{"column": "a", "is": "==", "value": "= x"}])
+    assert (found.query[0].where[0].value, found.made) == ("= x", ())
+    assert plan("a == '= x'") == found
+
+
+def test_an_expression_that_could_not_be_read_again_is_refused():
+    part = "a+b>3"
+    most = " and ".join([part] * (LONGEST // len(f"({part}) and ")))
+    with pytest.raises(PlanError, match="characters in all"):
+        plan(most)
+    some = plan(" and ".join([part] * 100))
+    assert make_plan(some.model_dump(by_alias=True, exclude_none=True)) == some
 
 
 @pytest.mark.parametrize(

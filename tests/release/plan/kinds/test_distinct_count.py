@@ -84,21 +84,30 @@ def test_keys_may_be_private():
 
 
 def distances(most, unit, seed, pairs=25):
-    """The largest L1 and squared L2 distance between neighbours, of many small random tables."""
-    chance, worst, square = random.Random(seed), Fraction(0), Fraction(0)
-    plan = plan_of([{**CODES, "values": most}], unit, by=["place"])
+    """The largest L1 and squared L2 distance between neighbours, of many small random tables.
 
-    def rows_of(who, count):
-        places = chance.sample(PLACES, chance.randint(1, 3))
+    All of them are in one table, by places and people of their own, so that the engine is asked once for each side.
+    """
+    chance, worst, square = random.Random(seed), Fraction(0), Fraction(0)
+    places = [[f"{at} {place}" for place in PLACES] for at in range(pairs)]
+    keys = {"place": [each for own in places for each in own]}
+    plan = plan_of([{**CODES, "values": most}], unit, by=["place"], keys=keys)
+
+    def rows_of(at, who, count):
+        own = chance.sample(places[at], chance.randint(1, 3))
         codes = [chr(97 + chance.randrange(20)) for _ in range(count)]
         empty = dict.fromkeys(("x", "y", "w", "ward"))
-        return [{**empty, "who": who, "place": chance.choice(places), "code": code} for code in codes]
+        return [{**empty, "who": 100 * at + who, "place": chance.choice(own), "code": code} for code in codes]
 
-    for _ in range(pairs):
-        rest = [row for who in range(2, 2 + chance.randrange(4)) for row in rows_of(who, chance.choice([1, 9]))]
-        other = rows_of(1, 12) if unit.get("neighbours") else []
-        one, two = (exact(plan, own + rest) for own in (rows_of(1, 12), other))
-        moves = [abs(one[key][0] - two[key][0]) for key in one]
+    sides = [], []
+    for at in range(pairs):
+        rest = [row for who in range(2, 2 + chance.randrange(4)) for row in rows_of(at, who, chance.choice([1, 9]))]
+        other = rows_of(at, 1, 12) if unit.get("neighbours") else []
+        for side, own in zip(sides, (rows_of(at, 1, 12), other), strict=True):
+            side += own + rest
+    one, two = (exact(plan, side) for side in sides)
+    for own in places:
+        moves = [abs(one[0, (place,)][0] - two[0, (place,)][0]) for place in own]
         worst, square = max(worst, sum(moves)), max(square, sum(move**2 for move in moves))
     return worst, square, plan.query[0].sensitivity(plan.unit, 3)
 

@@ -5,16 +5,28 @@ import json
 import math
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy import stats
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.output.report import report
 from rangebound.release.plan.kinds.correlation import Correlation
 from rangebound.release.plan.kinds.line import Line
-from tests.release.odd_tables import PLACES, arrow, drawn, exact_of, frame, noiseless, odd_rows, on_spark, plan_of
+from tests.release.odd_tables import (
+    PLACES,
+    arrow,
+    assert_mostly,
+    drawn,
+    exact_of,
+    frame,
+    noiseless,
+    odd_rows,
+    on_spark,
+    plan_of,
+)
+from tests.thinning import some_pairs
 
 X, Y = {"column": "x", "range": [-2.0, 10.0]}, {"column": "y", "range": [0.0, 3.0]}
 BOTH = {"x": X, "y": Y}
@@ -56,9 +68,11 @@ def test_groups_and_empty_groups():
     for place in PLACES[:2]:
         x, y = values([row for row in rows if row["place"] == place])
         assert found[0, (place,), ""].value == pytest.approx(np.corrcoef(x, y)[0, 1], abs=0.01)
-    empty = found[0, (PLACES[2],), ""]
-    assert (empty.lower, empty.upper) == (-1.0, 1.0)
-    assert -1.0 <= empty.value <= 1.0
+    assert -1.0 <= found[0, (PLACES[2],), ""].value <= 1.0
+    none = {"x": np.array([], dtype=float), "y": np.array([], dtype=float)}
+    assert_mostly(
+        (one.lower, one.upper) == (-1.0, 1.0) for (one,) in drawn(Correlation(name="q", **BOTH), none, 400, epsilon=1.0)
+    )
 
 
 @pytest.mark.parametrize(("x", "y"), [(3.0, 1.0), (None, 1.0), (3.0, None)], ids=["neither varies", "x", "y varies"])
@@ -66,13 +80,12 @@ def test_without_variance_there_is_an_answer_that_claims_nothing(x, y):
     chance = np.random.default_rng(4)
     xs = np.full(300, x) if x is not None else chance.uniform(-2, 10, 300)
     ys = np.full(300, y) if y is not None else chance.uniform(0, 3, 300)
-    table = pa.table({"x": xs, "y": ys})
-    for cell in release(plan_of(ASKED, budget={"epsilon": 20.0}), table, ledger=None).cells:
-        if cell.question == 0:
-            assert (cell.lower, cell.upper) == (-1.0, 1.0)
-        assert cell.lower <= cell.value <= cell.upper
-        if cell.part == "slope" and y is not None:
-            assert cell.lower <= 0.0 <= cell.upper
+    cells = drawn(Correlation(name="q", **BOTH), {"x": xs, "y": ys}, 400, epsilon=10.0)
+    assert_mostly((one.lower, one.upper) == (-1.0, 1.0) for (one,) in cells)
+    lines = drawn(Line(name="q", **BOTH), {"x": xs, "y": ys}, 400, epsilon=10.0)
+    assert all(one.lower <= one.value <= one.upper for one in [one for each in (*cells, *lines) for one in each])
+    if y is not None:
+        assert_mostly(slope.lower <= 0.0 <= slope.upper for slope, _ in lines)
 
 
 def test_spark_finds_what_duckdb_finds(spark):
@@ -88,7 +101,7 @@ def test_a_release_has_a_certificate_and_says_what_was_left_out(budget, size, mo
     stated = {"kind": "line", **BOTH, "slopes": [-1, 1], "intercepts": [0, 3]}
     plan = plan_of([*ASKED, stated], {**PEOPLE, **size}, by=["place"], budget=budget, report_clipping=True, **more)
     said = explain(plan)
-    assert "1: line of 'x', which lies in [-2, 10], and 'y', which lies in [0, 3], by place." in said
+    assert "1: line through y = 'y', which lies in [0, 3], over x = 'x', which lies in [-2, 10], by place." in said
     assert "'x' clipped to -2 to 10, 'y' clipped to 0 to 3, rows without 'x' or 'y' left out" in said
     assert "slope moved into -1 to 1, intercept moved into 0 to 3" in said
     found = release(plan, arrow(odd_rows(6)), ledger=None)
@@ -146,11 +159,13 @@ def test_wrong_questions_are_refused(question, words):
         plan_of([question])
 
 
-@pytest.mark.parametrize("mu", [0.0, 0.7])
-@pytest.mark.parametrize(("epsilon", "size"), [(1.0, 100), (1.0, 3000), (5.0, 400)])
-@pytest.mark.parametrize("rho", [0.0, 0.8])
-def test_intervals_hold_as_often_as_their_level_says(epsilon, size, mu, rho):
+@pytest.mark.parametrize(
+    ("noise", "sized"),
+    some_pairs([(mu, rho) for mu in (0.0, 0.7) for rho in (0.0, 0.8)], [(1.0, 100), (1.0, 3000), (5.0, 400)], of=2),
+)
+def test_intervals_hold_as_often_as_their_level_says(noise, sized):
     """Of 600 intervals at 0.95 fewer than 540 hold with probability 3e-7 (binomial)."""
+    (mu, rho), (epsilon, size) = noise, sized
     chance = np.random.default_rng(8)
     x = chance.uniform(-2, 10, size)
     y = np.clip(1.5 + rho * (x - 4.0) / 6 + chance.normal(0, 0.4, size), 0, 3)
@@ -169,3 +184,11 @@ def test_control_intervals_for_half_the_noise_do_not_hold():
     cells = drawn(Correlation(name="q", **BOTH), {"x": x, "y": y}, 600, epsilon=1.0, read_as=2.0)
     true = np.corrcoef(x, y)[0, 1]
     assert sum(cell.lower <= true <= cell.upper for (cell,) in cells) < 540
+
+
+def test_a_report_draws_slope_and_intercept_on_axes_of_their_own():
+    plan = plan_of([{"kind": "line", **BOTH}], by=["place"])
+    page = report(release(plan, arrow(odd_rows(6)), ledger=None))
+    assert page.count("<svg") == 2
+    assert "<p class=panel>slope</p>" in page
+    assert "<p class=panel>intercept</p>" in page

@@ -6,6 +6,7 @@ values at the ends of the range and between, and all pairs of neighbours that di
 units hold does not matter.
 """
 
+import functools
 import itertools
 import math
 from dataclasses import replace
@@ -164,40 +165,55 @@ def found(question, asked, rows):
 
 
 def contributions(question, unit, groups):
-    """All that one unit can add: coordinates for each group, after the contribution bounds."""
+    """All that one unit can add: coordinates for each group, after the contribution bounds.
+
+    Coordinates of a group follow from the rows in it alone, so each is made once, and those that are equal are one.
+    """
     own, asked = min(unit.groups, groups), question.measures(unit, groups)
     values = PAIRS if question.reads_also else [(each, each) for each in PARTS]
     most = 3 if isinstance(asked, KeyCounts) or getattr(asked, "once", False) else unit.rows  # at each of 3 keys once
-    cells = [each for size in range(most + 1) for each in itertools.combinations_with_replacement(values, size)]
-    made = set()
+    least = 1 if unit.column is None else 0  # a row that is a unit is there, whatever it holds
+    cells = [each for size in range(least, most + 1) for each in itertools.combinations_with_replacement(values, size)]
+    if isinstance(asked, Totals):
+        return sorted(totals(question, asked, unit, cells, own))
+    made, empty = set(), question.coordinates(found(question, asked, ()), unit)
+    own_cells = {question.coordinates(found(question, asked, rows), unit) for rows in cells}
     for where in itertools.combinations(range(groups), own):
-        for some in itertools.product(cells, repeat=own):
+        for some in itertools.product(own_cells, repeat=own):
             held = dict(zip(where, some, strict=True))
-            if unit.column is None and not all(map(len, some)):
-                continue  # a row that is a unit is there, whatever it holds
-            if isinstance(asked, Totals):
-                totals = {name: sum(added(each, rows) for rows in some) for name, each in asked.of.items()}
-                most = asked.limit if asked.existing and totals["n"] else totals["n"]
-                for existing in {*range(totals["n"], most, 3), totals["n"], most}:
-                    made.add((question.coordinates({**totals, "m": existing}, unit),))
-            else:
-                made.add(
-                    tuple(question.coordinates(found(question, asked, held.get(at, ())), unit) for at in range(groups))
-                )
+            made.add(tuple(held.get(at, empty) for at in range(groups)))
     return sorted(made)
 
 
+def totals(question, asked, unit, cells, own):
+    """All that one unit can add to the totals of all groups."""
+    sums = {tuple(added(each, rows) for each in asked.of.values()) for rows in cells}
+    made = set()
+    for some in itertools.combinations_with_replacement(sums, own):
+        whole = dict(zip(asked.of, map(sum, zip(*some, strict=True)), strict=True))
+        most = asked.limit if asked.existing and whole["n"] else whole["n"]
+        for existing in {*range(whole["n"], most, 3), whole["n"], most}:
+            made.add((question.coordinates({**whole, "m": existing}, unit),))
+    return made
+
+
+@functools.cache
 def distances(question, unit, groups):
     """The largest L1 distance in a group, L1 and squared L2 distance in all, and how many groups move."""
-    made = [[[whole(x) for x in cell] for cell in each] for each in contributions(question, unit, groups)]
-    others = made if unit.replaced else [[[0] * len(cell) for cell in made[0]]]
+    made = [tuple(tuple(map(whole, cell)) for cell in each) for each in contributions(question, unit, groups)]
+    others = made if unit.replaced else [tuple((0,) * len(cell) for cell in made[0])]
+    apart = {}
+    for one, two in itertools.product(
+        {cell for each in made for cell in each}, {cell for each in others for cell in each}
+    ):
+        moves = [abs(x - y) for x, y in zip(one, two, strict=True)]
+        apart[one, two] = (max if isinstance(question, SelectionKind) else sum)(moves), sum(x * x for x in moves)
     cell = total = square = moved = 0
     for one, two in itertools.product(made, others):
-        moves = [[abs(x - y) for x, y in zip(*pair, strict=True)] for pair in zip(one, two, strict=True)]
-        sums = [max(each) if isinstance(question, SelectionKind) else sum(each) for each in moves]
-        cell, total = max(cell, *sums), max(total, sum(sums))
-        square = max(square, sum(x * x for each in moves for x in each))
-        moved = max(moved, sum(each > 0 for each in sums))
+        moves = [apart[pair] for pair in zip(one, two, strict=True)]
+        cell, total = max(cell, *(each for each, _ in moves)), max(total, sum(each for each, _ in moves))
+        square = max(square, sum(each for _, each in moves))
+        moved = max(moved, sum(each > 0 for each, _ in moves))
     return Fraction(cell, FINE), Fraction(total, FINE), Fraction(square, FINE**2), moved
 
 

@@ -142,6 +142,20 @@ def test_a_column_that_cannot_be_a_weight_is_named_before_the_charge(column, wor
         release(plan, arrow(odd_rows(8)), ledger=None)
 
 
+@pytest.mark.parametrize("ends", [[0, 1e149], [-1e149, 1], [0, 1e-149]])
+def test_values_times_weights_that_no_double_may_hold_the_square_of_are_refused(ends):
+    top = 1e149 if ends[1] >= 1 else 1e-149
+    weights = {"weighted_by": {"column": "w", "range": [0, top]}}
+    for question in ({"kind": "sum", "column": "x", "range": ends}, {"kind": "count"}):
+        for delta in (0.0, 1e-5):
+            given = {"budget": {"epsilon": 1.0, "delta": delta}}
+            if question["kind"] == "count":
+                explain(plan_of([{**question, **weights}], **given))
+                continue
+            with pytest.raises(PlanError, match="values times weights must be between"):
+                plan_of([{**question, **weights}], **given)
+
+
 def test_other_kinds_have_no_weights():
     for question in ({"kind": "median", **X}, {"kind": "variance", **X}, {"kind": "count of units"}):
         with pytest.raises(PlanError, match="unknown field"):

@@ -5,7 +5,7 @@ A step of d coordinates on a Poisson sample of rate p. All coordinates may move,
 | step | bound |
 | --- | --- |
 | unbounded, rectified, quantized | post-processing of Gaussian noise with the Euclidean sensitivity C sqrt(d) |
-| truncated to an interval | dominated by that Gaussian in every hockey-stick divergence, on samples too |
+| truncated to an interval | dominated by that Gaussian in every hockey-stick divergence, with a smaller sensitivity |
 | all examples, bounded noise | besides: d times the exact worst-case Renyi curve of one coordinate |
 
 So the privacy-loss distribution of the sampled Gaussian is valid for every step. `docs/theory.md` has the proof for
@@ -23,6 +23,7 @@ from fractions import Fraction
 
 from rangebound import arguments
 from rangebound.accounting import compose, renyi
+from rangebound.accounting.contraction import contraction
 from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
 from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
@@ -74,11 +75,14 @@ class Step:
 
     @property
     def ceiling(self) -> Mechanism:
-        """The unbounded mechanism on the line that dominates the step in every hockey-stick divergence."""
+        """The unbounded mechanism on the line that dominates the step in every hockey-stick divergence.
+
+        Truncated coordinates are dominated with a smaller shift, see `rangebound.accounting.contraction`.
+        """
         width = self.mechanism.query.sensitivity
         if not self.together:
             with precision(_BITS):
-                width = up(ball(width) * ball(self.coordinates).sqrt())
+                width = up(ball(width) * ball(contraction(self.mechanism)) * ball(self.coordinates).sqrt())
         line = Query(range=Interval(-math.inf, math.inf), sensitivity=width)
         return Mechanism(noise=Gaussian(scale=self.mechanism.noise.scale), query=line, bounding=UNBOUNDED)
 

@@ -21,13 +21,13 @@ from flint import arb
 from rangebound import arguments
 from rangebound.ball import precision, up
 from rangebound.bounding import Bounding
-from rangebound.discrete_laplace import magnitude
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanism import Mechanism
 from rangebound.noise.gaussian import Gaussian
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.release.noise.strategies.contributions import NoiseAccount
+from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.support import Interval
 
 Bits = Callable[[int], int]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
-from rangebound.release.plan.asking.aggregates import Aggregates, Question, conjunction, made_name
+from rangebound.release.plan.asking.aggregates import Aggregates, conjunction, made_name
+from rangebound.release.plan.asking.base_plan import fields, joins, mapping, pairs, ranges, unit_column, values
 from rangebound.release.plan.asking.column_names import Names
-from rangebound.release.plan.asking.computed import Computed, Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.asking.computed import Computed
+from rangebound.release.plan.asking.from_tables import TableReader
+from rangebound.release.plan.asking.published_values import NamedQuestion, PublishedValues, SelectItem, aggregated, free
 from rangebound.release.plan.asking.refusal import fragment, refused
-from rangebound.release.plan.asking.row_expression import INSTEAD, RowExpressions, bare
+from rangebound.release.plan.asking.row_expression import RowExpressions, bare
 from rangebound.release.plan.asking.statement import only, parsed
 from rangebound.release.plan.asking.unit_step import per_unit
 from rangebound.release.plan.model import Plan
@@ -86,7 +89,7 @@ def translate(text: str, base: Base, *, columns: Iterable[str] = (), folder: str
     ('visits', ('clinic',))
     >>> translate("SELECT clinic, ARRAY_AGG(x) FROM t", base)
     Traceback (most recent call last):
-    rangebound.errors.PlanError: sql:1:8: clinic: is not an aggregate; rows are never published
+    rangebound.errors.PlanError: sql:1:8: clinic: is not an aggregate, and rows are never published; group by it
     """
     if not isinstance(base, (Plan, Mapping)):
         raise ArgumentTypeError(
@@ -106,45 +109,6 @@ def _folder(base: Base, given: str | Path | None) -> str | Path | None:
     return base.folder if isinstance(base, Plan) else "."
 
 
-@dataclass(kw_only=True)
-class _Item:
-    """A column of the rows that a SELECT gives."""
-
-    name: str
-    node: exp.Expr
-    value: Computed | None = None
-
-
-@dataclass(kw_only=True)
-class _Asked:
-    """A question on its way into the plan."""
-
-    name: str
-    question: Question
-    node: exp.Expr
-
-
-_OPERATORS: Mapping[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.EQ: "==",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.And: "and",
-    exp.Or: "or",
-}
-_FUNCTIONS: Mapping[type[exp.Expr], str] = {
-    exp.Neg: "-x",
-    exp.Not: "not",
-    exp.Abs: "abs",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-}
 _MOST_ROWS = 10**9
 _NULLS = "rows without a key are in no group; `missing` in [keys] of the base plan gives them one"
 
@@ -158,16 +122,14 @@ class _Translation:
     folder: str | Path | None
     made: dict[str, object] = field(default_factory=dict)
     places: dict[str, exp.Expr] = field(default_factory=dict)
-    questions: list[_Asked] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
-    items: list[_Item] = field(default_factory=list)
+    items: list[SelectItem] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     joined: list[Mapping[str, object]] = field(default_factory=list)
     unit: str | None = None
     there: set[str] = field(default_factory=set)
     rows: RowExpressions = field(init=False)
-    names: Names = field(init=False)
-    aggregates: Aggregates = field(init=False)
+    published: PublishedValues = field(init=False)
 
     def asked(self) -> Translated:
         """The whole."""
@@ -183,29 +145,37 @@ class _Translation:
             self.notes["the questions of the base plan are not asked"] = None
         self._read_from()
         where = select.args.get("where")
-        self.aggregates = Aggregates(
+        aggregates = Aggregates(
             self.rows,
             self.made,
             unit=self.unit,
             most=self._unit_rows(),
-            ranges=_ranges(self.data),
+            ranges=ranges(self.data),
             present=frozenset() if where is None else frozenset(self._present(where.this)),
         )
         self._read_groups()
+        self.published = PublishedValues(
+            text=self.text,
+            rows=self.rows,
+            aggregates=aggregates,
+            items=self.items,
+            groups=self.groups,
+            made=self.made,
+        )
         conditions = () if where is None else (self.rows.written(where.this),)
         for each in self.items:
-            each.value = self._computed(each.node, asking=each)
+            each.value = self.published.computed(each.node, asking=each)
         having, order = select.args.get("having"), select.args.get("order")
-        kept = None if having is None else self._computed(having.this)
+        kept = None if having is None else self.published.computed(having.this)
         ordering = () if order is None else tuple(map(self._ordering, order.expressions))
         limit = self._limit()
-        if not self.questions:
+        if not self.published.questions:
             raise refused(self.text, select, "asks for no aggregate, such as COUNT(*); rows are never published")
         plan = self._plan(conditions)
         self.notes.update(self.rows.notes)
-        self.notes.update(dict.fromkeys(note for each in self.questions for note in each.question.notes))
-        keys = _mapping(self.data.get("keys"))
-        if any("missing" not in _mapping(keys.get(name)) for name in self.groups):
+        self.notes.update(dict.fromkeys(note for each in self.published.questions for note in each.question.notes))
+        keys = mapping(self.data.get("keys"))
+        if any("missing" not in mapping(keys.get(name)) for name in self.groups):
             self.notes[_NULLS] = None
         return Translated(
             text=self.text,
@@ -215,7 +185,7 @@ class _Translation:
             order=ordering,
             limit=limit,
             notes=tuple(self.notes),
-            nodes=tuple(each.node for each in self.questions),
+            nodes=tuple(each.node for each in self.published.questions),
         )
 
     def _present(self, node: exp.Expr) -> Iterator[str]:
@@ -230,7 +200,7 @@ class _Translation:
 
     def _unit_rows(self) -> int | None:
         """The rows of a unit that count in a group, where that is not one."""
-        found = _fields(self.data.get("unit", {})).get("rows") if self.unit else None
+        found = fields(self.data.get("unit", {})).get("rows") if self.unit else None
         return found if isinstance(found, int) and found > 1 else None
 
     # Where rows come from
@@ -255,7 +225,7 @@ class _Translation:
                 self.text, from_, f"the CTE {next(iter(steps))!r} is not used; write FROM {next(iter(steps))}"
             )
         if step is None:
-            self._read_table(self.select, source)
+            self._read_tables(self.select, source)
             return
         if self.select.args.get("joins"):
             raise refused(self.text, self.select.args["joins"][0], "a join stands inside the CTE, before its GROUP BY")
@@ -264,15 +234,25 @@ class _Translation:
         inner = step.args.get("from_")
         if inner is None or step.args.get("with_"):
             raise refused(self.text, step, "a CTE must be one row a unit of the base plan's table")
-        self._read_table(step, inner)
+        self._read_tables(step, inner)
         made = per_unit(self.text, step, self.rows, self.unit)
         self.data["per_unit"] = made
-        self.notes[f"one row a unit first, by {self.unit!r}"] = None
+        self._leave_out_bounds()
+        self.notes[f"all rows of each {self.unit!r} become one row first"] = None
         self.there = {*made, *([self.unit] if self.unit else [])}
         names = Names(self.text, self.there, {name: None}, complete=True)
         self.notes.update(self.rows.notes)
         self.rows = RowExpressions(self.text, names.resolve)
         self.unit = None  # a row is a unit
+
+    def _leave_out_bounds(self) -> None:
+        """Without the contribution bounds of the base plan, which serve its other questions: a unit has one row."""
+        unit = fields(self.data.get("unit", {}))
+        bounds = [name for name in ("rows", "groups", "period") if unit.get(name) not in (None, 1)]
+        if bounds:
+            self.data["unit"] = {name: value for name, value in unit.items() if name not in bounds}
+            words = "one row a unit needs no contribution bounds: those of the base plan are left out"
+            self.notes[f"{words} ({', '.join(bounds)})"] = None
 
     def _steps(self) -> dict[str, exp.Select]:
         with_ = self.select.args.get("with_")
@@ -289,99 +269,10 @@ class _Translation:
             raise refused(self.text, first, "a CTE must be a SELECT that is one row a unit")
         return {alias.name: first.this}
 
-    def _read_table(self, select: exp.Select, source: exp.Expr) -> None:
-        table = source.this
-        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-            raise refused(
-                self.text, source, "must be the name of the base plan's table; files and functions are not read"
-            )
-        only(self.text, table, this="", alias="", db="", catalog="")
-        self._check_alias(table)
-        self._check_table(table)
-        tables: dict[str, Mapping[str, str] | None] = dict.fromkeys(_called(table))
-        named = [self._join(each, tables) for each in select.args.get("joins") or []]
-        unit = self.data.get("unit")
-        unit_column = unit.get("column") if isinstance(unit, Mapping) else getattr(unit, "column", None)
-        self.unit = unit_column if isinstance(unit_column, str) else None
-        self.there = {*self.table_columns, *_names_in(self.data)}
-        listed = [] if self.table_columns else _mapping(self.data.get("keys"))
-        names = Names(self.text, [*self.there, *listed], tables, complete=bool(self.table_columns))
-        self.rows = RowExpressions(self.text, names.resolve)
-        for each, join in named:
-            self._check_join(each, join)
-        self.names, self.joined = names, [join for _, join in named]
-
-    def _check_alias(self, table: exp.Table) -> None:
-        alias = table.args.get("alias")
-        if alias is not None:
-            only(self.text, alias, this="")
-
-    def _check_table(self, table: exp.Table) -> None:
-        source = self.data.get("source")
-        if source is None:
-            return
-        fields = source if isinstance(source, Mapping) else vars(source)
-        path, own = fields.get("path"), fields.get("table")
-        names = {str(own).casefold(), str(own).rpartition(".")[2].casefold()} if own else set()
-        if path and not own:
-            names |= {PurePath(str(path)).name.casefold(), PurePath(str(path)).stem.casefold()}
-        called = ".".join(part.name for part in table.parts).casefold()
-        if called not in names and table.name.casefold() not in names:
-            guess = str(own) if own else PurePath(str(path)).stem
-            raise refused(self.text, table, f"is not the table of the base plan; write FROM {guess}")
-
-    def _join(
-        self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]
-    ) -> tuple[exp.Join, Mapping[str, object]]:
-        """The join of the base plan that a JOIN names."""
-        only(self.text, node, this="", on="", side="", kind="")
-        table = node.this
-        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-            raise refused(self.text, node, "must name a table that the base plan joins")
-        only(self.text, table, this="", alias="")
-        self._check_alias(table)
-        for each in _joins(self.data):
-            path, own = each.get("path"), each.get("table")
-            called = {str(own).casefold()} if own else {PurePath(str(path)).stem.casefold()}
-            if table.name.casefold() in called:
-                theirs = {str(value): str(key) for key, value in _pairs(each.get("columns")).items()}
-                theirs |= {str(value): str(key) for key, value in _pairs(each.get("on")).items()}
-                tables.update(dict.fromkeys(_called(table), theirs))
-                return node, each
-        way = 'add it there as [[join]], with its path, public = true, on = {region = "code"} and columns'
-        raise refused(self.text, node, f"the base plan joins no table {table.name!r}; {way}")
-
-    def _check_join(self, node: exp.Join, join: Mapping[str, object]) -> None:
-        how = {("", ""): "inner", ("", "INNER"): "inner", ("LEFT", ""): "left", ("LEFT", "OUTER"): "left"}.get(
-            ((node.side or "").upper(), (node.kind or "").upper())
-        )
-        stated = join.get("how", "left")
-        if how != stated:
-            raise refused(self.text, node, f'the base plan joins this table with how = "{stated}"; write it so in both')
-        on = node.args.get("on")
-        wanted = {frozenset((f"ours {key}", f"theirs {value}")) for key, value in _pairs(join.get("on")).items()}
-        found = (
-            set()
-            if on is None
-            else {self._pair(each, node) for each in bare(on).flatten()}
-            if isinstance(bare(on), exp.And)
-            else {self._pair(bare(on), node)}
-        )
-        if found != wanted:
-            said = ", ".join(f"{key} = {value}" for key, value in _pairs(join.get("on")).items())
-            raise refused(self.text, node, f"the base plan joins this table on {said}; write it so in both")
-
-    def _pair(self, node: exp.Expr, join: exp.Join) -> frozenset[str]:
-        node = bare(node)
-        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
-        if not sides or not all(isinstance(each, exp.Column) for each in sides):
-            raise refused(self.text, node, "a join is ON columns that are equal")
-        called = {each.casefold() for each in _called(join.this)}
-        return frozenset(
-            f"theirs {each.name}" if each.table.casefold() in called else f"ours {self.rows.resolve(each)}"
-            for each in sides
-            if isinstance(each, exp.Column)
-        )
+    def _read_tables(self, select: exp.Select, source: exp.Expr) -> None:
+        found = TableReader(text=self.text, data=self.data, columns=self.table_columns).read(select, source)
+        self.rows, self.there, self.joined = found.rows, found.there, found.joined
+        self.unit = unit_column(self.data)
 
     # Groups and columns
 
@@ -392,14 +283,14 @@ class _Translation:
             if isinstance(bare(node), exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
                 raise refused(self.text, each, "rows are never published; name aggregates, such as COUNT(*)")
             plain = node.name if isinstance(bare(node), exp.Column) else fragment(node)
-            self.items.append(_Item(name=_free(alias or plain, names), node=node))
+            self.items.append(SelectItem(name=free(alias or plain, names), node=node))
         group = self.select.args.get("group")
         if group is None:
             return
         only(self.text, group, expressions="", all="")
         keys = group.expressions
         if group.args.get("all"):
-            keys = [each.node for each in self.items if not _aggregated(each.node)]
+            keys = [each.node for each in self.items if not aggregated(each.node)]
         for each in keys:
             node, alias = self._meant(each)
             name = self._key_name(node, alias)
@@ -430,7 +321,7 @@ class _Translation:
         node = bare(node)
         if isinstance(node, exp.Column):
             return self.rows.resolve(node)
-        if _aggregated(node):
+        if aggregated(node):
             raise refused(self.text, node, "an aggregate does not make groups")
         if self.rows.constant(node) is not None:
             raise refused(self.text, node, "a constant does not make groups")
@@ -448,94 +339,6 @@ class _Translation:
 
     # What is made of published numbers
 
-    def _computed(self, node: exp.Expr, *, asking: _Item | None = None) -> Computed:
-        """An expression of published numbers and keys; a question is added where a column of SELECT is `asking`."""
-        node = bare(node)
-        value = self.rows.constant(node)
-        if value is not None and not isinstance(node, exp.Neg):
-            return Fixed(value if isinstance(value, (bool, float, str)) else value.isoformat())
-        known = self._known(node, asking)
-        if known is not None:
-            return known
-        question = self.aggregates.question(node)
-        if question is not None:
-            return Number(self._number(node, question, asking), question.part)
-        if isinstance(node, exp.Column) or not _aggregated(node, self._aliases(asking)):
-            rule = (
-                "is neither an aggregate nor in GROUP BY"
-                if self.groups
-                else "is not an aggregate; rows are never published"
-            )
-            raise refused(self.text, node, rule)
-        return self._operation(node, asking)
-
-    def _aliases(self, asking: _Item | None) -> frozenset[str]:
-        """Names of columns of SELECT, which HAVING and ORDER BY may use."""
-        return frozenset() if asking is not None else frozenset(each.name for each in self.items)
-
-    def _known(self, node: exp.Expr, asking: _Item | None) -> Computed | None:
-        """A key, or a column of SELECT by its name."""
-        if asking is None and isinstance(node, exp.Column) and not node.table:
-            for each in self.items:
-                if each.name == node.name and each.value is not None:
-                    return each.value
-        if asking is None:
-            for each in self.items:
-                if bare(each.node) == node and each.value is not None:
-                    return each.value
-        if isinstance(node, exp.Column):
-            name = self.rows.resolve(node)
-            if name in self.groups:
-                return KeyOf(self.groups.index(name))
-            return None
-        if self.groups and not _aggregated(node, self._aliases(asking)):
-            written = self.rows.normal(node)
-            for at, name in enumerate(self.groups):
-                if self.made.get(name) == written:
-                    return KeyOf(at)
-        return None
-
-    def _operation(self, node: exp.Expr, asking: _Item | None) -> Computed:
-        def inner(*parts: exp.Expr) -> tuple[Computed, ...]:
-            return tuple(self._computed(each, asking=asking) for each in parts)
-
-        if type(node) in _OPERATORS:
-            only(self.text, node, this="", expression="", typed="", safe="")
-            return Operation(_OPERATORS[type(node)], inner(node.this, node.expression))
-        if type(node) in _FUNCTIONS:
-            only(self.text, node, this="")
-            return Operation(_FUNCTIONS[type(node)], inner(node.this))
-        if isinstance(node, exp.Round):
-            only(self.text, node, this="", decimals="")
-            digits = node.args.get("decimals")
-            return Operation("round", inner(node.this, *([] if digits is None else [digits])))
-        if isinstance(node, exp.Between):
-            only(self.text, node, this="", low="", high="")
-            what, low, high = inner(node.this, node.args["low"], node.args["high"])
-            return Operation("and", (Operation(">=", (what, low)), Operation("<=", (what, high))))
-        if isinstance(node, exp.In):
-            only(self.text, node, this="", expressions="")
-            what, *values = inner(node.this, *node.expressions)
-            return Operation("or", tuple(Operation("==", (what, each)) for each in values))
-        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            return Operation("missing", inner(node.this))
-        if isinstance(node, exp.Cast) and node.to.this is exp.DType.DOUBLE:
-            return inner(node.this)[0]
-        rule = "is not in the subset; published numbers may be added, multiplied, divided, rounded and compared"
-        raise refused(self.text, node, INSTEAD.get(type(node), rule))
-
-    def _number(self, node: exp.Expr, question: Question, asking: _Item | None) -> int:
-        """The place of a question; a new one is asked for a column of SELECT alone."""
-        for at, each in enumerate(self.questions):
-            if (each.question.fields, each.question.where) == (question.fields, question.where):
-                return at
-        if asking is None:
-            raise refused(self.text, node, "is not in SELECT; HAVING and ORDER BY use numbers that are published there")
-        whole = bare(asking.node) == node
-        name = _free((asking.name if whole else fragment(node))[:_LONGEST], {each.name for each in self.questions})
-        self.questions.append(_Asked(name=name, question=question, node=node))
-        return len(self.questions) - 1
-
     def _ordering(self, node: exp.Expr) -> Ordering:
         only(self.text, node, this="", desc="", nulls_first="")
         inner = bare(node.this)
@@ -546,7 +349,7 @@ class _Translation:
             by = self.items[int(value) - 1].value
             assert by is not None
         else:
-            by = self._computed(inner)
+            by = self.published.computed(inner)
         return Ordering(by=by, falling=bool(node.args.get("desc")), missing_first=bool(node.args.get("nulls_first")))
 
     def _limit(self) -> int | None:
@@ -564,18 +367,18 @@ class _Translation:
     # The plan
 
     def _plan(self, conditions: tuple[str, ...]) -> Plan:
-        queries = [self._query(each, conditions) for each in self.questions]
+        queries = [self._query(each, conditions) for each in self.published.questions]
         data = {**self.data, "query": queries}
         self._leave_out_keys(data)
         self._leave_out_joins(data, queries)
         if self.made:
-            data["columns"] = {**_mapping(data.get("columns")), **self.made}
+            data["columns"] = {**mapping(data.get("columns")), **self.made}
         try:
             return make_plan(data, folder=self.folder)
         except PlanError as error:
             raise self._placed(error) from None
 
-    def _query(self, asked: _Asked, conditions: tuple[str, ...]) -> dict[str, object]:
+    def _query(self, asked: NamedQuestion, conditions: tuple[str, ...]) -> dict[str, object]:
         found: dict[str, object] = {"name": asked.name, **asked.question.fields}
         if self.groups:
             found["by"] = list(self.groups)
@@ -586,8 +389,8 @@ class _Translation:
 
     def _leave_out_keys(self, data: dict[str, object]) -> None:
         """Without keys of columns that this SELECT does not group by: a plan refuses what it does not use."""
-        keys = _mapping(data.get("keys"))
-        modes = (each.question.fields for each in self.questions if each.question.fields["kind"] == "mode")
+        keys = mapping(data.get("keys"))
+        modes = (each.question.fields for each in self.published.questions if each.question.fields["kind"] == "mode")
         asked = {*self.groups, *(each.get("column") for each in modes)}
         kept = {name: value for name, value in keys.items() if name in asked}
         if keys:
@@ -597,20 +400,22 @@ class _Translation:
             data["only_listed"] = bool(kept)
         combinations = data.get("combinations")
         if isinstance(combinations, (list, tuple)):
-            own = [each for each in combinations if set(_fields(each).get("columns", ())) <= set(self.groups)]  # type: ignore[call-overload]
+            own = [each for each in combinations if set(fields(each).get("columns", ())) <= set(self.groups)]  # type: ignore[call-overload]
             data["combinations"] = own
             if not own:
                 del data["combinations"]
 
     def _leave_out_joins(self, data: dict[str, object], queries: list[dict[str, object]]) -> None:
         """Without joins that this SELECT neither names nor needs."""
-        joins = _joins(data)
-        if not joins:
+        declared = joins(data)
+        if not declared:
             return
-        asked = [each.question.fields.get(name) for each in self.questions for name in ("column", "of", "x", "y")]
-        used = [*self.groups, *asked, *(query.get("where") for query in queries), *_values(data)]
+        asked = [
+            each.question.fields.get(name) for each in self.published.questions for name in ("column", "of", "x", "y")
+        ]
+        used = [*self.groups, *asked, *(query.get("where") for query in queries), *values(data)]
         words = set(re.findall(r"\w+", str(used)))
-        needed = [each for each in joins if each in self.joined or words & set(_pairs(each.get("columns")))]
+        needed = [each for each in declared if each in self.joined or words & set(pairs(each.get("columns")))]
         for each in needed:
             if each not in self.joined and each.get("how") == "inner":
                 named = each.get("table") or each.get("path")
@@ -624,13 +429,15 @@ class _Translation:
         message = str(error).removeprefix("plan: ")
         at = re.match(r"query\[(\d+)\]", error.field)
         if at:
-            asked = self.questions[int(at[1])]
+            asked = self.published.questions[int(at[1])]
             column = asked.question.fields.get("column")
             if error.field.endswith(".range") and column is not None and "range" not in asked.question.fields:
                 own = "x" if column in self.made else column
                 what = "its values: state that of its columns" if column in self.made else f"{column!r}: state it"
-                way = f"in the base plan, as [columns] {own} = {{range = [0, 100]}}, or here, as "
-                rule = f"needs the public range of {what} {way}LEAST(GREATEST({own}, 0), 100)"
+                way = f"in the base plan, as [columns] {own} = {{range = [0, 100]}}, or here"
+                if column in mapping(self.data.get("per_unit")):  # the text makes it, so the base plan cannot know it
+                    way = "here"
+                rule = f"needs the public range of {what} {way}, as LEAST(GREATEST({own}, 0), 100)"
                 return refused(self.text, asked.node, rule)
             return refused(self.text, asked.node, message.removeprefix(f"{error.field}: "))
         made = re.match(r"columns\.(.+)", error.field)
@@ -638,72 +445,3 @@ class _Translation:
             node = self.places.get(made[1], self.select)
             return refused(self.text, node, message)
         return PlanError(message if error.line is None else str(error), field=error.field, line=error.line)
-
-
-_LONGEST = 190
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken, made of this one; it is taken then."""
-    found, number = name, 1
-    while found in taken:
-        number += 1
-        found = f"{name} {number}"
-    taken.add(found)
-    return found
-
-
-_WITHIN = (exp.AggFunc, exp.Filter, exp.WithinGroup)
-
-
-def _aggregated(node: exp.Expr, names: frozenset[str] = frozenset()) -> bool:
-    """Whether an aggregate, or a column of SELECT, is in an expression."""
-    return any(
-        isinstance(each, _WITHIN) or (isinstance(each, exp.Column) and each.name in names) for each in node.walk()
-    )
-
-
-def _called(table: exp.Expr) -> list[str]:
-    """What a table is called: its alias alone, where it has one."""
-    return [table.alias or table.name]
-
-
-def _mapping(value: object) -> dict[str, object]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _fields(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else vars(value)
-
-
-def _joins(data: Mapping[str, object]) -> list[Mapping[str, object]]:
-    found = data.get("join")
-    return [_fields(each) for each in found] if isinstance(found, (list, tuple)) else []
-
-
-def _pairs(value: object) -> dict[str, str]:
-    """Columns of ours and of theirs; a list names those that are called the same."""
-    if isinstance(value, Mapping):
-        return {str(key): str(each) for key, each in value.items()}
-    return {str(each): str(each) for each in value} if isinstance(value, (list, tuple)) else {}
-
-
-def _ranges(data: Mapping[str, object]) -> dict[str, Sequence[object]]:
-    """The public ranges that a base plan states, by column."""
-    declared = {**_mapping(data.get("columns")), **_mapping(data.get("per_unit"))}
-    found = {name: _mapping(each).get("range") for name, each in declared.items()}
-    return {name: each for name, each in found.items() if isinstance(each, (list, tuple))}
-
-
-def _values(data: Mapping[str, object]) -> list[object]:
-    """The expressions of a base plan, and of this SELECT's made columns."""
-    return [*_mapping(data.get("columns")).values(), *_mapping(data.get("per_unit")).values()]
-
-
-def _names_in(data: Mapping[str, object]) -> Sequence[str]:
-    """The names of columns that a base plan has for sure; keys may be those of a column that the SELECT makes."""
-    found = [*_mapping(data.get("columns")), *_mapping(data.get("per_unit"))]
-    unit = data.get("unit")
-    if isinstance(unit, Mapping) and isinstance(unit.get("column"), str):
-        found.append(unit["column"])
-    return [*found, *(name for each in _joins(data) for name in _pairs(each.get("columns")))]

@@ -9,6 +9,12 @@ from rangebound.release.plan.expressions.reading import LONGEST, read
 
 HIDDEN = "= "
 """What the name of a column begins with that an expression in `where` or `of` makes; its text follows."""
+
+
+class HiddenName(str):
+    """The name of a column that an expression makes: no name that a plan writes is one, whatever it begins with."""
+
+
 LONGEST_NAME = len(HIDDEN) + LONGEST
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Fields = dict[str, object]
@@ -25,7 +31,10 @@ def conditions_of(text: str) -> list[Fields]:
     """
     node = read(text)
     parts = node.arguments if isinstance(node, Call) and node.function == "and" else (node,)
-    return [next(iter([*_plain(each), {"column": f"{HIDDEN}{each}", "is": "==", "value": True}])) for each in parts]
+    return [
+        next(iter([*_plain(each), {"column": HiddenName(f"{HIDDEN}{each}"), "is": "==", "value": True}]))
+        for each in parts
+    ]
 
 
 def hidden_text(column: str) -> str | None:

@@ -39,6 +39,16 @@ _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.NotIn: "not in",
 }
 _ONLY = "the language has numbers, texts, dates, columns, + - * / // %, comparisons, and, or, not, in, if and functions"
+_HINTS = {
+    r"(?<![=!<>])=(?!=)": "a comparison for equality is written ==",
+    "<>": "`unequal` is written !=",
+    r"&&|\|\|": "write `and` and `or`",
+    r"(?i)(?:^|[(,]) *if *\(|\bcase +when\b": 'a choice is written case(age < 18, "child", "adult")',
+    r"(?i)\bis +(not +)?null\b": "missing(x) says whether a value is missing",
+    r"(?i)\bbetween\b": "a value between two others is written 18 <= age <= 65",
+    r"\b(AND|OR|NOT|IN)\b": "`and`, `or`, `not` and `in` are written in lower case",
+}
+"""What another language would write, and how it is written here."""
 _INSTEAD: Mapping[type[ast.AST], str] = {
     ast.Pow: "** gives different last bits on different engines; write x * x for a square",
     ast.BitAnd: "& is not in the language; write `and`",
@@ -101,13 +111,14 @@ class _Reader:
 
     def _hint(self, message: str) -> str:
         """Why the text is not an expression at all, in words that help."""
-        if re.search(r"(?<![=!<>])=(?!=)", self.text):
-            return "not a valid expression; a comparison for equality is written =="
-        if "<>" in self.text:
-            return "not a valid expression; `unequal` is written !="
-        if "&&" in self.text or "||" in self.text:
-            return "not a valid expression; write `and` and `or`"
-        words = [each for each in re.findall(r"\w+", self.text) if keyword.iskeyword(each) and each not in _ALLOWED]
+        code = re.sub(r"\"[^\"]*\"|'[^']*'", '""', self.text)  # without what stands in quotation marks
+        for wrong, way in _HINTS.items():
+            if re.search(wrong, code):
+                return f"not a valid expression; {way}"
+        words = [each for each in re.findall(r"\w+", code) if keyword.iskeyword(each) and each not in _ALLOWED]
+        spaced = re.search(r"\b([^\W\d]\w* +[^\W\d]\w*)\b", code)
+        if not words and spaced and not any(map(keyword.iskeyword, spaced[1].split())):
+            words = [spaced[1]]
         way = f'; a column {words[0]!r} is written column("{words[0]}")' if words else ""
         return f"not a valid expression ({message}){way}"
 

@@ -80,7 +80,8 @@ class Bounds(Kind):
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """Units by place."""
-        return tuple(Fraction(found.get(at, 0), ONE) for at in range(2 * len(self.edges) + 1))
+        counts, none = {at: Fraction(each, ONE) for at, each in found.items()}, Fraction(0)
+        return tuple(counts.get(at, none) for at in range(2 * len(self.edges) + 1))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """L1 g and L2 sqrt(g): a unit adds 1 in all to the places of a group, so it is a case of `of_parts`.

@@ -17,7 +17,7 @@ from rangebound.release.plan.words import span
 
 
 class Clipped(CutKind):
-    """The share of values outside the range, of the rows that count for the questions in `about`.
+    """The share of values outside the range, of the rows within the contribution bounds of the questions in `about`.
 
     Such a row has a value in each column of `also`, too.
     """
@@ -37,7 +37,7 @@ class Clipped(CutKind):
         return Values(column=self.valued, lower=lower, upper=upper, dated=dated, filler=filler)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Rows that count, and those of them whose value lies outside the range."""
+        """Rows within the contribution bounds, and those of them whose value lies outside the range."""
         rows = Rows(where=self.where, values=self.values, also=tuple(each.values for each in self.also or ()))
         return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=self.values)}, over=self.over)
 

@@ -103,7 +103,7 @@ class Count(CountKind, WeightedKind):
         return ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, or their weights."""
+        """The rows within the contribution bounds, or their weights."""
         return GroupSums(rows=Rows(where=self.where, also=self._weights), of={"n": self._counted})
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:

@@ -76,7 +76,7 @@ class CutKind(JointKind):
         return ""
 
     def known_rows(self, unit: Unit) -> int | None:
-        """Not public: it is about rows that count, or values of them."""
+        """Not public: it is about rows within the contribution bounds, or their values."""
         return None
 
     def _made_of(self, parts: Sequence[Fractional]) -> Fractional:

@@ -26,6 +26,7 @@ class DistinctCount(CountKind):
     """
 
     no_rows: ClassVar[str] = "`values` says how many values of a unit count in a group"
+    cut_uncounted: ClassVar[str] = "the values of a unit beyond `values`"
 
     kind: Literal["distinct count"] = "distinct count"
     column: Name

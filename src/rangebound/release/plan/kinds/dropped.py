@@ -47,14 +47,14 @@ class Dropped(CutKind):
         return Rows(where=self.where, values=values, also=also)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Rows that count, and rows that there are, of each unit up to `looked_at`."""
+        """Rows within the contribution bounds, and rows that there are, of each unit up to `looked_at`."""
         counted = Owned() if self.units else Counted()
         return Totals(
             rows=self.counted_rows, of={"n": counted}, over=self.over, existing="m", limit=self.looked_at(unit, groups)
         )
 
     def _all_coordinates(self, found: Found) -> Coordinates:
-        """Rows that count, and rows that were dropped of those that were looked at."""
+        """Rows within the contribution bounds, and rows that were dropped of those that were looked at."""
         n, m = found.get("n", 0), found.get("m", 0)
         return Fraction(n), Fraction(m - n)
 

@@ -14,7 +14,7 @@ from rangebound.release.noise.draw import Columns, Key, Label
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.workload_publisher import Measurements
 from rangebound.release.plan.fields import Key as PlanKey
-from rangebound.release.plan.fields import Name, Part, as_tuple, canonical
+from rangebound.release.plan.fields import Name, Part, as_tuple, canonical, named_lists
 from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 
 Members = Annotated[tuple[PlanKey, ...], Field(min_length=1), BeforeValidator(as_tuple)]
@@ -24,15 +24,23 @@ class Level(Part):
     """One level of a hierarchy: its name, and what each of its members is made of on the level below."""
 
     name: Name
-    members: Annotated[dict[Name, Members], Field(min_length=1)]
+    members: Annotated[dict[Name, Members], Field(min_length=1), BeforeValidator(named_lists)]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its members in the order of their letters: a plan that is written and read keeps no other."""
-        return tuple(sorted(self.members))
+        """The names of its members in the order of the plan."""
+        return tuple(self.members)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two levels publish the same, in the same order."""
+        return self._facts == other._facts if isinstance(other, Level) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.name, frozenset(self.members.items())))
+        return hash(self._facts)
+
+    @property
+    def _facts(self) -> tuple[object, ...]:
+        return self.name, *self.members.items()
 
     def parents(self) -> dict[str, str]:
         """The member that each key of the level below is part of."""
@@ -45,7 +53,7 @@ class Hierarchy(WorkloadKind):
     >>> canton = {"name": "canton", "members": {"ZH": ["Uster", "Wald"], "UR": ["Altdorf"]}}
     >>> found = Hierarchy(name="people", by=("town",), levels=(canton,))
     >>> found.labels([("Uster",), ("Wald",), ("Altdorf",)])[0][2:]
-    [(('Altdorf',), ''), (('UR',), 'canton'), (('ZH',), 'canton'), ((None,), '')]
+    [(('Altdorf',), ''), (('ZH',), 'canton'), (('UR',), 'canton'), ((None,), '')]
     >>> found.misfit_of_keys((("Uster", "Wald", "Chur"),))
     "levels.0: key 'Chur' has no canton"
     """

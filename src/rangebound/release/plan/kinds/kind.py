@@ -72,6 +72,19 @@ class Agreement:
     partition: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class OneCoordinate:
+    """The one coordinate that the number of a group is made of: where it lies, and whether it is a whole number.
+
+    It is published in `support`, on multiples of `step`.
+    """
+
+    range: Interval
+    whole: bool
+    support: Interval | Union
+    step: float | None = None
+
+
 class Kind(Part):
     """A question of a plan: a name, a filter, grouping columns, a support for the answer, a share of the budget.
 
@@ -82,10 +95,16 @@ class Kind(Part):
     """Whether no plan can ask for it: `report_clipping` makes it."""
     together: ClassVar[bool] = False
     """Whether one strategy publishes the numbers of all groups, and more numbers than there are groups and parts."""
+    apart: ClassVar[bool] = False
+    """Whether its parts are in different units, so that each is drawn in a picture of its own."""
     ranked: ClassVar[bool] = False
     """Whether of all groups those of the first ranks alone are published, as the draws say."""
+    no_limit: ClassVar[str] = "it is proved for one number that a unit moves by a bounded distance"
+    """Why there is no proved limit on the error of its numbers, where these are not made of one coordinate."""
     no_rows: ClassVar[str] = ""
     """Why the number of rows of a unit does not bound it; empty if it does."""
+    cut_uncounted: ClassVar[str] = ""
+    """What its own bounds drop that `report_clipping` does not count, in words; empty if that counts all."""
 
     kind: str
     name: Name
@@ -277,8 +296,11 @@ class Kind(Part):
 
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with public ranges of columns, where it leaves its own out and they are known."""
-        also = {name: (each, each.filled(ranges)) for name, each in self.reads_also.items()}
-        found = {name: after for name, (before, after) in also.items() if after is not before}
+        found = {
+            name: {"column": each.column, "range": ranges[each.column]}
+            for name, each in self.reads_also.items()
+            if each.range == UNKNOWN and each.column in ranges
+        }
         return self.changed(**found) if found else self
 
     def changed(self, **fields: object) -> Self:
@@ -368,6 +390,10 @@ class Kind(Part):
     def excess_variance(self, unit: Unit, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
         """The mean variance of its numbers, divided by that of numbers with noise by the sensitivity alone."""
         return 1.0
+
+    def one_coordinate(self, unit: Unit) -> OneCoordinate | None:
+        """The coordinate, where the number of a group is made of one alone; None where it is made of several."""
+        return None
 
     def published_in(self, unit: Unit) -> Interval | Union:
         """Where the numbers are published, which a public number of rows may bound."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ class Line(MomentsKind):
     allow where the standard deviation of x is at least a thousandth of its largest.
     """
 
+    apart: ClassVar[bool] = True
+
     kind: Literal["line"] = "line"
     slopes: Span | None = None
     intercepts: Span | None = None
@@ -44,6 +46,11 @@ class Line(MomentsKind):
             if ends is not None and not isinstance(ends[0], float):
                 raise ValueError(f"{name}: must be two numbers")
         return self
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """Both columns and their ranges."""
+        return f" through y = {self.y.subject}, over x = {self.x.subject}", ""
 
     @property
     def parts(self) -> tuple[str, ...]:

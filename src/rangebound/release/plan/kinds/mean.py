@@ -9,7 +9,7 @@ from typing import Literal
 from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.estimate import Fractional, affine
-from rangebound.release.plan.kinds.joint_kind import JointKind
+from rangebound.release.plan.kinds.fraction_kind import FractionKind
 from rangebound.release.plan.kinds.weighted_kind import WeightedColumnKind
 from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Value
 from rangebound.release.plan.sensitivity import of_parts
@@ -17,7 +17,7 @@ from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval
 
 
-class Mean(JointKind, WeightedColumnKind):
+class Mean(FractionKind, WeightedColumnKind):
     """The mean of a column; with weights, the weighted one."""
 
     kind: Literal["mean"] = "mean"
@@ -33,7 +33,7 @@ class Mean(JointKind, WeightedColumnKind):
         return self.dated
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, and their values in fixed point."""
+        """The rows within the contribution bounds, and their values in fixed point."""
         return GroupSums(rows=self.counted_rows, of={"n": self._counted, "t": self._weighted(Value(of=self.values))})
 
     def _all_coordinates(self, found: Found) -> Coordinates:
@@ -56,6 +56,10 @@ class Mean(JointKind, WeightedColumnKind):
     @property
     def _scale(self) -> float:
         return self.bounds.width
+
+    @property
+    def _whole(self) -> bool:
+        return False
 
 
 def between(found: Found, *, rows: int = ONE) -> Coordinates:

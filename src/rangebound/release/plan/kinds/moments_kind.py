@@ -30,7 +30,7 @@ class MomentsKind(TwoColumnsKind):
         return {"x": self.x, "y": self.y}
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, their values in fixed point, the squares of these and their product."""
+        """The rows within the contribution bounds, their values in fixed point, and squares and product of these."""
         x, y = self.x.values, self.y.values
         both = Product(of=(Value(of=x), Value(of=y)))
         of: dict[str, Measure] = {

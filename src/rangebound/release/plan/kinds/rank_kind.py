@@ -6,9 +6,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, model_validator
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise import publishers
@@ -42,10 +42,31 @@ class RankKind(ColumnKind):
     `interval_share` is the part of its budget that goes into the intervals; without one they are the whole support.
     """
 
+    no_limit: ClassVar[str] = "a single unit can move a quantile from one end of its range to the other"
     ordered: ClassVar[bool] = False
     """Whether its numbers are put in order after they were drawn, in every plan."""
 
     interval_share: Annotated[float, Field(ge=0.0, le=0.9), AfterValidator(_none_or_some)] = 0.25
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _no_table(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse the table with the least error, which is for numbers that a unit moves by a bounded distance.
+
+        A unit can move a quantile across its whole range: of rows at one end and as many at the other, one more row
+        decides. So all points of the grid are neighbours of each other, whatever the contribution bounds are. By the
+        law of a mechanism at both ends of a range of width w, P(Y > middle | lower) >= e^-epsilon P(Y > middle |
+        upper): no such table has a worst-case mean absolute error below w / (1 + e^epsilon), however many rows there
+        are. The exponential mechanism is private at the same epsilon, and its error in ranks is
+        that of a few rows on every table.
+        """
+        if isinstance(data, dict) and data.get("mechanism") is not None:
+            raise ValueError(
+                "mechanism: a quantile has none to choose from. An optimal table is for numbers that a unit moves by a "
+                "bounded distance, and a single unit can move a quantile from one end of its range to the other: the "
+                "table would ignore most of the data. Leave it out; the exponential mechanism is used"
+            )
+        return handler(data)
 
     @model_validator(mode="after")
     def _grid_fits(self) -> RankKind:

@@ -68,7 +68,7 @@ class Ratio(TwoColumnsKind):
         return Interval(min(ratios), max(ratios))
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, and their values in fixed point."""
+        """The rows within the contribution bounds, and their values in fixed point."""
         above, below = Value(of=self.numerator.values), Value(of=self.denominator.values)
         return GroupSums(rows=self.counted_rows, of={"n": Counted(), "t": above, "s": below})
 

@@ -9,14 +9,18 @@ from typing import Literal
 from pydantic import model_validator
 
 from rangebound.errors import PlanError
+from rangebound.release.noise import table_publisher
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Columns, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.additive_kind import AdditiveKind
-from rangebound.release.plan.kinds.kind import rounded_half_width
+from rangebound.release.plan.kinds.kind import OneCoordinate, rounded_half_width
+from rangebound.release.plan.kinds.whole_kind import WholeKind
 from rangebound.release.plan.unit import Unit
 
+OPTIMAL = "optimal"
+"""The name of the table with the least error."""
 MECHANISM = 50
 """Steps of 10 milliseconds that it takes to find a mechanism again, beside the square of its spans."""
 
@@ -32,14 +36,17 @@ class ScalarKind(AdditiveKind):
             "rectify Gaussian",
             "truncate TruncatedLaplacian",
             "rectify TruncatedLaplacian",
+            "optimal",
         ]
         | None
     ) = None
 
     @model_validator(mode="after")
     def _additive(self) -> ScalarKind:
+        named = "unbiased" if self.unbiased else "signed"
+        if self.unclamped and self.mechanism == OPTIMAL:
+            raise ValueError(f"mechanism: 'optimal' has no unbiased number; leave it out, or {named} = true")
         if self.unclamped and self.mechanism is not None and self.truncated_noise:
-            named = "unbiased" if self.unbiased else "signed"
             other = self.mechanism.replace("truncate", "rectify")
             raise ValueError(
                 f"mechanism: {self.mechanism!r} has no unbiased number; with {named} = true name {other!r}, or leave "
@@ -69,8 +76,8 @@ class ScalarKind(AdditiveKind):
 
     @property
     def uses_delta(self) -> bool:
-        """Some of the mechanisms to choose from do."""
-        return True
+        """Some of the mechanisms to choose from do; a table does not."""
+        return self.mechanism != OPTIMAL
 
     @property
     def loss(self) -> LossForm:
@@ -89,6 +96,17 @@ class ScalarKind(AdditiveKind):
     ) -> Publisher:
         """The best mechanism in range, or the one that the plan names."""
         try:
+            if self.mechanism == OPTIMAL and found.cell:
+                one = self.one_coordinate(unit)
+                return table_publisher.best_table(
+                    one.range,
+                    found,
+                    share,
+                    whole=one.whole,
+                    support=one.support,
+                    step=one.step,
+                    confidence=level,
+                )
             return self._scalar(unit, found, share, level)
         except ValueError as reason:
             raise PlanError(f"mechanism: {reason}", field="mechanism") from None
@@ -96,6 +114,12 @@ class ScalarKind(AdditiveKind):
     @abstractmethod
     def _scalar(self, unit: Unit, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
         """The publisher of the coordinate; raises `ValueError` where the named mechanism cannot be calibrated."""
+
+    def one_coordinate(self, unit: Unit) -> OneCoordinate:
+        """Its coordinate, which lies where it is published once it is moved there."""
+        support = self.published_in(unit)
+        whole = isinstance(self, WholeKind) and self.is_whole
+        return OneCoordinate(range=support.hull, whole=whole, support=support, step=self.step)
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
         """The noisy coordinate itself, moved into the support (and to the step) where its noise was not clamped."""

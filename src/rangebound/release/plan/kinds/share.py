@@ -13,7 +13,7 @@ from rangebound.release.noise.estimate import Fractional
 from rangebound.release.plan.condition import Condition, Conditions
 from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.fields import Name
-from rangebound.release.plan.kinds.joint_kind import JointKind
+from rangebound.release.plan.kinds.fraction_kind import FractionKind
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Truncation, owner_scope, truncation_scope
 from rangebound.release.plan.kinds.mean import between, known_or_parts
 from rangebound.release.plan.kinds.weighted_kind import WeightedKind
@@ -23,7 +23,7 @@ from rangebound.release.plan.words import conditions
 from rangebound.support import Interval
 
 
-class Share(JointKind, WeightedKind):
+class Share(FractionKind, WeightedKind):
     """The share of the rows that meet the conditions `of` among those that meet `where`.
 
     With weights, rows count by these. Shares with the same `partition` are made to add up to 1 where the plan asks for
@@ -63,7 +63,7 @@ class Share(JointKind, WeightedKind):
         return self._whole_table(unit)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, and those of them that meet `of`."""
+        """The rows within the contribution bounds, and those of them that meet `of`."""
         rows = Rows(where=self.where, also=self._weights)
         return GroupSums(rows=rows, of={"n": self._counted, "t": self._weighted(Met(conditions=self.conditions))})
 
@@ -86,14 +86,20 @@ class Share(JointKind, WeightedKind):
         return 1.0
 
     @property
+    def _whole(self) -> bool:
+        return self.weighted_by is None
+
+    @property
     def subject(self) -> tuple[str, str]:
         """The conditions `of`."""
         return "", f", of those with {conditions(self.of)}{self._weighting}"
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """Rows beyond the contribution bounds, rows without a value to compare, and rows without an owner."""
-        columns = dict.fromkeys(hidden_text(each.column) or repr(each.column) for each in self.of if each.values)
+        columns = dict.fromkeys(repr(each.column) for each in self.of if each.values)
         missing = [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []
+        if any(hidden_text(each.column) for each in self.of):
+            missing = ["rows in which missing values leave the condition undecided counted as not meeting it"]
         return [*truncation_scope(self, unit, groups, rows=True), *missing, *self._weight_scope, *owner_scope(unit)]
 
     @property

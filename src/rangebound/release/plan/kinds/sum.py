@@ -10,8 +10,8 @@ from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.fields import LINE
-from rangebound.release.plan.kinds.scalar_kind import ScalarKind
+from rangebound.release.plan.fields import LINE, measurable
+from rangebound.release.plan.kinds.scalar_kind import OPTIMAL, ScalarKind
 from rangebound.release.plan.kinds.weighted_kind import WeightedColumnKind
 from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Value
 from rangebound.release.plan.sensitivity import scaled, touched
@@ -36,8 +36,15 @@ class Sum(ScalarKind, WeightedColumnKind):
         """Never: a sum of days is not a day."""
         return False
 
+    def misfit(self, unit: Unit) -> str:
+        """Values times weights are of a size that a column may have."""
+        ends, weights = self.bounds, self.weighted_by
+        if weights is None or measurable(max(abs(ends.lower), abs(ends.upper)) * weights.bounds.upper):
+            return ""
+        return "values times weights must be between 1e-150 and 1e150 in size; take other units for one of them"
+
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, and their values in fixed point."""
+        """The rows within the contribution bounds, and their values in fixed point."""
         return GroupSums(rows=self.counted_rows, of={"n": self._counted, "t": self._weighted(Value(of=self.values))})
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
@@ -80,7 +87,7 @@ class Sum(ScalarKind, WeightedColumnKind):
             return Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
         both = (int(max(0, 2 * own - groups)), own)
         square = rows**2 * max(k * across**2 + 2 * (own - k) * far**2 for k in both)
-        pure = self.mechanism is None or self.mechanism.endswith(" Laplace")
+        pure = self.mechanism is None or self.mechanism.endswith(" Laplace") or self.mechanism == OPTIMAL
         if pure and far * 2 * own < across * most:
             return Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True, row=far)
         return Sensitivity(cell=rows * across, groups=most, square=square, row=far)

@@ -26,7 +26,7 @@ class SpreadKind(JointKind, ColumnKind):
         return False
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count, their values in fixed point and the squares of these."""
+        """The rows within the contribution bounds, their values in fixed point and the squares of these."""
         return GroupSums(
             rows=self.counted_rows, of={"n": Counted(), "t": Value(of=self.values), "q": Square(of=self.values)}
         )

@@ -92,7 +92,7 @@ class WorkloadKind(Kind):
         return ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows that count."""
+        """The rows within the contribution bounds."""
         return GroupSums(rows=Rows(where=self.where), of={"n": Counted()})
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:

@@ -1,0 +1,129 @@
+"""The least error of one number: optimal tables, remaps and the families of noise, beside the proved limit.
+
+    python -m benchmarks.least_error [--json FILE] [--quick]
+
+Errors are exact, not simulated, and the same on every machine. Nothing here is a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import rangebound as rb
+from benchmarks.report import Row, parser, publish
+
+TEXT = (
+    "Worst-case mean absolute error of one number under pure privacy; in parentheses that error divided by the one "
+    "beside it. The limit is proved, for mechanisms of every kind. Real answers lie anywhere in [0, 10], sensitivity "
+    "1; counts are whole numbers from 0 to 100, sensitivity 1; shares are multiples of 0.01, sensitivity 0.05. "
+    "The smooth optimum falls away from the truth on both sides and has no spike on the ends. Bars are on the error "
+    "over the limit: for smooth tables where the range is five sensitivities over epsilon or more, for remaps of real "
+    "answers up to epsilon 2."
+)
+LIMIT = "rangebound, proved limit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A query in words, the epsilons it is asked at, and whether answers are real numbers."""
+
+    name: str
+    query: rb.Query
+    epsilons: tuple[float, ...]
+    real: bool = False
+
+
+def grid(step: float, upper: float) -> rb.Grid:
+    return rb.Grid(step=step, within=rb.Interval(0, upper))
+
+
+SETTINGS = (
+    Setting(
+        name="real answers",
+        query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0),
+        epsilons=(0.2, 0.5, 1.0, 2.0, 4.0),
+        real=True,
+    ),
+    Setting(name="counts", query=rb.Query(range=grid(1, 100), sensitivity=1.0), epsilons=(0.1, 1.0, 4.0)),
+    Setting(name="shares", query=rb.Query(range=grid(0.01, 1), sensitivity=0.05), epsilons=(0.5, 1.0, 4.0)),
+)
+QUICK = (
+    Setting(name="real answers", query=rb.Query(range=rb.Interval(0, 2), sensitivity=1.0), epsilons=(1.0,), real=True),
+    Setting(name="counts", query=rb.Query(range=grid(1, 10), sensitivity=1.0), epsilons=(1.0,)),
+)
+
+
+def best(query: rb.Query, epsilon: float, *, spikes: bool) -> float:
+    return rb.choose(query=query, epsilon=epsilon, spikes=spikes).choices[0].score
+
+
+def lattice_noise(setting: Setting, epsilon: float) -> rb.DiscreteLaplace | rb.Staircase:
+    """The additive noise that is remapped: discrete Laplace noise for counts, else a staircase."""
+    if setting.name == "counts":
+        return rb.DiscreteLaplace.calibrated(epsilon=epsilon, support=setting.query.range.hull)
+    return rb.Staircase.calibrated(query=setting.query, epsilon=epsilon)
+
+
+def rows(*, quick: bool) -> Iterator[Row]:
+    for setting in QUICK if quick else SETTINGS:
+        for epsilon in setting.epsilons:
+            yield from compared(setting, epsilon)
+
+
+def above(error: float, limit: float) -> str:
+    """How far an error is above the limit, in words."""
+    return f"{100.0 * (error / limit - 1.0):.2f} % above the limit"
+
+
+def compared(setting: Setting, epsilon: float) -> Iterator[Row]:
+    """What is published best at one epsilon, each beside the limit, the first beside the ranking too."""
+    query, what = setting.query, f"{setting.name}, epsilon {epsilon:g}"
+    least = rb.limit(query=query, epsilon=epsilon).value
+    limit = {LIMIT: least}
+    ranked = {
+        "rangebound, best of choose": best(query, epsilon, spikes=True),
+        "rangebound, best without spikes": best(query, epsilon, spikes=False),
+    }
+    hull = query.range.hull
+    wide = (hull.upper - hull.lower) * epsilon / query.sensitivity >= 5.0
+    smooth = rb.optimal(query=query, epsilon=epsilon).worst_error().mae
+    free = rb.optimal(query=query, epsilon=epsilon, shape="free").worst_error().mae
+    remapped = rb.remap(lattice_noise(setting, epsilon)).worst_error().mae
+    near = setting.real and epsilon <= 2.0
+    yield Row(
+        what=f"{what}: smooth optimum",
+        ours=smooth,
+        unit="",
+        others={**limit, **ranked},
+        bar=1.05 if wide else None,
+        of=LIMIT,
+        note=above(smooth, least),
+    )
+    yield Row(
+        what=f"{what}: free optimum",
+        ours=free,
+        unit="",
+        others=limit,
+        bar=1.011,
+        of=LIMIT,
+        note=above(free, least),
+    )
+    yield Row(
+        what=f"{what}: additive noise with a minimax remap",
+        ours=remapped,
+        unit="",
+        others=limit,
+        bar=1.007 if near else None,
+        of=LIMIT,
+        note=above(remapped, least),
+    )
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    publish(options, "The least error of one number", TEXT, rows(quick=options.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Inputs on a lattice: for a table, whose cells must not be narrower than they seem, and for a limit, the other way.
+
+All inputs are whole multiples of one power of two, so that their distances are exact: a lattice of step h >= D/k has
+k neighbours to each side by rounding to the nearest input, and points k h <= D apart are neighbours themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from rangebound.errors import ArgumentError
+from rangebound.finite import InputCell, reach_of
+from rangebound.query import Query
+from rangebound.support import Support
+
+_LARGEST = 700.0  # epsilon: e^epsilon is a double
+_BITS = 46  # of the largest number of a lattice; the rest of a double is for sums
+
+
+def check_doubles(query: Query, epsilon: float) -> None:
+    """Refuse a range without two finite ends, and what programs in doubles cannot hold."""
+    if not query.range.bounded:
+        raise ArgumentError(f"range={query.range}: must be bounded; the error of a table is over all of it")
+    if not math.isfinite(query.range.hull.upper - query.range.hull.lower):
+        raise ArgumentError(f"range={query.range}: must be narrower than the largest double; take larger units")
+    if epsilon > _LARGEST:
+        raise ArgumentError(
+            f"epsilon={epsilon}: must be at most {_LARGEST:g} for a table or a limit; from about 20 on errors are next "
+            "to 0, and rb.Staircase has as small ones"
+        )
+
+
+def check_lattice(query: Query, inputs: list[float]) -> None:
+    """Refuse a range that is so narrow for the size of its numbers that it has a single input."""
+    if len(inputs) < 2:
+        raise ArgumentError(
+            f"range={query.range}: is too narrow for the size of its numbers, between which there are too few doubles; "
+            "subtract its lower end from the range and from the answers"
+        )
+
+
+def table_inputs(answers: Support, step: Fraction, *, fill: bool = False) -> list[float]:
+    """Inputs at most `step` apart (rounded up a little) in every span, as far from one end of it as from the other.
+
+    To `fill` a span they are a little farther apart, so that its ends are inputs.
+
+    >>> from rangebound.support import Interval
+    >>> table_inputs(Interval(0, 1), Fraction(3, 8)), table_inputs(Interval(0, 1), Fraction(3, 8), fill=True)
+    ([0.125, 0.5, 0.875], [0.0, 0.5, 1.0])
+    """
+    unit = _unit(answers)
+    step = math.ceil(step / unit) * unit
+    found: list[float] = []
+    for lower, upper in answers.spans:
+        start, width = Fraction(lower), Fraction(upper) - Fraction(lower)
+        count = width // step
+        wide = width / count // unit * unit if fill and count else step
+        first = round((start + (width - count * wide) / 2) / unit) * unit
+        places = [float(min(max(first + i * wide, start), Fraction(upper))) for i in range(count + 1)]
+        found += [lower, *places[1:-1], upper] if fill else places  # farther out, an end has no more neighbours
+    return sorted(set(found))
+
+
+def limit_inputs(answers: Support, step: Fraction, most: int) -> list[float]:
+    """Points of the range `step` apart (rounded down a little) in every span, from its lower end; at most so many."""
+    unit = _unit(answers)
+    step = max(math.floor(step / unit), 1) * unit
+    found: list[float] = []
+    for lower, upper in answers.spans:
+        start = math.ceil(Fraction(lower) / unit) * unit
+        count = math.floor((Fraction(upper) - start) / step)
+        found += [float(start + i * step) for i in range(count + 1)]
+        if len(answers.spans) > 1 and (not found or found[-1] < upper):
+            found.append(upper)  # neighbours across a gap may be its ends alone
+    return found[:most]
+
+
+def first_neighbours(query: Query, inputs: list[float]) -> list[int]:
+    """For every input the first one at a distance of at most the sensitivity, exactly; in a grid, as in a table.
+
+    An input stands for itself alone, also where a grid has points between it and the next.
+    """
+    points = [InputCell(Fraction(each), Fraction(each), closed=True) for each in inputs]
+    last = reach_of(query.range, query.sensitivity, points)
+    return [int(each) for each in last.searchsorted(range(len(inputs)))]
+
+
+def _unit(answers: Support) -> Fraction:
+    hull = answers.hull
+    largest = max(abs(hull.lower), abs(hull.upper), hull.upper - hull.lower)
+    return Fraction(2) ** (math.frexp(largest)[1] - _BITS)

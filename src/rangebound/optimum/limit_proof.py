@@ -1,0 +1,263 @@
+"""A lower limit on the error of every private mechanism, with the dual numbers that prove it."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import json
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from flint import arb, fmpq
+
+from rangebound import arguments
+from rangebound.ball import Ball, precision
+from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
+from rangebound.numeric import rounded_down
+from rangebound.optimum.input_lattice import first_neighbours
+from rangebound.query import Query
+from rangebound.serial import read_json, same_data, support_from_dict, support_to_dict
+from rangebound.support import Grid
+
+FORMAT = "rangebound limit 1"
+LONGEST = 4_000_000
+"""Characters of the longest certificate of a limit that is read."""
+
+
+WORK = 4_000_000
+"""Pairs of an input and a number y that a proof may have: about half a minute."""
+
+
+class LimitedError(enum.Enum):
+    """The error that is limited: mean absolute or mean squared error."""
+
+    MAE = "mae"
+    MSE = "mse"
+
+
+class Over(enum.Enum):
+    """What it is limited over: the worst true answer, or the average over a uniform one."""
+
+    WORST = "worst"
+    AVERAGE = "average"
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """No epsilon-private mechanism of any kind has an error below `value` at all true answers of the query's range.
+
+    The proof is a prior lam over finitely many true answers t and a price u for each, such that for every number y
+
+        sum_t (lam_t loss(y, t) - u_t) v_t >= 0   for every v >= 0 with v_s <= e^epsilon v_t for neighbours s, t.
+
+    Whatever is published, the probability (or density) of y as a function of t is such a v, and probabilities sum to 1:
+    so the error averaged over the prior, and with it the worst one, is at least sum_t u_t.
+
+    It is enough to check staircases v, by the recursion of `stair_pricing`, and finitely many y. For absolute error
+    the sum is convex and piecewise linear in y with kinks at the t alone, so its least value is at one of them. For
+    squared error, it is a parabola A y^2 - 2 B y + C with A = sum_t lam_t v_t; the least is at B/A, which lies between
+    the first and the last t, and a y that is at most d/2 from there has at most A d^2/4 more. If the sum is >= 0 at
+    points d apart, lowering each u_t by lam_t d^2/4 makes it >= 0 everywhere, and the limit is sum_t u_t - d^2/4
+    sum_t lam_t.
+    Those points are the inputs and `subdivisions` - 1 points between any two of them.
+
+    Inputs may fall into blocks that have no neighbours in each other. A v is then any v of each block, so that each of
+    them is checked on its own, and d is the largest distance inside of one.
+
+    On average, true answers are uniform: with `width` > 0 every cell [t, t + width] lies in the range, and all of them
+    shifted by the same amount are again such points, with the same neighbours. Averaged over the shift, the prior is
+    uniform over the cells. A part of the range that they leave out has an error of at least 0.
+
+    `closed` says whether the search ended near the best limit on these inputs; where it is False, a higher one may
+    exist. The proof does not use it; it is not written, and is None in what was read.
+
+    Guarantee: none as read; `verify` proves it, in ball arithmetic, from these numbers alone.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    >>> found = rb.limit(query=query, epsilon=1.0)
+    >>> found.verify(), round(found.value, 2)
+    (True, 0.32)
+    """
+
+    query: Query
+    epsilon: float
+    objective: LimitedError
+    at: Over
+    inputs: tuple[float, ...]
+    prior: tuple[float, ...]
+    prices: tuple[float, ...]
+    width: float = 0.0
+    subdivisions: int = 1
+    closed: bool | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        arguments.instance("query", self.query, Query, "a Query")
+        object.__setattr__(self, "epsilon", arguments.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "objective", arguments.member("objective", self.objective, LimitedError))
+        object.__setattr__(self, "at", arguments.member("at", self.at, Over))
+        object.__setattr__(self, "width", arguments.nonnegative("width", self.width))
+        if type(self.subdivisions) is not int or self.subdivisions < 1:
+            raise ArgumentError(f"subdivisions={arguments.shown(self.subdivisions)}: must be a whole number from 1 on")
+        for name in ("inputs", "prior", "prices"):
+            object.__setattr__(self, name, tuple(arguments.reals(name, getattr(self, name)).tolist()))
+
+    @property
+    def value(self) -> float:
+        """The limit, rounded down; never below 0."""
+        total = sum(map(Fraction, self.prices), Fraction(0))
+        if self.objective is LimitedError.MSE:
+            total -= self._gap**2 / 4 * sum(map(Fraction, self.prior), Fraction(0))
+        return max(rounded_down(total), 0.0)
+
+    @property
+    def _gap(self) -> Fraction:
+        """The distance of the points y at which a squared error is checked."""
+        exact = [Fraction(each) for each in self.inputs]
+        inside = (exact[s] - exact[s - 1] for s, each in enumerate(self._first) if each < s)
+        return max(inside, default=Fraction(0)) / self.subdivisions
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """The first neighbour of every input; the input itself where a block begins."""
+        return first_neighbours(self.query, list(self.inputs))
+
+    def verify(self) -> bool:
+        """Prove the limit again, from its numbers alone; what does not prove it is refused.
+
+        Guarantee: ball arithmetic, epsilon being the double that it is. n points y cost O(n) operations each.
+
+        >>> import dataclasses, rangebound as rb
+        >>> found = rb.limit(query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), epsilon=1.0)
+        >>> dataclasses.replace(found, prices=[1.001 * each for each in found.prices]).verify()
+        Traceback (most recent call last):
+            ...
+        rangebound.errors.CertificateInvalid: limit: some output is cheaper than its price; it is not proved
+        """
+        self._check_points()
+        self._check_prior()
+        starts = [s for s, each in enumerate(self._first) if each == s]
+        blocks = [
+            (slice(a, b), [each - a for each in self._first[a:b]])
+            for a, b in itertools.pairwise([*starts, len(self.inputs)])
+        ]
+        levels = self.epsilon * (self.inputs[-1] - self.inputs[0]) / self.query.sensitivity
+        with precision(128 + math.ceil(3.0 * min(levels, 1e4))):
+            rise = arb(self.epsilon).exp()
+            inputs, prior, prices = ([*map(arb, each)] for each in (self.inputs, self.prior, self.prices))
+            for y in self._outputs():
+                place = arb(fmpq(y.numerator, y.denominator))
+                away = (abs(place - t) for t in inputs)
+                losses = away if self.objective is LimitedError.MAE else (each * each for each in away)
+                costs = [lam * loss - u for lam, loss, u in zip(prior, losses, prices, strict=True)]
+                if not all(cheapest(costs[block], first, rise) >= 0 for block, first in blocks):
+                    raise CertificateInvalid("limit: some output is cheaper than its price; it is not proved")
+        return True
+
+    def _outputs(self) -> list[Fraction]:
+        exact = [Fraction(each) for each in self.inputs]
+        parts = 1 if self.objective is LimitedError.MAE else self.subdivisions
+        within = [parts if each < s else 1 for s, each in enumerate(self._first)][1:]
+        pairs = zip(itertools.pairwise(exact), within, strict=True)
+        return [*(a + (b - a) * i / parts for (a, b), count in pairs for i in range(count)), exact[-1]]
+
+    def _check_points(self) -> None:
+        count = len(self.inputs)
+        if count < 2 or len(self.prior) != count or len(self.prices) != count:
+            raise CertificateInvalid("limit: must have two inputs or more, with a prior and a price for each")
+        if any(a >= b for a, b in itertools.pairwise(self.inputs)):
+            raise CertificateInvalid("limit: inputs must ascend")
+        parts = 1 if self.objective is LimitedError.MAE else self.subdivisions
+        if count * count * parts > WORK:
+            raise CertificateInvalid(
+                f"limit: must have at most {WORK} pairs of an input and a number y at which the sum is checked, not "
+                f"{count * count * parts}; have fewer inputs or subdivisions"
+            )
+        if isinstance(self.query.range, Grid):
+            inside = not self.width and set(self.inputs).issubset(self.query.range.points.tolist())
+        else:
+            width, spans = Fraction(self.width), self.query.range.spans
+            ends = [(Fraction(lower), Fraction(upper)) for lower, upper in spans if math.isfinite(lower + upper)]
+            places = map(Fraction, self.inputs)
+            inside = all(any(lower <= t and t + width <= upper for lower, upper in ends) for t in places)
+        if not inside:
+            raise CertificateInvalid("limit: every input, and its cell, must lie in the range")
+
+    def _check_prior(self) -> None:
+        prior = [Fraction(each) for each in self.prior]
+        if min(prior) < 0 or sum(prior) > 1:
+            raise CertificateInvalid("limit: the prior must not be negative, and must not sum to more than 1")
+        if self.at is Over.WORST:
+            if sum(prior) != 1:
+                raise CertificateInvalid("limit: the prior must sum to 1")
+            return
+        width, size = Fraction(self.width), sum(Fraction(b) - Fraction(a) for a, b in self.query.range.spans)
+        if isinstance(self.query.range, Grid):
+            width, size = Fraction(1), Fraction(len(self.query.range.points))
+        elif width <= 0 or any(Fraction(b) - Fraction(a) < width for a, b in itertools.pairwise(self.inputs)):
+            raise CertificateInvalid("limit: an average needs cells that do not overlap")
+        if max(prior) * size > width:
+            raise CertificateInvalid("limit: the prior must not be above the uniform one")
+
+    def to_json(self) -> str:
+        """The certificate as JSON; doubles are written so that they come back exactly."""
+        return json.dumps(self._to_dict(), indent=1)
+
+    def _to_dict(self) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
+            "epsilon": self.epsilon,
+            "objective": self.objective.value,
+            "at": self.at.value,
+            "value": self.value,
+            "width": self.width,
+            "subdivisions": self.subdivisions,
+            "inputs": list(self.inputs),
+            "prior": list(self.prior),
+            "prices": list(self.prices),
+        }
+
+    @classmethod
+    def from_json(cls, text: str) -> Limit:
+        """Read a limit without proving it again; see `verify`.
+
+        Guarantee: what is read says exactly what the text says; its value is the one that its prices sum to.
+        """
+        try:
+            data: object = read_json(text, longest=LONGEST)
+            match data:
+                case {"format": "rangebound limit 1", "query": {"range": answers, "sensitivity": sensitivity}, **rest}:
+                    rest.pop("value")
+                    answered = Query(range=support_from_dict(answers), sensitivity=sensitivity)
+                    found = cls(query=answered, **rest)  # type: ignore[arg-type]
+                case _:
+                    raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
+            if not same_data(data, found._to_dict()):
+                raise CertificateInvalid("limit: must have the fields that Limit.to_json writes, and no other value")
+        except CertificateInvalid:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RangeboundError) as error:
+            raise CertificateInvalid(f"limit: cannot be read; {error}") from error
+        return found
+
+
+def cheapest(costs: list[Ball], first: list[int], rise: Ball) -> Ball:
+    """A ball around the least sum of costs times a staircase, in units of its level at the last input.
+
+    >>> float(cheapest([arb(1), arb(-2)], [0, 0], arb(2)).mid())
+    -1.5
+    """
+    total, fall = costs[0], 1 / rise
+    nothing, far = arb(0), arb.pos_inf()
+    up, down = [far], [far]  # the least of what is left of a jump upward (downward) up to here, less the prefix sum
+    for s in range(1, len(costs)):
+        before_up = nothing.min(up[first[s]]).min(down[s - 1])
+        before_down = nothing.min(down[first[s]]).min(up[s - 1])
+        up.append(up[s - 1].min(fall * (total + before_up) - total))
+        down.append(down[s - 1].min(rise * (total + before_down) - total))
+        total += costs[s]
+    return total + nothing.min(up[-1]).min(down[-1])

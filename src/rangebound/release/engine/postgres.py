@@ -1,0 +1,340 @@
+"""Tables in a database of a PostgreSQL server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlglot import exp
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, EngineError, PlanError
+from rangebound.extras import need
+from rangebound.release.engine.interface import Further, Place, Relation
+from rangebound.release.engine.postgres_dialect import OVERFLOW, POSTGRES, UNDERFLOW
+from rangebound.release.plan.model import Source
+from rangebound.release.plan.postgres_address import NO_PASSWORD, checked_address
+from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
+
+if TYPE_CHECKING:
+    import psycopg
+
+_FAMILIES = {
+    **dict.fromkeys(("int2", "int4", "int8"), Family.INTEGER),
+    **dict.fromkeys(("float4", "float8"), Family.NUMBER),
+    "numeric": Family.DECIMAL,
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid", "citext"), Family.TEXT),
+    "date": Family.DATE,
+    "timestamp": Family.TIMESTAMP,
+    "bool": Family.BOOLEAN,
+}
+_INSTANT, _ENUM = "timestamptz", "e"
+_READABLE = "rpm"  # tables, partitioned ones and materialised views; a view computes as it is read
+_PATIENCE = 10  # seconds for a server to answer
+_SETTINGS = {
+    "search_path": "pg_catalog",  # so that no other function has the name of one of PostgreSQL's
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+    "row_security": "off",  # a policy would leave out rows; this makes an error of it
+    "jit": "off",  # compiling takes longer than it saves
+    "client_connection_check_interval": "10s",  # a statement whose client was killed ends
+    "application_name": "rangebound",
+}
+_FOUND = """
+SELECT c.oid, n.nspname, c.relname, c.relkind
+FROM unnest(%(schemas)s::pg_catalog.text[]) WITH ORDINALITY AS path(schema, place)
+JOIN pg_catalog.pg_namespace n ON n.nspname = path.schema
+JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = %(name)s
+ORDER BY path.place LIMIT 1"""
+_COLUMNS = """
+WITH RECURSIVE base(attnum, oid) AS (
+    SELECT attnum, atttypid FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT b.attnum, t.typbasetype FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid WHERE t.typtype = 'd'
+)
+SELECT a.attname, t.typname, t.typtype, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated = 'v'
+FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
+JOIN pg_catalog.pg_attribute a ON a.attrelid = %(table)s AND a.attnum = b.attnum
+WHERE pg_catalog.has_column_privilege(%(table)s::pg_catalog.oid, a.attnum, 'SELECT')
+ORDER BY a.attnum"""
+_NAME = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))(?:\.(?:"((?:[^"]|"")+)"|([^".]+)))?')
+_NULL, _THERE = "-", "="  # before a value of a public table of this machine, which is written into the statement
+_SEPARATORS = (0x1F, *range(0xE000, 0xF900))  # one that no text holds
+
+
+class Postgres:
+    """A table of a PostgreSQL database, such as `Postgres("postgresql://host/clinic", "public.visits")`.
+
+    `address` is a URL or the name of a service, `service=clinic`; libpq's environment variables and files count, and
+    the password comes from there: PGPASSFILE, PGPASSWORD or the service. `timeout` is how many seconds a statement may
+    take.
+
+    Guarantee: everything is read in one transaction, read-only and repeatable-read, so that one release sees one state
+    of the data; only results of statements leave the server. It needs the right to read the columns that are used, and
+    makes nothing in the database. Errors have words of our own, without data. An interrupt ends the statement in the
+    server.
+    Edge cases: texts, enums and unique ids are texts, which are the same only byte by byte whatever their collation;
+    those of `char(n)` end before their blanks. A `numeric` that is NaN, infinite or beyond the doubles is missing. A
+    `timestamptz` is an instant, which a plan with a `zone` reads as local time there. Columns of other types, those
+    that are generated as they are read, and those that the role may not read cannot be used. A view or a foreign table
+    is refused, since a row could stop it; so is a table whose row-level security would leave out rows.
+    """
+
+    dialect = POSTGRES
+
+    def __init__(self, address: str, table: str, *, timeout: float | None = None, field: str = "source") -> None:
+        need("psycopg", what="postgres")
+        if timeout is not None and not 0.001 <= timeout <= 2e6:
+            raise ArgumentError(f"timeout={timeout!r}: must be a number of seconds from 0.001 to 2000000")
+        self._given: dict[str, Any] = {}
+        self._others: dict[Place, Further] = {}
+        self._copies: dict[str, exp.Select] = {}
+        self._connection = _connected(address)
+        try:
+            self._begin(timeout)
+            found = self._table(table, f"{field}.table")
+        except BaseException:
+            self.close()
+            raise
+        self.source, self._schema = found.source, found.schema
+
+    def _begin(self, timeout: float | None) -> None:
+        """Set what statements depend on, and begin the one transaction."""
+        import psycopg
+
+        settings = _SETTINGS if timeout is None else {**_SETTINGS, "statement_timeout": f"{round(timeout * 1000)}ms"}
+        encoding = self._connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise EngineError(f"postgres: the encoding of the database is {encoding}; it must be UTF8")
+        try:
+            self._schemas = self._one("SELECT pg_catalog.current_schemas(false)::pg_catalog.text[]", ())
+            for name, value in settings.items():
+                self._connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
+            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        except psycopg.Error:
+            raise EngineError(
+                "postgres: the server does not take our settings; it must be PostgreSQL 14 or later"
+            ) from None
+
+    def schema(self) -> Schema:
+        """The names and families of the columns; reads no data."""
+        return self._schema
+
+    def give(self, tables: Mapping[str, Any]) -> None:
+        """Take tables in memory, which the joins of a plan ask for by their names; they must be public."""
+        self._given.update(tables)
+
+    def further(self, place: Place) -> Further:
+        """A further table: one of the database, or a public one of this machine: a file, or given under its name."""
+        if place not in self._others:
+            given = self._given.get(place.table or "") if place.path is None else None
+            if place.path is None and given is None:
+                self._others[place] = self._table(place.table or "", f"{place.field}.table")
+            elif place.public:
+                self._others[place] = _local(place, given)
+            else:
+                rule = "a private table that is joined must be one of the database, as the plan's own is"
+                raise PlanError(f"{place.field}: {rule}", field=place.field)
+        return self._others[place]
+
+    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> Relation:
+        """The selection itself: nothing that it reads changes within the transaction."""
+        key = self.dialect.written(rows)
+        if key not in self._copies:
+            refuse(rows)
+            self._copies[key] = rows.copy()
+        return self._copies[key]
+
+    def _table(self, name: str, field: str) -> Further:
+        """A table of the database as statements see it. Its types cannot change until the end of the transaction."""
+        import psycopg
+
+        refused = f"{field}={name!r}: "
+        parts = _NAME.fullmatch(name)
+        if parts is None:
+            raise PlanError(f'{refused}must be a table or schema.table, with quotes as in "a.b".c', field=field)
+        quoted = [each.replace('""', '"') if each else None for each in parts.group(1, 3)]
+        first, second = (one or other for one, other in zip(quoted, parts.group(2, 4), strict=True))
+        wanted = {"schemas": self._schemas, "name": first} if second is None else {"schemas": [first], "name": second}
+        try:
+            row = self._connection.execute(_FOUND, wanted).fetchone()
+            if row is None:
+                raise PlanError(f"{refused}the database has no such table, or this role may not see it", field=field)
+            oid, space, own, kind = row
+            if kind not in _READABLE:
+                rule = "is not a table; a view or a foreign table computes as it is read, and a row could stop it"
+                raise PlanError(f"{refused}{rule}; make a table or a materialized view of it", field=field)
+            source = exp.to_table(own, quoted=True)
+            source.set("db", exp.to_identifier(space, quoted=True))
+            if self._one("SELECT pg_catalog.row_security_active(%s::pg_catalog.oid)", (oid,)):
+                rule = "row-level security would leave out rows; use a role that may read them all"
+                raise PlanError(f"{refused}{rule}", field=field)
+            self._connection.execute(exp.select("1").from_(source.copy()).limit(0).sql("postgres"))
+            columns = self._connection.execute(_COLUMNS, {"table": oid}).fetchall()
+        except psycopg.errors.InsufficientPrivilege:
+            raise PlanError(f"{refused}this role may not read it", field=field) from None
+        except psycopg.Error:
+            raise EngineError(f"{refused}PostgreSQL cannot read its columns") from None
+        return _seen(source, columns)
+
+    def _one(self, statement: str, values: tuple[object, ...]) -> Any:
+        row = self._connection.execute(statement, values).fetchone()
+        return None if row is None else row[0]
+
+    def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
+        """The rows of a statement's result."""
+        import psycopg
+
+        written = self.dialect.written(statement)
+        try:
+            return self._connection.execute(written.encode()).fetchall()
+        except psycopg.Error:
+            rule = (
+                "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
+            )
+            raise EngineError(f"statement: PostgreSQL could not run it; {rule}") from None
+        except BaseException:  # an interrupt: psycopg has ended the statement where it could wait for it
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """End the running statement in the server."""
+        import psycopg
+
+        try:
+            if not self._connection.closed:
+                self._connection.cancel_safe(timeout=_PATIENCE)
+        except psycopg.Error:  # then it ends with the connection
+            self._connection.close()
+
+    def close(self) -> None:
+        """End the transaction and the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _connected(address: str) -> psycopg.Connection:
+    """A connection, in which every statement is a transaction of its own until one begins."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    plain = checked_address(address)
+    try:
+        parts = conninfo_to_dict(plain)
+    except psycopg.Error:
+        raise ArgumentError('postgres: must be an address such as "postgresql://host/database"') from None
+    if any("password" in name for name in parts):
+        raise ArgumentError(f"postgres: {NO_PASSWORD}")
+    more = make_conninfo(plain, client_encoding="UTF8", **{"connect_timeout": _PATIENCE, **parts})
+    try:
+        return psycopg.connect(more, autocommit=True, prepare_threshold=None)
+    except (psycopg.Error, UnicodeError):
+        rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or a "
+        raise EngineError(f"postgres={arguments.shown(plain)}: {rule}service (pg_service.conf)") from None
+
+
+def _seen(source: exp.Table, columns: Sequence[tuple[str, str, str, str, bool]]) -> Further:
+    """A table as statements see it: texts by their bytes, instants in UTC, and numbers that have a double."""
+    families: dict[str, Family] = {}
+    instants, types, trees = [], {}, []
+    for name, base, kind, written, computed in columns:
+        family = Family.TEXT if kind == _ENUM else _FAMILIES.get(base, Family.OTHER)
+        families[name] = family = Family.OTHER if computed else family
+        this: exp.Expr = exp.column(exp.to_identifier(name, quoted=True))
+        if family is Family.OTHER:
+            types[name] = f"{written}, generated as it is read" if computed else written
+            if base != _INSTANT or computed:
+                continue
+            instants.append(name)
+            this = exp.AtTimeZone(this=this, zone=exp.Literal.string("UTC"))
+        tree = _SEEN[family](this) if family in _SEEN else this
+        trees.append(exp.alias_(tree, name, quoted=True))
+    rows = exp.select(*(trees or [exp.alias_(exp.Literal.number("1"), "1", quoted=True)]), copy=False)
+    schema = TypedSchema(families, types=types, instants=instants)
+    return Further(source=rows.from_(source.copy(), copy=False), schema=schema)
+
+
+def _as_text(this: exp.Expr) -> exp.Expr:
+    return exp.cast(this, "TEXT")
+
+
+def _with_a_double(this: exp.Expr) -> exp.Expr:
+    """A decimal that is finite and rounded to a double, or NULL; NaN is the largest of all."""
+    tiny = exp.cast(exp.Literal.string(UNDERFLOW), "NUMERIC")
+    zero = exp.If(this=exp.LTE(this=exp.Abs(this=this.copy()), expression=tiny), true=exp.Literal.number("0"))
+    below = exp.LT(this=this.copy(), expression=exp.Literal.number(str(OVERFLOW)))
+    above = exp.GT(this=this.copy(), expression=exp.Neg(this=exp.Literal.number(str(OVERFLOW))))
+    near = exp.Case(ifs=[zero], default=this.copy())
+    return exp.Case(ifs=[exp.If(this=exp.And(this=below, expression=above), true=near)])
+
+
+_SEEN: dict[Family, Callable[[exp.Expr], exp.Expr]] = {Family.TEXT: _as_text, Family.DECIMAL: _with_a_double}
+
+
+def _local(place: Place, given: Any) -> Further:
+    """A public table of this machine, written into the statement: DuckDB reads it, so that it means the same there."""
+    from rangebound.release.engine.duckdb import DuckDB
+
+    data = given if place.path is None else Source(path=place.path, table=place.table)
+    with DuckDB(data, field=place.field) as engine:
+        found = engine.schema()
+        instants = found.instants if isinstance(found, TypedSchema) else ()
+        used = {**found, **dict.fromkeys(instants, Family.TIMESTAMP)}
+        schema = {name: each for name, each in used.items() if each is not Family.OTHER}
+        names = [exp.column(exp.to_identifier(name, quoted=True)) for name in schema]
+        rows = engine.run(exp.select(*names).from_(engine.source.copy()))
+    values = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return Further(source=_constants(place, schema, values), schema=found)
+
+
+def _constants(place: Place, schema: Schema, columns: Sequence[Sequence[Any]]) -> exp.Select:
+    """A table of constants: for each column one text, which the server splits."""
+    texts = [[_NULL if each is None else _THERE + _spelled(each) for each in column] for column in columns]
+    if not texts or not texts[0]:
+        empty = [exp.alias_(exp.cast(exp.Null(), _TYPES[each]), name, quoted=True) for name, each in schema.items()]
+        return exp.select(*(empty or [exp.Literal.number("1")])).where(exp.false())
+    used = set().union(*(set(each) for column in texts for each in column))
+    if "\0" in used:
+        raise PlanError(
+            f"{place.field}: a text of the public table holds a NUL, which PostgreSQL has not", field=place.field
+        )
+    separator = next(chr(code) for code in _SEPARATORS if chr(code) not in used)
+    names = [exp.to_identifier(f"c{at}", quoted=True) for at in range(len(texts))]
+    rows = POSTGRES.unfolded(names, [separator.join(column) for column in texts], separator, None)
+    chosen = []
+    for at, (name, family) in enumerate(schema.items()):
+        this = exp.column(names[at].copy())
+        there = exp.NEQ(this=this, expression=exp.Literal.string(_NULL))
+        rest = exp.Substring(this=this.copy(), start=exp.Literal.number("2"))
+        kind = "NUMERIC" if family is Family.INTEGER and any(_is_wide(each) for each in columns[at]) else _TYPES[family]
+        value = exp.Case(ifs=[exp.If(this=there, true=exp.cast(rest, kind))])
+        chosen.append(exp.alias_(value, name, quoted=True))
+    return exp.select(*chosen, copy=False).from_(rows.subquery("constants", copy=False), copy=False)
+
+
+_TYPES = {
+    Family.INTEGER: "BIGINT",
+    Family.NUMBER: "DOUBLE",
+    Family.DECIMAL: "NUMERIC",
+    Family.TEXT: "TEXT",
+    Family.UNTYPED: "TEXT",
+    Family.DATE: "DATE",
+    Family.TIMESTAMP: "TIMESTAMP",
+    Family.BOOLEAN: "BOOLEAN",
+}
+
+
+def _spelled(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _is_wide(value: Any) -> bool:
+    return value is not None and not -(2**63) <= value < 2**63

@@ -1,0 +1,138 @@
+"""The tables that a SELECT reads: that of the base plan, and those that it joins, in the way that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from sqlglot import exp
+
+from rangebound.release.plan.asking.base_plan import joins, mapping, names_in, pairs
+from rangebound.release.plan.asking.column_names import Names
+from rangebound.release.plan.asking.refusal import refused
+from rangebound.release.plan.asking.row_expression import RowExpressions, bare
+from rangebound.release.plan.asking.statement import only
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromTables:
+    """Expressions about the rows of FROM, the columns that are there for sure, and the joins that are named."""
+
+    rows: RowExpressions
+    there: set[str]
+    joined: list[Mapping[str, object]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReader:
+    """Reads FROM and JOIN of one text; `columns` are those of the table, where they are known."""
+
+    text: str
+    data: Mapping[str, object]
+    columns: list[str]
+
+    def read(self, select: exp.Select, source: exp.Expr) -> FromTables:
+        """The tables of FROM and JOIN, which must be those of the base plan, joined as it says."""
+        table = source.this
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise refused(
+                self.text, source, "must be the name of the base plan's table; files and functions are not read"
+            )
+        only(self.text, table, this="", alias="", db="", catalog="")
+        self._check_alias(table)
+        self._check_table(table)
+        tables: dict[str, Mapping[str, str] | None] = dict.fromkeys(_called(table))
+        named = [self._join(each, tables) for each in select.args.get("joins") or []]
+        there = {*self.columns, *names_in(self.data)}
+        listed = [] if self.columns else mapping(self.data.get("keys"))
+        names = Names(self.text, [*there, *listed], tables, complete=bool(self.columns))
+        rows = RowExpressions(self.text, names.resolve)
+        for each, join in named:
+            self._check_join(each, join, rows)
+        return FromTables(rows=rows, there=there, joined=[join for _, join in named])
+
+    def _check_alias(self, table: exp.Table) -> None:
+        alias = table.args.get("alias")
+        if alias is not None:
+            only(self.text, alias, this="")
+
+    def _check_table(self, table: exp.Table) -> None:
+        source = self.data.get("source")
+        if source is None:
+            return
+        fields = source if isinstance(source, Mapping) else vars(source)
+        path, own = fields.get("path"), fields.get("table")
+        names = {str(own).casefold(), str(own).rpartition(".")[2].casefold()} if own else set()
+        if path and not own:
+            names |= {PurePath(str(path)).name.casefold(), PurePath(str(path)).stem.casefold()}
+        called = ".".join(part.name for part in table.parts).casefold()
+        if called not in names and table.name.casefold() not in names:
+            guess = str(own) if own else PurePath(str(path)).stem
+            raise refused(self.text, table, f"is not the table of the base plan; write FROM {guess}")
+
+    def _join(
+        self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]
+    ) -> tuple[exp.Join, Mapping[str, object]]:
+        """The join of the base plan that a JOIN names."""
+        only(self.text, node, this="", on="", side="", kind="")
+        table = node.this
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise refused(self.text, node, "must name a table that the base plan joins")
+        only(self.text, table, this="", alias="")
+        self._check_alias(table)
+        for each in joins(self.data):
+            path, own = each.get("path"), each.get("table")
+            called = {str(own).casefold()} if own else {PurePath(str(path)).stem.casefold()}
+            if table.name.casefold() in called:
+                theirs = {str(value): str(key) for key, value in pairs(each.get("columns")).items()}
+                theirs |= {str(value): str(key) for key, value in pairs(each.get("on")).items()}
+                tables.update(dict.fromkeys(_called(table), theirs))
+                return node, each
+        way = 'add it there as [[join]], with its path, public = true, on = {region = "code"} and columns'
+        raise refused(self.text, node, f"the base plan joins no table {table.name!r}; {way}")
+
+    def _check_join(self, node: exp.Join, join: Mapping[str, object], rows: RowExpressions) -> None:
+        how = {("", ""): "inner", ("", "INNER"): "inner", ("LEFT", ""): "left", ("LEFT", "OUTER"): "left"}.get(
+            ((node.side or "").upper(), (node.kind or "").upper())
+        )
+        stated = join.get("how", "left")
+        if how != stated:
+            way = f"write {'LEFT JOIN' if stated == 'left' else 'JOIN'}"
+            way += f', or how = "{how}" in the base plan' if how else ""
+            raise refused(self.text, node, f'the base plan joins this table with how = "{stated}"; {way}')
+        on = node.args.get("on")
+        wanted = {frozenset((f"ours {key}", f"theirs {value}")) for key, value in pairs(join.get("on")).items()}
+        found = (
+            set()
+            if on is None
+            else {self._pair(each, node, join, rows) for each in bare(on).flatten()}
+            if isinstance(bare(on), exp.And)
+            else {self._pair(bare(on), node, join, rows)}
+        )
+        if found != wanted:
+            said = ", ".join(f"{key} = {value}" for key, value in pairs(join.get("on")).items())
+            raise refused(self.text, node, f"the base plan joins this table on {said}; write it so in both")
+
+    def _pair(
+        self, node: exp.Expr, join: exp.Join, declared: Mapping[str, object], rows: RowExpressions
+    ) -> frozenset[str]:
+        """Two columns that are equal, each with the table that it is of."""
+        node = bare(node)
+        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
+        if not sides or not all(isinstance(each, exp.Column) for each in sides):
+            raise refused(self.text, node, "a join is ON columns that are equal")
+        called, on = {each.casefold() for each in _called(join.this)}, pairs(declared.get("on"))
+        others = set(on.values()) - set(self.columns or on)  # these need not say their table
+        return frozenset(
+            f"theirs {each.name}"
+            if each.table.casefold() in called or (not each.table and each.name in others)
+            else f"ours {rows.resolve(each)}"
+            for each in sides
+            if isinstance(each, exp.Column)
+        )
+
+
+def _called(table: exp.Expr) -> list[str]:
+    """What a table is called: its alias alone, where it has one."""
+    return [table.alias or table.name]

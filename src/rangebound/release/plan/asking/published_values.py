@@ -1,0 +1,208 @@
+"""What a SELECT makes of published numbers and keys: the columns of its rows, HAVING and ORDER BY, from its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from rangebound.release.plan.asking.aggregates import Aggregates, Question
+from rangebound.release.plan.asking.computed import Computed, Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.asking.refusal import fragment, refused
+from rangebound.release.plan.asking.row_expression import INSTEAD, RowExpressions, bare, iso_day
+from rangebound.release.plan.asking.statement import only
+
+
+@dataclass(kw_only=True)
+class SelectItem:
+    """A column of the rows that a SELECT gives."""
+
+    name: str
+    node: exp.Expr
+    value: Computed | None = None
+
+
+@dataclass(kw_only=True)
+class NamedQuestion:
+    """A question on its way into the plan."""
+
+    name: str
+    question: Question
+    node: exp.Expr
+
+
+_OPERATORS: Mapping[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.EQ: "==",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "and",
+    exp.Or: "or",
+}
+_FUNCTIONS: Mapping[type[exp.Expr], str] = {
+    exp.Neg: "-x",
+    exp.Not: "not",
+    exp.Abs: "abs",
+    exp.Floor: "floor",
+    exp.Ceil: "ceil",
+}
+
+
+@dataclass(kw_only=True)
+class PublishedValues:
+    """Reads expressions of published values of one text, and collects the questions that they ask.
+
+    `items` are the columns of SELECT, `groups` the grouping columns, and `made` the columns that expressions make.
+    """
+
+    text: str
+    rows: RowExpressions
+    aggregates: Aggregates
+    items: list[SelectItem]
+    groups: list[str]
+    made: Mapping[str, object]
+    questions: list[NamedQuestion] = field(default_factory=list)
+
+    def computed(self, node: exp.Expr, *, asking: SelectItem | None = None) -> Computed:
+        """An expression of published numbers and keys; a question is added where a column of SELECT is `asking`."""
+        node = bare(node)
+        value = self.rows.constant(node)
+        if value is not None and not isinstance(node, exp.Neg):
+            return Fixed(value if isinstance(value, (bool, float, str)) else value.isoformat())
+        known = self._known(node, asking)
+        if known is not None:
+            return known
+        question = self.aggregates.question(node)
+        if question is not None:
+            return Number(self._number(node, question, asking), question.part)
+        if isinstance(node, exp.Column) or not aggregated(node, self._aliases(asking)):
+            rule = (
+                "is neither an aggregate nor in GROUP BY"
+                if self.groups
+                else "is not an aggregate, and rows are never published; group by it"
+            )
+            raise refused(self.text, node, rule)
+        return self._operation(node, asking)
+
+    def _aliases(self, asking: SelectItem | None) -> frozenset[str]:
+        """Names of columns of SELECT, which HAVING and ORDER BY may use."""
+        return frozenset() if asking is not None else frozenset(each.name for each in self.items)
+
+    def _known(self, node: exp.Expr, asking: SelectItem | None) -> Computed | None:
+        """A key, or a column of SELECT by its name."""
+        if asking is None and isinstance(node, exp.Column) and not node.table:
+            for each in self.items:
+                if each.name == node.name and each.value is not None:
+                    return each.value
+        if asking is None:
+            for each in self.items:
+                if bare(each.node) == node and each.value is not None:
+                    return each.value
+        if isinstance(node, exp.Column):
+            name = self.rows.resolve(node)
+            if name in self.groups:
+                return KeyOf(self.groups.index(name))
+            return None
+        if self.groups and not aggregated(node, self._aliases(asking)):
+            written = self.rows.normal(node)
+            for at, name in enumerate(self.groups):
+                if self.made.get(name) == written:
+                    return KeyOf(at)
+        return None
+
+    def _operation(self, node: exp.Expr, asking: SelectItem | None) -> Computed:
+        def inner(*parts: exp.Expr) -> tuple[Computed, ...]:
+            return tuple(self.computed(each, asking=asking) for each in parts)
+
+        if type(node) in _OPERATORS:
+            only(self.text, node, this="", expression="", typed="", safe="")
+            return self._compared(node, _OPERATORS[type(node)], *inner(node.this, node.expression))
+        if type(node) in _FUNCTIONS:
+            only(self.text, node, this="")
+            return Operation(_FUNCTIONS[type(node)], inner(node.this))
+        if isinstance(node, exp.Round):
+            only(self.text, node, this="", decimals="")
+            digits = node.args.get("decimals")
+            return Operation("round", inner(node.this, *([] if digits is None else [digits])))
+        if isinstance(node, exp.Between):
+            only(self.text, node, this="", low="", high="")
+            what, low, high = inner(node.this, node.args["low"], node.args["high"])
+            return Operation("and", (self._compared(node, ">=", what, low), self._compared(node, "<=", what, high)))
+        if isinstance(node, exp.In):
+            only(self.text, node, this="", expressions="")
+            what, *values = inner(node.this, *node.expressions)
+            return Operation("or", tuple(self._compared(node, "==", what, each) for each in values))
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return Operation("missing", inner(node.this))
+        if isinstance(node, exp.Cast) and node.to.this is exp.DType.DOUBLE:
+            return inner(node.this)[0]
+        rule = "is not in the subset; published numbers may be added, multiplied, divided, rounded and compared"
+        raise refused(self.text, node, INSTEAD.get(type(node), rule))
+
+    def _compared(self, node: exp.Expr, sign: str, one: Computed, other: Computed) -> Operation:
+        """An operation of two values; a text has no order, and is not equal to a number in any row."""
+        sides = ((one, other), (other, one))
+        if sign in _ORDERED and (
+            any(_plain_text(each) for each, _ in sides) or (isinstance(one, KeyOf) and isinstance(other, KeyOf))
+        ):
+            rule = "texts have no order here; write a number without quotation marks, or DATE '2025-01-31'"
+            raise refused(self.text, node, rule)
+        if sign in ("==", "!=") and any(_plain_text(each) and self._numeric(than) for each, than in sides):
+            raise refused(self.text, node, "compares a number with a text; write a number without quotation marks")
+        return Operation(sign, (one, other))
+
+    def _numeric(self, value: Computed) -> bool:
+        """Whether a value is never a text but that of a date."""
+        if isinstance(value, Number):
+            return self.questions[value.question].question.fields["kind"] != "mode"
+        return isinstance(value, Operation) or (isinstance(value, Fixed) and not isinstance(value.value, str))
+
+    def _number(self, node: exp.Expr, question: Question, asking: SelectItem | None) -> int:
+        """The place of a question; a new one is asked for a column of SELECT alone."""
+        for at, each in enumerate(self.questions):
+            if (each.question.fields, each.question.where) == (question.fields, question.where):
+                return at
+        if asking is None:
+            raise refused(self.text, node, "is not in SELECT; HAVING and ORDER BY use numbers that are published there")
+        whole = bare(asking.node) == node
+        name = free((asking.name if whole else fragment(node))[:_LONGEST], {each.name for each in self.questions})
+        self.questions.append(NamedQuestion(name=name, question=question, node=node))
+        return len(self.questions) - 1
+
+
+_LONGEST = 190
+
+
+def free(name: str, taken: set[str]) -> str:
+    """A name that is not taken, made of this one; it is taken then."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} {number}"
+    taken.add(found)
+    return found
+
+
+_ORDERED = ("<", "<=", ">", ">=")
+
+
+def _plain_text(value: Computed) -> bool:
+    """Whether a value is a constant text, and not a day."""
+    return isinstance(value, Fixed) and isinstance(value.value, str) and iso_day(value.value) is None
+
+
+_WITHIN = (exp.AggFunc, exp.Filter, exp.WithinGroup)
+
+
+def aggregated(node: exp.Expr, names: frozenset[str] = frozenset()) -> bool:
+    """Whether an aggregate, or a column of SELECT, is in an expression."""
+    return any(
+        isinstance(each, _WITHIN) or (isinstance(each, exp.Column) and each.name in names) for each in node.walk()
+    )

@@ -1,0 +1,42 @@
+"""Lattices whose distances are exact, on the side that each use needs."""
+
+from fractions import Fraction
+
+import pytest
+
+import rangebound as rb
+from rangebound.finite import reach
+from rangebound.optimum.input_lattice import first_neighbours, limit_inputs, table_inputs
+
+RANGES = [
+    rb.Interval(0, 10),
+    rb.Interval(0.1, 0.7),
+    rb.Interval(-3.3, 12.9),
+    rb.Interval(1e6, 1e6 + 5),
+    rb.Union((0.1, 1.3), (2.2, 3.7)),
+]
+
+
+@pytest.mark.parametrize("answers", RANGES, ids=str)
+@pytest.mark.parametrize("sensitivity", [0.1, 0.3, 1 / 3])
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_rounding_to_the_inputs_of_a_table_costs_no_privacy(answers, sensitivity, parts):
+    inputs = table_inputs(answers, Fraction(sensitivity) / parts)
+    assert all(any(lower <= each <= upper for lower, upper in answers.spans) for each in inputs)
+    last = reach(answers, sensitivity, inputs)
+    assert max(last[i] - i for i in range(len(inputs))) <= parts + (len(answers.spans) - 1)
+
+
+@pytest.mark.parametrize("answers", RANGES, ids=str)
+@pytest.mark.parametrize("sensitivity", [0.1, 0.3, 1 / 3])
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_points_of_a_limit_are_neighbours_as_far_as_the_sensitivity_reaches(answers, sensitivity, parts):
+    inputs = limit_inputs(answers, Fraction(sensitivity) / parts, 200)
+    assert all(any(lower <= each <= upper for lower, upper in answers.spans) for each in inputs)
+    first = first_neighbours(rb.Query(range=answers, sensitivity=sensitivity), inputs)
+    inside = [j - i for j, i in enumerate(first) if j >= parts and inputs[j] - inputs[j - parts] < 1.01 * sensitivity]
+    assert inside
+    assert min(inside) == parts
+    for j, i in enumerate(first):
+        assert Fraction(inputs[j]) - Fraction(inputs[i]) <= Fraction(sensitivity)
+        assert i == 0 or Fraction(inputs[j]) - Fraction(inputs[i - 1]) > Fraction(sensitivity)

@@ -1,0 +1,129 @@
+"""A limit proves what it says from its own numbers, and nothing more."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from flint import arb
+
+import rangebound as rb
+from rangebound.ball import precision
+from rangebound.errors import CertificateInvalid
+from rangebound.optimum import limit_proof
+from rangebound.optimum.limit_proof import Limit, cheapest
+from rangebound.optimum.stair_pricing import price
+from tests.optimum.test_stair_pricing import windows
+
+QUERY = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
+
+
+@pytest.fixture(scope="module", params=[("mae", "worst"), ("mse", "worst"), ("mae", "average"), ("mse", "average")])
+def limit(request):
+    objective, at = request.param
+    return rb.limit(query=QUERY, epsilon=1.5, objective=objective, at=at)
+
+
+def test_it_is_proved_again_from_its_text(limit):
+    again = Limit.from_json(limit.to_json())
+    assert again == limit
+    assert again.verify()
+    assert again.value == limit.value > 0.0
+
+
+@pytest.mark.parametrize("field", ["prior", "prices"])
+def test_a_number_changed_upward_is_refused(limit, field):
+    numbers = getattr(limit, field)
+    for i in range(0, len(numbers), 5):
+        more = [x + (i == at) * 1e-4 * max(map(abs, numbers)) for at, x in enumerate(numbers)]
+        with pytest.raises(CertificateInvalid):
+            dataclasses.replace(limit, **{field: more}).verify()
+
+
+def test_every_price_changed_upward_with_its_value_is_refused_in_the_text(limit):
+    data = json.loads(limit.to_json())
+    for i in range(0, len(data["prices"]), 7):
+        prices = list(data["prices"])
+        prices[i] += 1e-3 * max(map(abs, prices))
+        with pytest.raises(CertificateInvalid, match="no other value"):
+            Limit.from_json(json.dumps({**data, "prices": prices}))
+    for name in ("value", "epsilon"):
+        with pytest.raises(CertificateInvalid):
+            Limit.from_json(json.dumps({**data, name: 1.001 * data[name]})).verify()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": [-0.5, 3.0]},
+        {"inputs": [3.0, 0.0]},
+        {"sensitivity": 0.5},
+        {"prior": [0.5] * 3},
+        {"format": "rangebound limit 2"},
+        {"at": "somewhere"},
+        {"subdivisions": 0},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_what_is_not_its_form_is_refused(limit, change):
+    data = json.loads(limit.to_json())
+    if "sensitivity" in change:
+        data["query"] |= change
+    else:
+        data |= change
+    with pytest.raises(CertificateInvalid):
+        Limit.from_json(json.dumps(data)).verify()
+
+
+def test_points_of_a_grid_are_neighbours_by_their_own_distance():
+    """Not by that of the points between them, which are in no input's place: 0 and 20 are not one apart."""
+    twenty = rb.Grid(step=20, within=rb.Interval(0, 20))
+    found = rb.limit(query=rb.Query(range=twenty, sensitivity=20.0), epsilon=1.0)
+    counts = rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, 20)), sensitivity=1.0)
+    assert found.inputs == (0.0, 20.0)
+    with pytest.raises(CertificateInvalid):
+        dataclasses.replace(found, query=counts).verify()
+    assert dataclasses.replace(found, query=dataclasses.replace(counts, sensitivity=20.0)).verify()
+
+
+@pytest.mark.parametrize("change", [{"subdivisions": 10**15}, {"inputs": [i / 2000 for i in range(5000)]}], ids=str)
+def test_a_proof_that_would_take_too_long_is_refused_before_it_begins(change):
+    found = rb.limit(query=QUERY, epsilon=1.5, objective="mse")
+    many = len(change.get("inputs", found.inputs))
+    change = {"prior": [1.0] * many, "prices": [0.0] * many, **change}
+    with pytest.raises(CertificateInvalid, match="pairs of an input"):
+        dataclasses.replace(found, **change).verify()
+
+
+def test_a_proof_takes_no_more_digits_in_a_range_that_is_wider_than_its_inputs(monkeypatch):
+    bits = []
+    monkeypatch.setattr(limit_proof, "precision", lambda most: bits.append(most) or precision(most))
+    for width in (100, 100_000):
+        answers = rb.Grid(step=1, within=rb.Interval(0, width))
+        rb.limit(query=rb.Query(range=answers, sensitivity=1.0), epsilon=1.0)
+    assert max(bits) < 1000
+
+
+def test_a_prior_that_leaves_the_uniform_one_is_refused():
+    found = rb.limit(query=QUERY, epsilon=1.5, at="average")
+    with pytest.raises(CertificateInvalid, match="uniform"):
+        dataclasses.replace(found, at="average", prior=[0.0, *found.prior[2:], 2.0 * found.prior[0]]).verify()
+    with pytest.raises(CertificateInvalid, match="overlap"):
+        dataclasses.replace(found, width=0.0).verify()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_balls_and_doubles_find_the_same_staircase(seed):
+    rng = np.random.default_rng(seed)
+    first, costs = windows(rng, 9), rng.normal(size=9)
+    found = cheapest([arb(x) for x in costs.tolist()], first.tolist(), arb(0.7).exp())
+    assert float(found.mid()) == pytest.approx(price(costs[:, None], first, 0.7).least[0], rel=1e-12)
+    assert found.rad() < 1e-9
+
+
+def test_squared_error_is_limited_between_the_points_that_are_checked():
+    """A single output in the middle of two points has less error than either: the limit must be below it."""
+    query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    found = rb.limit(query=query, epsilon=1e-3, objective="mse")
+    assert 0.249 < found.value <= 0.25  # publishing 1/2 always has 1/4

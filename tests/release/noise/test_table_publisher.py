@@ -1,0 +1,217 @@
+"""Tables as publishers: exact rounding, intervals that hold by the law, bounds on the bias, and claims refused."""
+
+import functools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from rangebound.errors import ArgumentError, CertificateInvalid, PlanError
+from rangebound.finite import TOTAL, Table, cells
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.table_publisher import TablePublisher, best_table
+from rangebound.sampling.entropy import secure_bits
+from rangebound.support import Interval, Union
+
+
+def sensitivity(cell):
+    return Sensitivity(cell=Fraction(cell), groups=1, square=Fraction(cell) ** 2)
+
+
+def share(epsilon):
+    return BudgetShare(epsilon=epsilon, delta=0.0, groups=1, parts=1)
+
+
+@functools.cache
+def made(name, epsilon=1.0, level=0.95):
+    counts, reals = Interval(0, 12), Interval(-3, 5)
+    asked = {
+        "counts": (counts, 1, {"whole": True, "support": counts, "step": None}),
+        "pairs": (counts, 2, {"whole": True, "support": counts, "step": 3.0}),
+        "gaps": (counts, 2, {"whole": True, "support": Union((0, 4), (7, 12)), "step": None}),
+        "reals": (reals, Fraction(4, 3), {"whole": False, "support": reals, "step": None}),
+        "steps": (reals, 2, {"whole": False, "support": Interval(-3, 5), "step": 0.5}),
+    }
+    range_, cell, more = asked[name]
+    return best_table(range_, sensitivity(cell), share(epsilon), **more, confidence=level)
+
+
+NAMES = ["counts", "pairs", "gaps", "reals", "steps"]
+
+
+def answers(publisher):
+    """True answers at both ends of all cells, where errors and coverage are worst, and in the middle."""
+    found = []
+    for cell in cells(publisher.table.query.range, publisher.table.inputs):
+        lower, upper = Fraction(cell.lower), Fraction(cell.upper)
+        last = upper if cell.closed else upper - (upper - lower) / 1000
+        found += [lower, (lower + upper) / 2, last]
+    return found
+
+
+def coverage(publisher, truth):
+    """The probability that the interval holds a true answer, exactly."""
+    weights = publisher.table.weights[publisher.row(truth)]
+    holds = [lower <= truth <= upper for lower, upper in map(publisher.intervals.get, publisher.table.outputs)]
+    return Fraction(sum(int(weight) for weight, good in zip(weights, holds, strict=True) if good), TOTAL)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_hold_every_true_answer_as_often_as_they_say(name, level):
+    publisher = made(name, level=level)
+    assert min(coverage(publisher, truth) for truth in answers(publisher)) >= Fraction(level)
+
+
+def test_control_intervals_of_a_lower_level_do_not_hold():
+    assert min(coverage(made("counts", level=0.8), truth) for truth in answers(made("counts"))) < Fraction(0.95)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_say_more_than_the_range(name):
+    publisher = made(name, epsilon=2.0)
+    whole = publisher.table.query.range.hull
+    widths = [upper - lower for lower, upper in publisher.intervals.values()]
+    assert np.mean(widths) < whole.width * 0.6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_true_answer_goes_to_its_nearest_input_and_of_two_to_the_upper_one(name):
+    publisher = made(name)
+    inputs = [Fraction(each) for each in publisher.table.inputs]
+    for truth in [*answers(publisher), Fraction(-100), Fraction(100)]:
+        best = min(abs(each - truth) for each in inputs)
+        assert publisher.row(truth) == max(at for at, each in enumerate(inputs) if abs(each - truth) == best)
+
+
+def test_neighbours_one_third_apart_stay_neighbours_in_exact_arithmetic():
+    table = made("reals").table
+    for at, one in enumerate(answers(made("reals"))):
+        far = made("reals").row(one + Fraction(4, 3))
+        assert far <= table.reach[made("reals").row(one)], at
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_draws_are_outputs_in_the_support_and_have_the_law_of_their_row(name):
+    publisher = made(name)
+    truths = [(Fraction(2),)] * 20_000
+    drawn = publisher.draw(truths, secure_bits)
+    assert publisher.can_draw(*(group[0] for group in drawn))
+    numbers = np.array([group[0][0] for group in drawn])
+    row = publisher.table.weights[publisher.row(Fraction(2))] / TOTAL
+    for output, chance in zip(publisher.table.outputs, row, strict=True):
+        found, spread = (numbers == output).mean(), np.sqrt(chance * (1 - chance) / len(numbers))
+        assert abs(found - chance) < 7 * spread + 1e-3  # once in 10^10 draws
+
+
+def test_what_no_row_gives_is_no_draw():
+    publisher = made("counts")
+    assert not publisher.can_draw((0.5,))
+    assert not publisher.can_draw((-0.0,))
+    assert not publisher.can_draw((1.0, 2.0))
+    never = np.zeros((2, 2), dtype=np.int64)
+    never[:, 0] = TOTAL
+    query = replace(publisher.design.query, sensitivity=12.0)
+    other = replace(publisher, given=Table(query=query, inputs=(0.0, 12.0), outputs=(0.0, 1.0), weights=never))
+    assert other.can_draw((0.0,))
+    assert not other.can_draw((1.0,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_bias_is_above_its_bound_and_the_bound_is_attained(name):
+    publisher = made(name)
+    truths = np.array([float(each) for each in answers(publisher)])
+    errors = np.abs(publisher.table.error(truths).bias)
+    lower, upper = np.minimum.outer(truths, truths).ravel(), np.maximum.outer(truths, truths).ravel()
+    bounds = publisher.bias(lower, upper, publisher.table.query.range.hull, None, whole=False)
+    inside = (truths >= lower[:, None]) & (truths <= upper[:, None])
+    worst = np.where(inside, errors, 0.0).max(axis=1)
+    assert (worst <= bounds).all()
+    wide = publisher.bias(truths[:1], truths[-1:], publisher.table.query.range.hull, None, whole=False)
+    assert wide[0] < publisher.table.worst_error().bias * 1.02 + 0.02
+
+
+def test_its_table_is_private_at_the_share_and_no_less_is_claimed():
+    publisher = made("counts", 0.7)
+    publisher.check(sensitivity(1), share(0.7))
+    with pytest.raises(CertificateInvalid, match="less private"):
+        publisher.check(sensitivity(1), share(0.6999))
+    with pytest.raises(CertificateInvalid, match="sensitivity that is too small"):
+        publisher.check(sensitivity(2), share(0.7))
+    with pytest.raises(CertificateInvalid, match="Gaussian account"):
+        publisher.check(sensitivity(1), replace(share(0.7), mu=1.0))
+
+
+def test_a_given_table_is_refused_if_it_is_of_another_design():
+    publisher = made("counts", 0.7)
+    for other, words in [
+        (made("pairs", 0.7), "another range or sensitivity"),
+        (made("counts", 1.2), "less private"),
+    ]:
+        with pytest.raises(CertificateInvalid, match=words):
+            replace(publisher, given=other.table).check(sensitivity(1), share(0.7))
+    outside = replace(publisher.table, outputs=tuple(each + 1.0 for each in publisher.table.outputs))
+    with pytest.raises(CertificateInvalid, match="outside the support"):
+        replace(publisher, given=outside).check(sensitivity(1), share(0.7))
+    halves = replace(publisher.table, outputs=tuple(each / 2.0 for each in publisher.table.outputs))
+    with pytest.raises(CertificateInvalid, match="fractions where answers are whole"):
+        replace(publisher, given=halves).check(sensitivity(1), share(0.7))
+
+
+def test_one_unit_of_weight_too_many_is_refused():
+    publisher = made("counts", 0.7)
+    weights = publisher.table.weights.copy()
+    row, peak = 6, int(weights[6].argmax())
+    weights[row, peak] += weights[row, 0]
+    weights[row, 0] = 0
+    forged = replace(publisher, given=replace(publisher.table, weights=weights))
+    with pytest.raises(CertificateInvalid, match="less private"):
+        forged.check(sensitivity(1), share(0.7))
+
+
+def test_one_table_is_computed_for_all_publishers_of_a_design_and_only_when_it_is_needed():
+    one, two = (
+        made("counts", 0.7),
+        best_table(
+            Interval(0, 12), sensitivity(1), share(0.7), whole=True, support=Interval(0, 12), step=None, confidence=0.9
+        ),
+    )
+    assert isinstance(two, TablePublisher)
+    assert "table" not in vars(two)
+    assert two.mse > 0.0
+    assert "table" not in vars(two)
+    assert two.table is one.table
+
+
+def test_a_large_epsilon_has_the_table_of_8():
+    publisher = made("counts", 90.0)
+    assert publisher.design.epsilon == 8.0
+    publisher.check(sensitivity(1), share(90.0))
+    assert publisher.mae < 1e-3
+
+
+def test_what_has_no_table_is_refused():
+    with pytest.raises(ArgumentError, match="two ends"):
+        best_table(
+            Interval(0, np.inf),
+            sensitivity(1),
+            share(1.0),
+            whole=True,
+            support=Interval(0, np.inf),
+            step=None,
+            confidence=0.9,
+        )
+    wide = Interval(0, 10_000)
+    for whole, words in ((True, "more than 401 whole numbers"), (False, "more than 400 sensitivities wide")):
+        with pytest.raises(ArgumentError, match=rf"no table here.*{words}.*narrower support"):
+            best_table(wide, sensitivity(1), share(1.0), whole=whole, support=wide, step=None, confidence=0.9)
+    long = Interval(0, 390)
+    publisher = best_table(long, sensitivity(1), share(6.0), whole=False, support=long, step=None, confidence=0.9)
+    with pytest.raises(PlanError, match="noise has less error"):
+        assert publisher.table
+    for support, step in ((Union((0, 4), (7, 12)), 2.0), (Interval(1, 12), 2.0)):
+        with pytest.raises(ArgumentError, match=r"step=2\.0"):
+            best_table(
+                Interval(0, 12), sensitivity(1), share(1.0), whole=True, support=support, step=step, confidence=0.9
+            )

@@ -1,0 +1,251 @@
+"""Means, shares, counts and sums by optimal tables: what may be asked, what is refused and why, and what comes out."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rangebound.errors import CertificateInvalid, PlanError
+from rangebound.finite import Table
+from rangebound.ledger.book import Ledger
+from rangebound.release import (
+    Count,
+    Plan,
+    Release,
+    check_certificate,
+    explain,
+    forecast,
+    make_plan,
+    parse_plan,
+    release,
+)
+from rangebound.release.engine.spark import Spark
+from rangebound.release.noise import table_publisher
+from rangebound.release.output.table import sha256
+
+ALL = {"neighbours": "replace", "size": 12}
+ROWS = [{"x": float(at % 7), "k": "ab"[at % 3 == 0]} for at in range(12)]
+TABLE = pa.table({name: [row[name] for row in ROWS] for name in ("x", "k")})
+X = {"column": "x", "range": [0, 6]}
+
+
+def plan(*asked, unit=None, epsilon=1.0, delta=0.0, **more):
+    query = [{"name": f"q{at}", "mechanism": "optimal", **each} for at, each in enumerate(asked)]
+    return make_plan({"unit": unit or {}, "budget": {"epsilon": epsilon, "delta": delta}, "query": query, **more})
+
+
+def drawn(*asked, **more):
+    return release(plan(*asked, **more), TABLE, ledger=None)
+
+
+def test_a_plan_names_it_in_toml_a_dict_and_python_alike():
+    asked = {"name": "n", "kind": "count", "support": [0, 40], "mechanism": "optimal"}
+    text = 'budget = {epsilon = 1.0}\nquery = [{name = "n", kind = "count", support = [0, 40], mechanism = "optimal"}]'
+    typed = Plan(budget={"epsilon": 1.0}, query=[Count(name="n", support=[0, 40], mechanism="optimal")])
+    assert parse_plan(text) == make_plan({"budget": {"epsilon": 1.0}, "query": [asked]}) == typed
+    assert parse_plan(typed.to_toml()) == typed
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"kind": "count"}, r"query\[0\].mechanism: 'optimal' needs a public range with two ends; state a support"),
+        ({"kind": "sum", **X}, "needs a public range with two ends"),
+        ({"kind": "count", "support": [0, 9000]}, "no table here.*401 whole numbers.*narrower support"),
+        ({"kind": "share", "of": "x > 3"}, "number of rows is not public; leave it out"),
+        ({"kind": "mean", **X}, "number of rows is not public"),
+        ({"kind": "count", "support": [0, 9], "unbiased": True}, "'optimal' has no unbiased number"),
+        ({"kind": "count", "signed": True}, "'optimal' has no unbiased number"),
+        ({"kind": "count", "support": [0, 9], "margin": 4.0}, "must not stand beside the mechanism 'optimal'"),
+        ({"kind": "median", **X}, "a single unit can move a quantile from one end of its range to the other"),
+        ({"kind": "maximum", **X}, "exponential mechanism is used"),
+        ({"kind": "variance", **X}, "unknown field"),
+        ({"kind": "histogram", **X}, "unknown field"),
+        ({"kind": "count", "support": [[0, 4], [6, 9]], "step": 2}, "gaps"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_before_the_charge(asked, words, tmp_path):
+    ledger = Ledger.create(tmp_path / "ledger")
+    ledger.open_account("people", epsilon=2.0)
+    query = {"name": "q", "mechanism": "optimal", **asked}
+
+    def run():
+        release(
+            make_plan({"budget": {"epsilon": 1.0, "account": "people"}, "query": [query]}),
+            TABLE,
+            ledger=ledger,
+            request="one",
+        )
+
+    with pytest.raises(PlanError, match=words):
+        run()
+    assert ledger.account("people").spent.epsilon.units == 0
+
+
+def test_a_mean_with_public_size_says_why_a_margin_is_refused():
+    asked = {"kind": "mean", **X, "missing": 0.0, "margin": 1.0}
+    with pytest.raises(PlanError, match="different widths"):
+        plan(asked, unit=ALL)
+
+
+def test_the_table_of_a_median_would_be_useless():
+    """The sensitivity of a median is its whole range, and the best table for that has the error of two answers."""
+    import rangebound as rb
+
+    width, epsilon = 10.0, 1.0
+    query = rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, width)), sensitivity=width)
+    least = rb.limit(query=query, epsilon=epsilon).value
+    assert least >= width / (1 + np.exp(epsilon)) * 0.999  # the bound of the refusal's proof: 27 % of the range
+    rows = [0.0] * 50 + [width] * 50
+    assert {np.median([*rows, each]) for each in (0.0, width)} == {0.0, width}
+
+
+ASKED = [
+    {"kind": "count", "where": "x > 3"},
+    {"kind": "share", "of": "x > 3"},
+    {"kind": "mean", **X, "missing": 0.0},
+    {"kind": "sum", **X, "support": [20, 44]},
+]
+
+
+def exact(name):
+    x = np.array([row["x"] for row in ROWS])
+    return {"q0": (x > 3).sum(), "q1": (x > 3).mean(), "q2": x.mean(), "q3": x.sum()}[name]
+
+
+HALF_CELLS = {"q0": 0.0, "q1": 0.0, "q2": 6 / 12 / 2 / 5, "q3": 6 / 2 / 8}
+"""Half the distance of two inputs, on the scale of the answer: an output is as near to an answer, or twice that."""
+
+
+@pytest.fixture
+def without_noise(monkeypatch):
+    """Tables that publish the output nearest to the input to which a true answer goes."""
+
+    def nearest(self, answers):
+        outputs = np.array(self.outputs)
+        return outputs[np.abs(np.subtract.outer(np.asarray(answers), outputs)).argmin(axis=1)]
+
+    monkeypatch.setattr(Table, "release", nearest)
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_without_noise_the_numbers_are_those_of_numpy():
+    for row in drawn(*ASKED, unit=ALL, epsilon=4.0).rows():
+        assert abs(row["value"] - exact(row["query"])) <= 2 * HALF_CELLS[row["query"]] + 1e-12, row
+        assert row["lower"] <= exact(row["query"]) <= row["upper"], row
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_spark_publishes_what_duckdb_does(spark):
+    frame = spark.createDataFrame([tuple(row.values()) for row in ROWS], "x double, k string")
+    asked = [{"kind": "count", "support": [0, 12], "by": ["k"]}, *ASKED[3:]]
+    made = plan(*asked, epsilon=2.0, keys={"k": ["a", "b"]})
+    found = [[row["value"] for row in release(made, data, ledger=None).rows()] for data in (TABLE, Spark(frame))]
+    assert found[0] == found[1]
+    assert found[0][:2] == [8.0, 4.0]
+
+
+def test_groups_have_one_table():
+    table_publisher.solved.cache_clear()
+    found = drawn({"kind": "count", "support": [0, 25], "by": ["k"]}, keys={"k": ["a", "b", "c"]}, epsilon=0.8)
+    assert table_publisher.solved.cache_info().misses == 1
+    assert len(found.tables) == 1
+    assert len({row["epsilon"] for row in found.rows()}) == 1
+
+
+def test_selected_keys_and_a_gaussian_account_take_tables_as_pure_parts():
+    asked = [{"kind": "count", "support": [0, 25], "by": ["k"]}, {"kind": "mean", **X, "mechanism": None}]
+    found = drawn(*asked, epsilon=3.0, delta=0.01)
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == len(found.cells)
+    assert {row["delta"] for row in found.rows() if row["query"] == "q0"} <= {0.0}
+
+
+def test_numbers_intervals_and_bias_are_in_the_support():
+    for row in drawn(*ASKED, unit=ALL).rows():
+        assert row["lower"] <= row["value"] <= row["upper"]
+        assert row["bias"] is not None
+
+
+def test_it_is_explained_and_forecast_before_any_data():
+    made = plan(*ASKED, unit=ALL)
+    assert "by optimal table, 13 inputs and 13 outputs" in explain(made)
+    first = forecast(made)[0]
+    assert first.half_width is None
+    assert first.above_limit < 0.1
+    assert first.error_at_half_epsilon > 1.0 > 0.8 > first.error_at_twice_epsilon
+
+
+def forged(found, change):
+    """The bytes and the certificate of a table that somebody changed, with all hashes written anew."""
+    data, certificate = json.loads(found.to_bytes()), json.loads(found.certificate)
+    change(data)
+    raw = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    other = Release.from_bytes(raw)
+    for at, table in other.tables.items():
+        text = json.dumps(table.to_dict(), sort_keys=True, separators=(",", ":"))
+        certificate["queries"][at]["mechanism"] = {"optimal": {"table": sha256(text.encode())}}
+    certificate["published"] = sha256(raw)
+    return json.dumps(certificate, indent=1, sort_keys=True), raw
+
+
+def test_control_a_certificate_with_all_hashes_written_anew_is_read():
+    found = drawn(ASKED[0], unit=ALL)
+    assert check_certificate(*forged(found, lambda data: None)).numbers == 1
+
+
+def test_a_table_that_is_less_private_is_refused_whoever_writes_the_hashes():
+    found, sharp = drawn(ASKED[0], unit=ALL), drawn(ASKED[0], unit=ALL, epsilon=1.01)
+    sharper = json.loads(sharp.to_bytes())["tables"]
+    with pytest.raises(CertificateInvalid, match=r"queries\[0\]: has a table that is less private than it says"):
+        check_certificate(*forged(found, lambda data: data.update(tables=sharper)))
+
+
+def test_a_missing_table_and_one_too_many_are_refused():
+    found = drawn(ASKED[0], unit=ALL)
+    with pytest.raises(CertificateInvalid, match="tables: are not those"):
+        check_certificate(*forged(found, lambda data: data.pop("tables")))
+    two = drawn(ASKED[0], {"kind": "count", "where": "x > 4", "mechanism": None}, unit=ALL)
+
+    def more(data):
+        data["tables"]["q1"] = data["tables"]["q0"]
+
+    with pytest.raises(CertificateInvalid, match="tables: are not those"):
+        check_certificate(*forged(two, more))
+
+
+@pytest.mark.parametrize("tables", [[], 1, 1e400, True, None, "q0", [["q0", 1]], {"q0": None}], ids=repr)
+def test_tables_that_are_no_mapping_are_refused(tables):
+    found = drawn(ASKED[0], unit=ALL)
+    data = json.dumps({**json.loads(found.to_bytes()), "tables": tables}, sort_keys=True, separators=(",", ":"))
+    with pytest.raises(CertificateInvalid):
+        check_certificate(found.certificate, data.encode())
+
+
+def test_a_check_computes_no_table(monkeypatch):
+    found = drawn(*ASKED[:2], unit=ALL)
+    monkeypatch.setattr(table_publisher, "solved", None)
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == 2
+    assert Release.from_bytes(found.to_bytes()).rows() == found.rows()
+    without = json.loads(found.certificate)
+    without["queries"] = []
+    with pytest.raises(CertificateInvalid, match="queries"):
+        check_certificate(json.dumps(without), found.to_bytes())
+
+
+def test_a_request_that_was_published_keeps_its_table(tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "ledger")
+    ledger.open_account("people", epsilon=2.0)
+    asked = {"name": "q0", "kind": "count", "support": [0, 25], "mechanism": "optimal"}
+    made = make_plan({"budget": {"epsilon": 1.0, "account": "people"}, "query": [asked]})
+    first = release(made, TABLE, ledger=ledger, request="one")
+
+    def other(design):  # as another machine might round it
+        return table_publisher.optimal(query=design.query, epsilon=0.999 * design.epsilon)
+
+    monkeypatch.setattr(table_publisher, "solved", other)
+    again = release(made, TABLE, ledger=ledger, request="one")
+    assert again.to_bytes() == first.to_bytes()
+    assert again.tables == first.tables
+    assert check_certificate(again.certificate, again.to_bytes()).numbers == 1
+    assert release(made, TABLE, ledger=ledger, request="two").tables != first.tables
