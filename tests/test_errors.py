@@ -12,6 +12,7 @@ FACTS = {
     errors.ClaimFalse: {"pair": (0.0, 1.0), "epsilon": 1.5, "delta": 0.25},
     errors.Undecided: {"lower": 0.5, "upper": 0.75},
     errors.BudgetExceeded: {"account": "people", "remaining": "0.1", "requested": "1"},
+    errors.ApprovalNeeded: {"account": "people", "request": "1", "filed": True},
     errors.LedgerTampered: {"findings": ("entry 2", "entry 3")},
 }
 KINDS = [each for each in vars(errors).values() if isinstance(each, type)]

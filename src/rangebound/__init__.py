@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.choice import choose
     from rangebound.discrete_laplace import DiscreteLaplace
     from rangebound.errors import (
+        ApprovalNeeded,
         ArgumentError,
         ArgumentTypeError,
         BudgetExceeded,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         RangeboundError,
         RequestConflict,
         RequestFailed,
+        RequestRejected,
         Undecided,
         Unsatisfiable,
     )
@@ -68,6 +70,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "RECTIFY",
         "TRUNCATE",
         "UNBOUNDED",
+        "ApprovalNeeded",
         "ArgumentError",
         "ArgumentTypeError",
         "BudgetExceeded",
@@ -98,6 +101,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "Remapped",
         "RequestConflict",
         "RequestFailed",
+        "RequestRejected",
         "Staircase",
         "Table",
         "TruncatedLaplacian",
@@ -131,6 +135,7 @@ _NAMES = {
     "choice": ("choose",),
     "discrete_laplace": ("DiscreteLaplace",),
     "errors": (
+        "ApprovalNeeded",
         "ArgumentError",
         "ArgumentTypeError",
         "BudgetExceeded",
@@ -145,6 +150,7 @@ _NAMES = {
         "RangeboundError",
         "RequestConflict",
         "RequestFailed",
+        "RequestRejected",
         "Undecided",
         "Unsatisfiable",
     ),

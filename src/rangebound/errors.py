@@ -106,6 +106,24 @@ class RequestFailed(RangeboundError, ValueError):
     """What a request drew could not be stored. The charge stands, and it is not drawn again: a new id may try."""
 
 
+class ApprovalNeeded(RangeboundError, ValueError):
+    """An account needs an approved request before anything is charged or read; nothing was spent.
+
+    `account` and `request` are their names; `filed` says whether the request is in the ledger and waits, or is still to
+    be filed.
+    """
+
+    def __init__(self, message: str, *, account: str, request: str, filed: bool) -> None:
+        super().__init__(message)
+        self.account = account
+        self.request = request
+        self.filed = filed
+
+
+class RequestRejected(RangeboundError, ValueError):
+    """A request was rejected, for good; nothing was spent. A new id may ask again."""
+
+
 class LedgerUnavailable(RangeboundError, OSError):
     """A ledger cannot be read or written now: locked, read-only, disk full, missing. Nothing was released."""
 

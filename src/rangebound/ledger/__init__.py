@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rangebound.ledger.amount import Amount, covering
+from rangebound.ledger.approval import Approval, RequestStatus
 from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
 from rangebound.ledger.export import to_csv, to_json
 from rangebound.ledger.location import ledger_files, verify
-from rangebound.ledger.record import Account, Record, Reservation
+from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
 from rangebound.ledger.verification import Report
 
@@ -14,6 +15,8 @@ __all__ = [
     "PAYLOAD_LIMIT",
     "Account",
     "Amount",
+    "Approval",
+    "ApprovalRequest",
     "Cost",
     "GaussianCost",
     "GaussianFilter",
@@ -23,6 +26,7 @@ __all__ = [
     "RenyiCost",
     "RenyiFilter",
     "Report",
+    "RequestStatus",
     "Reservation",
     "covering",
     "ledger_files",

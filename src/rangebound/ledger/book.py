@@ -12,34 +12,23 @@ from rangebound import arguments
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
-    BudgetExceeded,
     LedgerTampered,
     LedgerUnavailable,
-    RequestConflict,
     RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
+from rangebound.ledger.approval import Approval
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
+from rangebound.ledger.charge_checks import balance_of, conflict, costs_of, demand_approval, drafted, exceeded
 from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
 from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
 from rangebound.ledger.location import PathLike, head_file, located, vacant
-from rangebound.ledger.names import person, plain_name, prose
-from rangebound.ledger.record import Account, Record, Reservation, account_of
-from rangebound.ledger.replay import Balance, Replay, terms
-from rangebound.ledger.rule import (
-    AnyCost,
-    C,
-    Cost,
-    GaussianCost,
-    GaussianFilter,
-    PlainSum,
-    RenyiCost,
-    RenyiFilter,
-    Rule,
-    Units,
-    charged,
-)
+from rangebound.ledger.names import plain_name, prose
+from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of
+from rangebound.ledger.replay import terms
+from rangebound.ledger.requests import decide, dry_run_of, file_request, listed
+from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
 from rangebound.ledger.sqlite import PATIENCE, SQLiteStore
 from rangebound.ledger.store import NoRoom, Store, Transaction
 from rangebound.ledger.verification import Report, examine, missing, parse_head
@@ -64,6 +53,7 @@ class Ledger:
     stored (too many, no room) are not drawn again: the same request then raises `RequestFailed`.
 
     >>> import tempfile
+    >>> from rangebound.ledger import Cost
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.create(folder.name + "/census.ledger")
     >>> _ = ledger.open_account("residents", epsilon=1)
@@ -162,15 +152,19 @@ class Ledger:
         epsilon: Exact,
         delta: Exact = 0,
         rule: Rule | None = None,
+        approval: bool | str = False,
         who: str | None = None,
         note: str = "",
     ) -> Account:
         """Open an account whose releases together stay (epsilon, delta)-private; the promise and `rule` are for good.
 
         The total is rounded down to 1e-12; `rule` is `PlainSum()`, `GaussianFilter()` or `RenyiFilter(order=...)`.
+        With `approval=True`, or "others", nothing is charged before a request for exactly that is filed
+        (`file_request`) and another person approves it (`approve`); with "anyone", the one who asks may approve too.
         """
         plain_name("name", name)
         rule = PlainSum() if rule is None else rule
+        needed = _approval(approval)
         kinds = (PlainSum, GaussianFilter, RenyiFilter)
         arguments.instance("rule", rule, kinds, "a PlainSum, a GaussianFilter or a RenyiFilter")
         limit, slack = rounded_down("epsilon", epsilon), rounded_down("delta", delta)
@@ -179,7 +173,7 @@ class Ledger:
         total = rule.total(limit, slack).units
         if not any(total):
             raise ArgumentError("epsilon=0, delta=0: one of them must be positive; nothing could be spent")
-        draft = _draft(EntryKind.ACCOUNT, who=who, what=terms(rule, limit, slack), note=note)
+        draft = drafted(EntryKind.ACCOUNT, who=who, what=terms(rule, limit, slack, needed), note=note)
         draft = draft._replace(account=name, first=total[0], second=total[1])
         with self._chain.writing() as transaction:
             accounts = self._chain.state.accounts
@@ -212,24 +206,28 @@ class Ledger:
         Edge cases: a cost that the rule cannot hold is refused, with nothing spent. A known `request` is not charged
         again, and comes back with its bytes if it has any; if the account, `what` or the amounts that it would be
         charged are others, it raises `RequestConflict`. Too little left raises `BudgetExceeded`. A request whose
-        bytes could not be stored raises `RequestFailed`.
+        bytes could not be stored raises `RequestFailed`. In an account that needs approval, a request that is not
+        approved raises `ApprovalNeeded`, and one that was rejected `RequestRejected`.
         """
         plain_name("account", account)
         plain_name("request", request)
-        costs = _costs(cost)
-        draft = _draft(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
+        costs = costs_of(cost)
+        draft = drafted(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
         with self._chain.writing() as transaction:
-            balance = _balance(self._chain.state, account)
+            balance = balance_of(self._chain.state, account)
             taken, (first, second) = charged(balance.rule, costs)
             draft = draft._replace(first=first, second=second)
-            if check is not None and self._chain.find(transaction, EntryKind.SPEND, request) is None:
-                check(self._chain.records(transaction, account))
+            asked = check is not None or balance.approval is not None
+            if asked and self._chain.find(transaction, EntryKind.SPEND, request) is None:
+                demand_approval(self._chain.state, draft)
+                if check is not None:
+                    check(self._chain.records(transaction, account))
             spend = self._chain.append(transaction, draft) if balance.admits((first, second)) else None
             published = None
             if spend is None:  # the request is known, or costs too much
                 spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
-                    raise _exceeded(account, balance, taken, (first, second))
+                    raise exceeded(account, balance, taken, (first, second))
                 published = self._repeated(transaction, spend, draft)
             return Reservation(seq=spend.seq, account=account, request=request, cost=taken, published=published)
 
@@ -289,9 +287,77 @@ class Ledger:
         taken = next(each for each in (cost if isinstance(cost, tuple) else (cost,)) if each is reservation.cost)
         return self.publish(reservation, compute(taken), who=who)
 
+    @arguments.guided
+    def file_request(
+        self,
+        *,
+        account: str,
+        request: str,
+        cost: AnyCost | tuple[AnyCost, ...],
+        dry_run: bytes,
+        what: str = "",
+        who: str | None = None,
+        note: str = "",
+        check: Check | None = None,
+    ) -> ApprovalRequest:
+        """File a request with an account that needs approval; nothing is spent. `reserve` and `release` take the same
+        `account`, `request`, `cost` and `what` once it is approved.
+
+        `dry_run` is what the person who decides shall see, and is kept with the request; `check` is that of `reserve`.
+
+        Guarantee: one request, one decision, one charge of exactly this cost, `what` and account.
+        Edge cases: filed again for the same, it comes back as it stands, with the first `dry_run`; for something else
+        it raises `RequestConflict`, and after a rejection `RequestRejected`. A cost above what is left raises
+        `BudgetExceeded`; an approval keeps nothing back, so that later charges may leave too little for it.
+
+        >>> import tempfile
+        >>> from rangebound.ledger import Cost
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger.create(folder.name + "/census.ledger")
+        >>> _ = ledger.open_account("residents", epsilon=1, approval=True)
+        >>> asked = {"account": "residents", "request": "table 1", "cost": Cost(epsilon=0.1)}
+        >>> print(ledger.file_request(**asked, dry_run=b"one count", who="anna").status)
+        waiting
+        >>> print(ledger.approve("table 1", who="berta").status)
+        approved
+        >>> ledger.release(**asked, compute=lambda cost: b"42")
+        b'42'
+        >>> ledger.close()
+        >>> folder.cleanup()
+        """
+        plain_name("account", account)
+        plain_name("request", request)
+        if type(dry_run) is not bytes or len(dry_run) > PAYLOAD_LIMIT:
+            raise ArgumentTypeError(
+                f"dry_run of type {type(dry_run).__name__}: must be bytes, {PAYLOAD_LIMIT} at most, such as "
+                "json.dumps(facts).encode()"
+            )
+        draft = drafted(EntryKind.REQUEST, who=who, what=what, note=note)._replace(account=account, request=request)
+        return file_request(self._chain, draft, costs_of(cost), dry_run, check)
+
+    def approve(self, request: str, *, who: str | None = None, note: str = "") -> ApprovalRequest:
+        """Approve a request that was filed: it may be charged once, as it was filed.
+
+        Edge cases: the one who asked may not approve, unless the account says "anyone". What was decided stays decided:
+        the same decision by the same person changes nothing, and another one raises `RequestConflict`.
+        """
+        return decide(self._chain, EntryKind.APPROVE, request, who=who, note=note)
+
+    def reject(self, request: str, *, who: str | None = None, note: str = "") -> ApprovalRequest:
+        """Reject a request that was filed, for good; `note` is the reason. The one who asked may withdraw it so."""
+        return decide(self._chain, EntryKind.REJECT, request, who=who, note=note)
+
+    def requests(self, account: str | None = None) -> list[ApprovalRequest]:
+        """The requests of accounts that need approval, of one or of all, in the order in which they were filed."""
+        return listed(self._chain, account)
+
+    def dry_run(self, request: str) -> bytes:
+        """The bytes that a request was filed with."""
+        return dry_run_of(self._chain, request)
+
     def account(self, name: str) -> Account:
         """An account as it stands now."""
-        return self._chain.read(lambda _: account_of(name, _balance(self._chain.state, name)))
+        return self._chain.read(lambda _: account_of(name, balance_of(self._chain.state, name)))
 
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""
@@ -303,7 +369,7 @@ class Ledger:
 
         def take(transaction: Transaction) -> list[Record]:
             if account is not None:
-                _balance(self._chain.state, account)
+                balance_of(self._chain.state, account)
             return self._chain.records(transaction, account)
 
         return self._chain.read(take)
@@ -347,10 +413,7 @@ class Ledger:
     def _repeated(self, transaction: Transaction, spend: LedgerEntry, draft: LedgerEntry) -> bytes | None:
         """The bytes of a request that is known already, if it has any; refused if it was charged for something else."""
         if spend._replace(seq=0, time=0, who=draft.who, note=draft.note, seal=b"") != draft:
-            raise RequestConflict(
-                f"request={arguments.shown(draft.request)}: was used before for another account, cost or `what` "
-                "(of a table: its plan); a new release needs a new id"
-            )
+            raise conflict(draft.request)
         self._refuse_failed(spend)
         return None if spend.seq in self._chain.state.pending else self._chain.payload(transaction, spend)
 
@@ -359,7 +422,7 @@ class Ledger:
     ) -> bytes:
         """Complete a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
         digest = None if payload is None else hashlib.sha256(payload).digest()
-        draft = _draft(kind, who=who)._replace(
+        draft = drafted(kind, who=who)._replace(
             account=reservation.account, request=reservation.request, ref=reservation.seq, digest=digest
         )
         with self._chain.writing() as transaction:
@@ -393,38 +456,8 @@ def _guarded(ledger: Ledger, store: SQLiteStore, patience: float) -> Ledger:
     return ledger
 
 
-def _draft(kind: EntryKind, *, who: str | None, what: str = "", note: str = "") -> LedgerEntry:
-    """An entry that has no number, time or seal yet."""
-    return LedgerEntry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note))
-
-
-def _costs(cost: object) -> tuple[AnyCost, ...]:
-    """The costs of one release, checked: one, or several in a tuple."""
-    costs = cost if type(cost) is tuple and cost else (cost,)
-    words = "a Cost, such as Cost(epsilon=0.1), a GaussianCost or a RenyiCost, or a tuple of them"
-    for each in costs:
-        arguments.instance("cost", each, (Cost, GaussianCost, RenyiCost), words)
-        if not any(each.units):
-            raise ArgumentError(f"cost={each}: must be positive; what leaks nothing needs no budget")
-    return costs
-
-
-def _exceeded(name: str, balance: Balance, cost: AnyCost, units: Units) -> BudgetExceeded:
-    """The error for a cost that is more than what is left, both in the account's own terms."""
-    asked, left = balance.rule.cost(units), balance.remaining
-    same = "" if asked == cost else f" ({asked} in this account)"
-    return BudgetExceeded(
-        f"cost={cost}{same}: exceeds what account {arguments.shown(name)} has left ({left}); nothing was spent",
-        account=name,
-        remaining=left,
-        requested=asked,
-    )
-
-
-def _balance(state: Replay, name: str) -> Balance:
-    try:
-        return state.accounts[name]
-    except (KeyError, TypeError):
-        raise ArgumentError(
-            f"account={arguments.shown(name)}: is not in this ledger; it has {arguments.shown(list(state.accounts))}"
-        ) from None
+def _approval(value: object) -> Approval | None:
+    """Who must approve, as `open_account` is told."""
+    if type(value) is bool:
+        return Approval.OTHERS if value else None
+    return arguments.member("approval", value, Approval)

@@ -28,6 +28,13 @@ class EntryKind(StrEnum):
     SPEND = "spend"
     PUBLISH = "publish"
     FAIL = "fail"
+    REQUEST = "request"
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+BEARERS = frozenset({EntryKind.PUBLISH.value, EntryKind.REQUEST.value})
+"""The kinds of entries that have bytes stored with them."""
 
 
 class LedgerEntry(NamedTuple):
@@ -36,10 +43,12 @@ class LedgerEntry(NamedTuple):
     | kind | account | request | first, second | ref | digest | what |
     | --- | --- | --- | --- | --- | --- | --- |
     | ledger | | the ledger's own random id | | | | the format |
-    | account | its name | | the totals, in units of 1e-12 | | | rule, epsilon and delta, as JSON |
+    | account | its name | | the totals, in units of 1e-12 | | | rule, epsilon, delta and terms, as JSON |
     | spend | its name | the request's id | the cost, in units | | | what is released |
     | publish | its name | the request's id | | the spend's seq | SHA-256 of the bytes | |
     | fail | its name | the request's id | | the spend's seq | | |
+    | request | its name | the request's id | the cost, in units | | SHA-256 of the dry run | what is to be released |
+    | approve, reject | its name | the request's id | | the request's seq | | |
     """
 
     seq: int

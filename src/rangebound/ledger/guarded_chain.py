@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from rangebound.errors import LedgerTampered
-from rangebound.ledger.chain import EntryKind, LedgerEntry, holds, sealed
+from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
 from rangebound.ledger.head import HeadFile, HeldHead, head_of
 from rangebound.ledger.key import Key
 from rangebound.ledger.record import Record, record_of
@@ -100,9 +100,15 @@ class GuardedChain:
     def payload(self, transaction: Transaction, spend: LedgerEntry) -> bytes:
         """The bytes that were published for a spend, checked against their digest."""
         entry = self.find(transaction, EntryKind.PUBLISH, spend.request or "")
-        payload = None if entry is None else transaction.payload(entry.seq)
-        if entry is None or entry.ref != spend.seq or payload is None:
+        if entry is None or entry.ref != spend.seq:
             raise LedgerTampered(f"entry {spend.seq}: its published bytes are missing")
+        return self.stored(transaction, entry)
+
+    def stored(self, transaction: Transaction, entry: LedgerEntry) -> bytes:
+        """The bytes of an entry that has some, checked against their digest."""
+        payload = transaction.payload(entry.seq)
+        if payload is None:
+            raise LedgerTampered(f"entry {entry.seq}: its published bytes are missing")
         if hashlib.sha256(payload).digest() != entry.digest:
             raise LedgerTampered(f"entry {entry.seq}: its published bytes are not as they were stored")
         return payload
@@ -118,7 +124,7 @@ class GuardedChain:
 
         def noted(entries: Iterator[LedgerEntry]) -> Iterator[LedgerEntry]:
             for entry in entries:
-                if entry.kind == EntryKind.PUBLISH:
+                if entry.kind in BEARERS:
                     published.add(entry.seq)
                 yield entry
 

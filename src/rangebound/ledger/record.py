@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
 from rangebound.ledger.amount import Amount
+from rangebound.ledger.approval import Approval, FiledRequest, RequestStatus
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.replay import Balance
 from rangebound.ledger.rule import AnyCost, Rule
@@ -26,6 +27,7 @@ class Account:
     remaining: AnyCost
     spends: int
     opened: datetime
+    approval: Approval | None = None
 
     @property
     def left(self) -> str:
@@ -40,6 +42,7 @@ class Account:
             "account": self.name,
             "promise": promise,
             **self.rule.to_dict(),
+            **({} if self.approval is None else {"approval": self.approval.value}),
             **columns,
             "left": self.left,
             "spends": self.spends,
@@ -85,6 +88,34 @@ class Reservation:
     published: bytes | None = field(repr=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ApprovalRequest:
+    """A request to an account that needs approval: who asks for what, and what was decided.
+
+    `decided_by`, `decided` and `reason` are None as long as it waits; `charged` says whether it was spent.
+    """
+
+    seq: int
+    account: str
+    request: str
+    cost: AnyCost
+    who: str
+    what: str
+    note: str
+    filed: datetime
+    status: RequestStatus
+    decided_by: str | None
+    decided: datetime | None
+    reason: str | None
+    charged: bool
+
+    def to_dict(self) -> dict[str, object]:
+        """The request as plain data, with exact decimals as strings."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        times = {"filed": self.filed.isoformat(), "decided": None if self.decided is None else self.decided.isoformat()}
+        return {**data, **times, "cost": self.cost.to_dict(), "status": self.status.value}
+
+
 def account_of(name: str, balance: Balance) -> Account:
     """The account with a name, from its balance."""
     return Account(
@@ -97,6 +128,7 @@ def account_of(name: str, balance: Balance) -> Account:
         remaining=balance.remaining,
         spends=balance.spends,
         opened=_moment(balance.opened.time),
+        approval=balance.approval,
     )
 
 
@@ -115,6 +147,26 @@ def record_of(entry: LedgerEntry, rules: dict[str, Rule]) -> Record:
         note=entry.note,
         digest=None if entry.digest is None else entry.digest.hex(),
         seal=entry.seal.hex(),
+    )
+
+
+def request_of(asked: FiledRequest, rule: Rule) -> ApprovalRequest:
+    """The request as the chain has it, by the rule of its account."""
+    own, decided = asked.filed, asked.decided
+    return ApprovalRequest(
+        seq=own.seq,
+        account=own.account or "",
+        request=own.request or "",
+        cost=rule.cost((own.first or 0, own.second or 0)),
+        who=own.who,
+        what=own.what,
+        note=own.note,
+        filed=_moment(own.time),
+        status=asked.status,
+        decided_by=None if decided is None else decided.who,
+        decided=None if decided is None else _moment(decided.time),
+        reason=None if decided is None else decided.note,
+        charged=asked.charged,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rangebound.errors import LedgerTampered, RangeboundError
 from rangebound.ledger.amount import Amount, rounded_down
+from rangebound.ledger.approval import Approval, FiledRequest
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.rule import AnyCost, Rule, Units, rule_from_dict
 
@@ -23,6 +24,7 @@ class Balance:
     total: Units
     spent: Units = (0, 0)
     spends: int = 0
+    approval: Approval | None = None  # who may approve, where a spend needs that
 
     def admits(self, cost: Units) -> bool:
         """Whether so much is left."""
@@ -49,6 +51,7 @@ class Replay:
     accounts: dict[str, Balance] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)  # spends without published bytes
     failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
+    requests: dict[str, FiledRequest] = field(default_factory=dict)  # by their ids, in accounts that need approval
 
     @property
     def next_seq(self) -> int:
@@ -82,9 +85,10 @@ class Replay:
         self.last = entry
 
 
-def terms(rule: Rule, epsilon: Amount, delta: Amount) -> str:
-    """What an account promises, as the line that its entry holds."""
-    return json.dumps({**rule.to_dict(), "promise": [str(epsilon), str(delta)]}, sort_keys=True)
+def terms(rule: Rule, epsilon: Amount, delta: Amount, approval: Approval | None = None) -> str:
+    """What an account promises, as the line that its entry holds; terms that it does not have are not named."""
+    own = {} if approval is None else {"approval": approval.value}
+    return json.dumps({**rule.to_dict(), **own, "promise": [str(epsilon), str(delta)]}, sort_keys=True)
 
 
 def _begin(replay: Replay, entry: LedgerEntry) -> None:
@@ -96,13 +100,19 @@ def _begin(replay: Replay, entry: LedgerEntry) -> None:
 def _open(replay: Replay, entry: LedgerEntry) -> None:
     data = json.loads(entry.what)
     epsilon, delta = data.pop("promise")
+    approval = Approval(data.pop("approval")) if "approval" in data else None
     if entry.account is None or entry.account in replay.accounts or entry.first is None or entry.second is None:
         raise ValueError("an account is opened once")
     rule, promise = rule_from_dict(data), (rounded_down("epsilon", epsilon), rounded_down("delta", delta))
-    if terms(rule, *promise) != entry.what:  # such as a name given twice, or a number with more digits
+    if terms(rule, *promise, approval) != entry.what:  # such as a name given twice, or a number with more digits
         raise ValueError("the terms of an account are written in one way")
     replay.accounts[entry.account] = Balance(
-        opened=entry, rule=rule, epsilon=promise[0], delta=promise[1], total=(entry.first, entry.second)
+        opened=entry,
+        rule=rule,
+        epsilon=promise[0],
+        delta=promise[1],
+        total=(entry.first, entry.second),
+        approval=approval,
     )
 
 
@@ -111,6 +121,8 @@ def _spend(replay: Replay, entry: LedgerEntry) -> None:
     cost = (entry.first or 0, entry.second or 0)
     if min(cost) < 0 or max(cost) == 0 or entry.request is None or not balance.admits(cost):
         raise ValueError("a spend costs something, and no more than is left")
+    if balance.approval is not None:
+        replay.requests[entry.request].spend(entry)
     balance.charge(cost)
     replay.pending.add(entry.seq)
 
@@ -128,10 +140,26 @@ def _fail(replay: Replay, entry: LedgerEntry) -> None:
     replay.failed.add(entry.ref)
 
 
+def _ask(replay: Replay, entry: LedgerEntry) -> None:
+    cost = (entry.first or 0, entry.second or 0)
+    if min(cost) < 0 or max(cost) == 0 or entry.request is None or entry.digest is None:
+        raise ValueError("a request asks for a cost, with bytes that show what for")
+    if replay.accounts[entry.account or ""].approval is None or entry.request in replay.requests:
+        raise ValueError("a request is filed once, in an account that needs approval")
+    replay.requests[entry.request] = FiledRequest(filed=entry)
+
+
+def _answer(replay: Replay, entry: LedgerEntry) -> None:
+    replay.requests[entry.request or ""].decide(entry, replay.accounts[entry.account or ""].approval)
+
+
 _STEPS: dict[str, Callable[[Replay, LedgerEntry], None]] = {
     EntryKind.LEDGER: _begin,
     EntryKind.ACCOUNT: _open,
     EntryKind.SPEND: _spend,
     EntryKind.PUBLISH: _publish,
     EntryKind.FAIL: _fail,
+    EntryKind.REQUEST: _ask,
+    EntryKind.APPROVE: _answer,
+    EntryKind.REJECT: _answer,
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered
-from rangebound.ledger.chain import NO_SEAL, EntryKind, LedgerEntry, holds
+from rangebound.ledger.chain import BEARERS, NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.head import Head
 from rangebound.ledger.replay import Replay
 from rangebound.ledger.store import Store, Transaction
@@ -97,7 +97,7 @@ def _note(entry: LedgerEntry, seen: _Progress) -> None:
         seen.latest = max(seen.latest, entry.time)
     if entry.kind == EntryKind.LEDGER and entry.seq == 1:
         seen.name = entry.request or ""
-    if entry.kind == EntryKind.PUBLISH:
+    if entry.kind in BEARERS:
         seen.published[entry.seq] = entry.digest
     seen.last = entry.seq
     seen.seal = entry.seal if type(entry.seal) is bytes else NO_SEAL

@@ -1,0 +1,63 @@
+"""Approval before a charge: a request is filed once, decided once by a person, and pays for one spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rangebound.ledger.chain import EntryKind, LedgerEntry
+
+
+class Approval(StrEnum):
+    """Who may approve the requests of an account: anybody but the one who asked, or anybody."""
+
+    OTHERS = "others"
+    ANYONE = "anyone"
+
+
+class RequestStatus(StrEnum):
+    """How far a request has come; what was decided stays decided."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+_STATUS = {EntryKind.APPROVE.value: RequestStatus.APPROVED, EntryKind.REJECT.value: RequestStatus.REJECTED}
+
+
+@dataclass(kw_only=True)
+class FiledRequest:
+    """A request as the chain has it: the entry that filed it, the one that decided it, and whether it was charged."""
+
+    filed: LedgerEntry
+    decided: LedgerEntry | None = None
+    charged: bool = False
+
+    @property
+    def status(self) -> RequestStatus:
+        """How far it has come."""
+        return RequestStatus.WAITING if self.decided is None else _STATUS[self.decided.kind]
+
+    def covers(self, spend: LedgerEntry) -> bool:
+        """Whether it asks for exactly this charge: the same account, cost and `what`."""
+        own = self.filed
+        return (own.account, own.what, own.first, own.second) == (spend.account, spend.what, spend.first, spend.second)
+
+    def may_decide(self, kind: str, who: str, approval: Approval | None) -> bool:
+        """Whether a person may decide so: who asked may withdraw a request, but not approve it where others must."""
+        return kind == EntryKind.REJECT or approval is Approval.ANYONE or who != self.filed.who
+
+    def decide(self, entry: LedgerEntry, approval: Approval | None) -> None:
+        """Add the decision; a `ValueError` where it breaks a rule."""
+        if self.decided is not None or (entry.ref, entry.account) != (self.filed.seq, self.filed.account):
+            raise ValueError("a request is decided once")
+        if not self.may_decide(entry.kind, entry.who, approval):
+            raise ValueError("who asks does not approve")
+        self.decided = entry
+
+    def spend(self, entry: LedgerEntry) -> None:
+        """Let it pay for a spend, once; a `ValueError` where it does not cover it."""
+        if self.status is not RequestStatus.APPROVED or self.charged or not self.covers(entry):
+            raise ValueError("a spend of this account needs an approved request of the same cost and `what`")
+        self.charged = True

@@ -1,0 +1,96 @@
+"""What is checked before a ledger writes a charge or a request: names, costs, accounts, budgets, approval."""
+
+from __future__ import annotations
+
+from rangebound import arguments
+from rangebound.errors import ApprovalNeeded, ArgumentError, BudgetExceeded, RequestConflict, RequestRejected
+from rangebound.ledger.approval import FiledRequest, RequestStatus
+from rangebound.ledger.chain import EntryKind, LedgerEntry
+from rangebound.ledger.names import person, prose
+from rangebound.ledger.replay import Balance, Replay
+from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost, Units
+
+
+def drafted(kind: EntryKind, *, who: str | None, what: str = "", note: str = "") -> LedgerEntry:
+    """An entry that has no number, time or seal yet."""
+    return LedgerEntry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note))
+
+
+def costs_of(cost: object) -> tuple[AnyCost, ...]:
+    """The costs of one release, checked: one, or several in a tuple."""
+    costs = cost if type(cost) is tuple and cost else (cost,)
+    words = "a Cost, such as Cost(epsilon=0.1), a GaussianCost or a RenyiCost, or a tuple of them"
+    for each in costs:
+        arguments.instance("cost", each, (Cost, GaussianCost, RenyiCost), words)
+        if not any(each.units):
+            raise ArgumentError(f"cost={each}: must be positive; what leaks nothing needs no budget")
+    return costs
+
+
+def exceeded(name: str, balance: Balance, cost: AnyCost, units: Units) -> BudgetExceeded:
+    """The error for a cost that is more than what is left, both in the account's own terms."""
+    asked, left = balance.rule.cost(units), balance.remaining
+    same = "" if asked == cost else f" ({asked} in this account)"
+    return BudgetExceeded(
+        f"cost={cost}{same}: exceeds what account {arguments.shown(name)} has left ({left}); nothing was spent",
+        account=name,
+        remaining=left,
+        requested=asked,
+    )
+
+
+def balance_of(state: Replay, name: str) -> Balance:
+    """The account with a name."""
+    try:
+        return state.accounts[name]
+    except (KeyError, TypeError):
+        raise ArgumentError(
+            f"account={arguments.shown(name)}: is not in this ledger; it has {arguments.shown(list(state.accounts))}"
+        ) from None
+
+
+def conflict(request: str | None) -> RequestConflict:
+    """The error for a request that is known for something else."""
+    return RequestConflict(
+        f"request={arguments.shown(request)}: was used before for another account, cost or `what` "
+        "(of a table: its plan); a new release needs a new id"
+    )
+
+
+def demand_approval(state: Replay, spend: LedgerEntry) -> None:
+    """Refuse a spend whose account needs approval, unless its request was approved for exactly this."""
+    account, request = spend.account or "", spend.request or ""
+    if state.accounts[account].approval is None:
+        return
+    asked = state.requests.get(request)
+    if asked is not None and not asked.covers(spend):
+        raise conflict(request)
+    if asked is None or asked.status is RequestStatus.WAITING:
+        raise approval_needed(account, request, filed=asked is not None)
+    refuse_rejected(asked)
+
+
+def approval_needed(account: str, request: str, *, filed: bool) -> ApprovalNeeded:
+    """The error for a request that is not approved yet."""
+    way = (
+        "the request is filed and waits for it; `rangebound ledger approve` or `Ledger.approve` gives it"
+        if filed
+        else "file the request first, by `rangebound release` or `Ledger.file_request`"
+    )
+    return ApprovalNeeded(
+        f"request={arguments.shown(request)}: account {arguments.shown(account)} needs approval, and nothing was read "
+        f"or spent; {way}",
+        account=account,
+        request=request,
+        filed=filed,
+    )
+
+
+def refuse_rejected(asked: FiledRequest) -> None:
+    """Refuse a request that was rejected."""
+    if asked.status is RequestStatus.REJECTED and asked.decided is not None:
+        reason = f" ({asked.decided.note})" if asked.decided.note else ""
+        raise RequestRejected(
+            f"request={arguments.shown(asked.filed.request)}: was rejected by {arguments.shown(asked.decided.who)}"
+            f"{reason}; nothing was read or spent, and asking again needs a new id"
+        )
