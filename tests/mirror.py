@@ -69,6 +69,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "privacy/windows/test_enclosures.py",
     ),
     "release/demo.py": ("release/test_run.py",),
+    "release/dummy/column_hints.py": ("release/dummy/test_made_up_rows.py",),
     "release/engine/dialect.py": ("release/engine/test_engines.py", "release/sql/test_made_column.py"),
     "release/engine/duckdb_dialect.py": ("release/engine/test_engines.py", "release/sql/test_made_column.py"),
     "release/engine/spark_dialect.py": ("release/engine/test_engines.py", "release/sql/test_made_column.py"),

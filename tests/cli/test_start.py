@@ -24,6 +24,7 @@ AT_ONCE = {
     "audit --help": "0",
     "account --help": "0",
     "release --help": "0",
+    "dummy --help": "0",
     "ledger open --help": "0",
     "plan check --help": "0",
     "plot law --help": "0",

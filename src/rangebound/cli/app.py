@@ -13,6 +13,7 @@ import rangebound
 from rangebound.cli import (
     account_command,
     audit_command,
+    dummy_command,
     ledger_command,
     plan_command,
     plot_command,
@@ -40,6 +41,7 @@ app.command()(release_command.release)
 app.command()(sql_command.sql)
 app.command()(release_command.verify)
 app.command()(release_command.demo)
+app.command()(dummy_command.dummy)
 app.add_typer(plot_command.app, name="plot")
 app.add_typer(audit_command.app, name="audit")
 
