@@ -80,6 +80,14 @@ def test_a_request_is_charged_once_and_published_once(ledger):
         release(plan, data, ledger=ledger, request="three")
 
 
+def test_the_ledger_notes_who_asked(ledger):
+    plan, data = make_plan(CHARGED), table(50)
+    release(plan, data, ledger=ledger, request="one", who="anna")
+    assert {each.who for each in ledger.history() if each.request == "one"} == {"anna"}
+    release(plan, data, ledger=ledger, request="two")
+    assert "anna" not in {each.who for each in ledger.history() if each.request == "two"}
+
+
 def test_a_killed_release_is_charged_and_publishes_nothing_until_it_is_run_again(ledger, monkeypatch):
     plan, data = make_plan(CHARGED), table(50)
 

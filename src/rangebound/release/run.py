@@ -37,6 +37,7 @@ def release(
     ledger: Ledger | None,
     request: str | None = None,
     tables: Mapping[str, Any] | None = None,
+    who: str | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Publish the table of a plan, charged to the ledger before any data are read.
@@ -44,7 +45,8 @@ def release(
     `plan` is a `Plan`, or a dict as a TOML file would give it. `data` is an engine (`DuckDB`, `Spark`) or a table in
     memory. The charge goes to the plan's account of the ledger, under the id `request`; the same request again returns
     the same table and costs nothing more. `ledger=None` charges nothing and records nothing: use it for trials with
-    made-up data only. `tables` has those that the joins of the plan ask for by name.
+    made-up data only. `tables` has those that the joins of the plan ask for by name. The ledger notes `who` asked, by
+    default the user of this process.
 
     Guarantee: (epsilon, delta)-private at the plan's budget, for all neighbouring tables; every number lies in its
     support. Neither an error after the charge nor the number of published rows depends on the data, except through
@@ -113,6 +115,7 @@ def release(
                 cost=charges(plan, ready.allocation),
                 compute=paid,
                 what=charge_text(plan),
+                who=who,
                 check=lambda history: check_unit(plan, history),
             )
         except BudgetExceeded as reason:
