@@ -21,13 +21,14 @@ from rangebound.cli import (
     sql_command,
 )
 from rangebound.cli.options import SETTINGS, Interrupted
-from rangebound.errors import RangeboundError, plain
+from rangebound.errors import ApprovalNeeded, RangeboundError, plain
 
 # Plain help: Rich would take longer to load than everything else.
 app = typer.Typer(
     name="rangebound",
     help="Differential privacy whose answers stay in range.",
-    epilog="Exit codes: 0 success, 1 an audit refuted a claim, 2 an error (one line), 130 or 143 a signal.",
+    epilog="Exit codes: 0 success, 1 an audit refuted a claim, 2 an error (one line), 3 a request waits for approval, "
+    "130 or 143 a signal.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     _MISUSE = typer.TyperException
 else:  # before it had a Click of its own, Typer raised the errors of Click
     _MISUSE = getattr(typer, "TyperException", None) or importlib.import_module("click").ClickException
+_WAITS = 3
 _INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 
 
@@ -70,7 +72,8 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; return 0 on success, 1 for a closed pipe or a refuted claim, 2 after an error."""
+    """Run one command; return 0 on success, 1 for a closed pipe or a refuted claim, 2 after an error, 3 where a request
+    waits for approval."""
     try:
         code = app(arguments, prog_name="rangebound", standalone_mode=False)
         sys.stdout.flush()
@@ -84,6 +87,8 @@ def run(arguments: list[str]) -> int:
     except Interrupted as end:
         _failed(str(end))
         return end.code
+    except ApprovalNeeded as error:
+        return _failed(str(error), "waiting", _WAITS)
     except RangeboundError as error:
         return _failed(str(error))
     except OSError as error:
@@ -105,6 +110,6 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _failed(message: str) -> int:
-    print("error: " + plain(" ".join(message.split())), file=sys.stderr)
-    return 2
+def _failed(message: str, kind: str = "error", code: int = 2) -> int:
+    print(f"{kind}: " + plain(" ".join(message.split())), file=sys.stderr)
+    return code

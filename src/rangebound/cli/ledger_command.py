@@ -1,4 +1,4 @@
-"""`rangebound ledger`: open accounts, show them, check the file, export it."""
+"""`rangebound ledger`: open accounts, show them, decide requests, check the file, export it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from rangebound.cli.options import Json, group
 from rangebound.cli.output_files import write_new
+from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
@@ -42,6 +43,14 @@ def open_(
     order: Annotated[
         str | None, typer.Option(help="For renyi, which it implies: the order of the divergences.", show_default=False)
     ] = None,
+    approval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="others|anyone",
+            help="Charge nothing before a request is approved: by another person, or by anyone.",
+            show_default=False,
+        ),
+    ] = None,
     who: Annotated[str | None, typer.Option(help="Who opens it; default: the user.", show_default=False)] = None,
     note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
     key: Key = None,
@@ -53,7 +62,9 @@ def open_(
 
     chosen = _rule(rule, spare, order)
     with Ledger.open(ledger, key=key) if ledger.exists() else Ledger.create(ledger, key=key) as book:
-        opened = book.open_account(account, epsilon=epsilon, delta=delta, rule=chosen, who=who, note=note)
+        opened = book.open_account(
+            account, epsilon=epsilon, delta=delta, rule=chosen, approval=approval or False, who=who, note=note
+        )
         printing.accounts([opened], book.head, as_json=json)
 
 
@@ -84,6 +95,60 @@ def history(
 
     with _opened(ledger, key) as book:
         printing.history(book.history(account)[-last if last else 0 :], as_json=json)
+
+
+@app.command()
+def requests(
+    ledger: File,
+    account: Annotated[str | None, typer.Option(help="Only this account.", show_default=False)] = None,
+    request: Annotated[
+        str | None, typer.Option(help="Only this request, with its dry run.", show_default=False)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show those that were decided too.")] = False,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Show the requests that wait for approval."""
+    from rangebound.cli import printing
+    from rangebound.ledger.approval import RequestStatus
+
+    with _opened(ledger, key) as book:
+        found = book.requests(account)
+        if request is None:
+            shown = [each for each in found if every or each.status is RequestStatus.WAITING]
+            return printing.requests(shown, as_json=json)
+        text = book.dry_run(request)
+        own = next((each for each in found if each.request == request), None)
+        if own is None:
+            raise ArgumentError(f"request={request!r}: is of another account")
+        return printing.filed(own, text, as_json=json)
+
+
+Decided = Annotated[str, typer.Argument(metavar="REQUEST", help="The id of the request.")]
+Who = Annotated[str | None, typer.Option(help="Who decides; default: the user.", show_default=False)]
+Reason = Annotated[str, typer.Option(help="The reason.", show_default=False)]
+
+
+@app.command()
+def approve(
+    ledger: File, request: Decided, who: Who = None, note: Reason = "", key: Key = None, json: Json = False
+) -> None:
+    """Approve a request: it may be charged once, as it was filed."""
+    from rangebound.cli import printing
+
+    with _opened(ledger, key) as book:
+        printing.requests([book.approve(request, who=who, note=note)], as_json=json)
+
+
+@app.command()
+def reject(
+    ledger: File, request: Decided, who: Who = None, note: Reason = "", key: Key = None, json: Json = False
+) -> None:
+    """Reject a request, for good; or withdraw your own."""
+    from rangebound.cli import printing
+
+    with _opened(ledger, key) as book:
+        printing.requests([book.reject(request, who=who, note=note)], as_json=json)
 
 
 @app.command()
@@ -155,7 +220,6 @@ def export(
 
 def _rule(name: str | None, spare: str | None, order: str | None) -> Rule:
     """The rule that the options name; an option of another rule is refused, not ignored."""
-    from rangebound.errors import ArgumentError
     from rangebound.ledger.rule import GaussianFilter, PlainSum, RenyiFilter
 
     match name, spare, order:

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from rangebound.arguments import counted, upwards
 from rangebound.errors import plain
+from rangebound.ledger.approval import Approval
 from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.record import Account, Record
+from rangebound.ledger.record import Account, ApprovalRequest, Record
 from rangebound.ledger.rule import AnyCost, Cost, Rule
 from rangebound.ledger.verification import Report
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rangebound.release.plan.model import Plan
     from rangebound.release.sql.relation import View
 
+_APPROVERS = {Approval.OTHERS: "another person than the one who asks", Approval.ANYONE: "anyone"}
 _PIPE = 200  # columns, where there is no terminal
 
 
@@ -39,6 +41,7 @@ def accounts(found: list[Account], head: str, *, as_json: bool) -> None:
         promise = f"epsilon {each.epsilon}, delta {each.delta}"
         _add(table, each.name, promise, _rule(each.rule), each.spent, each.remaining, each.spends)
     words = [f"{plain(each.name)} has left: {each.left}" for each in found if each.left != str(each.remaining)]
+    words += [f"{plain(each.name)} needs approval by {_APPROVERS[each.approval]}" for each in found if each.approval]
     _print(table, *words, f"head {head}")
 
 
@@ -52,6 +55,43 @@ def history(records: list[Record], *, as_json: bool) -> None:
         what = "" if each.kind in ("account", "ledger") else each.what
         _add(table, each.seq, time, each.kind, each.account, each.request, each.cost, each.who, what, each.note)
     _print(table)
+
+
+def requests(found: list[ApprovalRequest], *, as_json: bool) -> None:
+    """Requests that wait for approval, or were decided."""
+    if as_json:
+        return _print_json([each.to_dict() for each in found])
+    table = _table("request", "account", "cost", "who", "filed (UTC)", "status", "decided by", "reason", "note")
+    for each in found:
+        status = f"{each.status.value}, charged" if each.charged else each.status.value
+        time = each.filed.strftime("%Y-%m-%d %H:%M:%S")
+        _add(
+            table,
+            each.request,
+            each.account,
+            each.cost,
+            each.who,
+            time,
+            status,
+            each.decided_by,
+            each.reason,
+            each.note,
+        )
+    _print(table)
+
+
+def filed(found: ApprovalRequest, dry_run: bytes, *, as_json: bool) -> None:
+    """A request with the dry run that it was filed with: of a plan in words, of anything else as it is."""
+    try:
+        data = json.loads(dry_run)
+    except ValueError:
+        data = dry_run.decode(errors="replace")
+    if as_json:
+        return _print_json({**found.to_dict(), "dry_run": data})
+    requests([found], as_json=False)
+    text = data.get("explained", data) if isinstance(data, dict) else data
+    lines = text if isinstance(text, str) else json.dumps(text, indent=1, ensure_ascii=False)
+    _print("", *map(plain, lines.splitlines()))
 
 
 def report(found: Report, *, as_json: bool) -> None:
@@ -121,19 +161,15 @@ def forecast(plan: Plan, facts: Mapping[str, object], *, as_json: bool) -> None:
     """A plan in words, and a table of what each question will look like."""
     from rangebound.release import explain
     from rangebound.release import forecast as outlooks
-    from rangebound.release.output.conversion import conversions
+    from rangebound.release.output.dry_run import dry_run
     from rangebound.release.output.forecast import COLUMNS
-    from rangebound.release.prepare import prepare
 
-    text, found = explain(plan), outlooks(plan)
     if as_json:
-        privacy = conversions(plan, prepare(plan).allocation).to_dict()
-        queries = [each.to_dict() for each in found]
-        return _print_json({**facts, "explained": text, "privacy": privacy, "queries": queries})
+        return _print_json({**facts, **dry_run(plan)})
     table = _table(*COLUMNS)
-    for each in found:
+    for each in outlooks(plan):
         _add(table, *each.cells())
-    _print(text, "", table)
+    _print(explain(plan), "", table)
 
 
 def solution(found: Solution, *, as_json: bool) -> None:

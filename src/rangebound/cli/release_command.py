@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +33,7 @@ from rangebound.cli.options import (
     Timeout,
 )
 from rangebound.cli.output_files import check_files
+from rangebound.cli.paying_ledger import PayingLedger, ask_first, consulted, is_closed, ledger_place, paying
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -60,7 +62,11 @@ def release(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Publish the table of a plan, charged to a ledger first."""
+    """Publish the table of a plan, charged to a ledger first.
+
+    From an account that needs approval, the first run files a request with the dry run and exits with code 3; the same
+    command publishes once it is approved. The table is not opened before.
+    """
     from rangebound.cli import printing
     from rangebound.release import read_plan
     from rangebound.release.engine.open_engine import opened as open_source
@@ -72,70 +78,66 @@ def release(
     if found.source is None:
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
-    with (
-        pointing(plan),
-        open_source(
-            found.source,
-            folder=folder,
-            spark=spark,
-            postgres=postgres,
-            threads=threads,
-            memory=memory,
-            timeout=timeout,
-        ) as engine,
-    ):
-        if dry_run:
-            seen = view(found, engine)
-            check_schema(found, seen.schema)
-            printing.cautions(found, seen)
-            return printing.forecast(found, {"dry_run": True}, as_json=json)
-        made, charge = publish(
-            found,
-            engine,
-            plan=plan,
-            request=request,
-            ledger=ledger,
-            key=key,
-            output=output,
-            certificate=certificate,
-            json=json,
-        )
+    open_table = partial(
+        open_source,
+        found.source,
+        folder=folder,
+        spark=spark,
+        postgres=postgres,
+        threads=threads,
+        memory=memory,
+        timeout=timeout,
+    )
+    place = ledger_place(found.budget.ledger, plan, ledger)
+    if dry_run:
+        with pointing(plan), consulted(place, key) as known:
+            if is_closed(known, found.budget.account, request):
+                return printing.forecast(found, {"dry_run": True, "approval": "needed"}, as_json=json)
+            with open_table() as engine:
+                seen = view(found, engine)
+                check_schema(found, seen.schema)
+                printing.cautions(found, seen)
+                return printing.forecast(found, {"dry_run": True}, as_json=json)
+    with pointing(plan), paying(place, key, request) as book:
+        ask_first(found, book, json=json)
+        with open_table() as engine:
+            made, charge = publish(
+                found,
+                engine,
+                book,
+                plan=plan,
+                output=output,
+                certificate=certificate,
+                json=json,
+            )
     return printing.table(made, charge, as_json=json)
 
 
 def publish(
     found: Plan,
     engine: DuckDB | Postgres | Spark,
+    book: PayingLedger,
     *,
     plan: Path,
-    request: str | None,
-    ledger: Path | None,
-    key: Path | None,
     output: list[Path] | None,
     certificate: Path | None,
     json: bool,
 ) -> tuple[Release, Charge]:
     """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
     from rangebound.cli import printing
-    from rangebound.ledger import ledger_files
     from rangebound.release.output.table import writable
 
-    folder = plan.parent
+    folder, ledger, request = plan.parent, book.ledger, book.request
     assert found.source is not None
-    book = ledger or (folder / found.budget.ledger if found.budget.ledger else None)
-    if book is None:
-        raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
-    if request is None:
-        raise ArgumentError("request: missing; --request gives the release an id, charged once (--dry-run needs none)")
     outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
-    kept = [plan, *ledger_files(book, key=key), *_table_files(found.source, folder), *_joined_files(found, folder)]
-    check_files(outputs, kept)
-    with _opened(book, key) as opened, stopping(opened, request):
-        before = opened.published(request) is not None
-        made = _made(found, engine, opened, request, quiet=json)
-        charge = printing.charge(opened, request, before=before, account=found.budget.account or "")
-        with _still_charged(opened, request):
-            check_files(outputs, kept)
+    files = [plan, *book.files, *_table_files(found.source, folder), *_joined_files(found, folder)]
+    check_files(outputs, files)
+    with stopping(ledger, request):
+        before = ledger.published(request) is not None
+        made = _made(found, engine, ledger, request, quiet=json)
+        charge = printing.charge(ledger, request, before=before, account=found.budget.account or "")
+        with _still_charged(ledger, request):
+            check_files(outputs, files)
             _write(made, output or [], certificate)
     return made, charge
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ from rangebound.cli.options import (
     Timeout,
 )
 from rangebound.cli.output_files import write_new
+from rangebound.cli.paying_ledger import ask_first, consulted, is_closed, ledger_place, paying
 from rangebound.cli.release_command import publish
 from rangebound.errors import ArgumentError
 
@@ -52,12 +54,17 @@ def sql(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Answer a SELECT by the plan it stands for, charged to a ledger."""
+    """Answer a SELECT by the plan it stands for, charged to a ledger.
+
+    From an account that needs approval, the first run files a request and exits with code 3, as `release` does; names
+    of columns are then taken as they are written, since the table is not opened before.
+    """
     from rangebound.cli import printing
     from rangebound.release import Answer, Source, translate
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
+    from rangebound.release.plan_approval import needs_approval
     from rangebound.release.sql.view import view
     from rangebound.release.suggest import draft_of
 
@@ -66,7 +73,10 @@ def sql(
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     with pointing(plan):
         source = Source(**base["source"])
-        with opened(
+        budget = base["budget"] if isinstance(base.get("budget"), dict) else {}
+        account, place = budget.get("account"), ledger_place(budget.get("ledger"), plan, ledger)
+        open_table = partial(
+            opened,
             source,
             folder=plan.parent,
             spark=spark,
@@ -74,32 +84,64 @@ def sql(
             threads=threads,
             memory=memory,
             timeout=timeout,
-        ) as engine:
-            asked = translate(select, base, columns=engine.schema(), folder=plan.parent)
-            with asked.pointing():
-                seen = view(asked.plan, engine)
-                check_schema(asked.plan, seen.schema)
-                if not json:
-                    sys.stdout.write(f"{asked}\n")
-                    sys.stdout.flush()
-                if save is not None:
-                    write_new(save, str(_moved(asked, plan.parent, save)))
-                if dry_run:
-                    printing.cautions(asked.plan, seen)
-                    facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
-                    return printing.forecast(asked.plan, facts, as_json=json)
-                made, charge = publish(
-                    asked.plan,
-                    engine,
-                    plan=plan,
-                    request=request,
-                    ledger=ledger,
-                    key=key,
-                    output=output,
-                    certificate=certificate,
-                    json=json,
-                )
+        )
+        as_written = partial(translate, select, base, folder=plan.parent)
+        if dry_run:
+            with consulted(place, key) as known:
+                if is_closed(known, account, request):
+                    asked = as_written()
+                    _show(asked, json=json)
+                    return _forecast(asked, {"approval": "needed"}, save, plan, json=json)
+                with open_table() as engine:
+                    asked = as_written(columns=() if needs_approval(known, account) else engine.schema())
+                    with asked.pointing():
+                        seen = view(asked.plan, engine)
+                        check_schema(asked.plan, seen.schema)
+                        _show(asked, json=json)
+                        printing.cautions(asked.plan, seen)
+                        return _forecast(asked, {}, save, plan, json=json)
+        with paying(place, key, request) as book:
+            early = as_written() if needs_approval(book.ledger, account) else None
+            if early is not None:
+                _show(early, json=json)
+                with early.pointing():
+                    ask_first(early.plan, book, json=json)
+            with open_table() as engine:
+                asked = early or as_written(columns=engine.schema())
+                with asked.pointing():
+                    check_schema(asked.plan, view(asked.plan, engine).schema)
+                    if early is None:
+                        _show(asked, json=json)
+                    _save(asked, save, plan)
+                    made, charge = publish(
+                        asked.plan,
+                        engine,
+                        book,
+                        plan=plan,
+                        output=output,
+                        certificate=certificate,
+                        json=json,
+                    )
     return printing.answer(Answer(asked=asked, release=made), charge, as_json=json)
+
+
+def _show(asked: Translated, *, json: bool) -> None:
+    if not json:
+        sys.stdout.write(f"{asked}\n")
+        sys.stdout.flush()
+
+
+def _save(asked: Translated, save: Path | None, plan: Path) -> None:
+    if save is not None:
+        write_new(save, str(_moved(asked, plan.parent, save)))
+
+
+def _forecast(asked: Translated, facts: dict[str, object], save: Path | None, plan: Path, *, json: bool) -> None:
+    from rangebound.cli import printing
+
+    _save(asked, save, plan)
+    own = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
+    printing.forecast(asked.plan, {**own, **facts}, as_json=json)
 
 
 def _moved(asked: Translated, folder: Path, save: Path) -> str:

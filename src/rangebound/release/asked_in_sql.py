@@ -10,6 +10,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.release.output.answer import Answer
 from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan_approval import demand_plan_approval, needs_approval
 from rangebound.release.run import Progress, engine_of, release
 
 
@@ -32,7 +33,8 @@ def ask(
 
     Guarantee: that of the plan, whatever the text is. No part of the text reaches an engine: it is parsed into a plan,
     and statements are written from plans alone. What is not in the subset is refused before the charge.
-    Edge cases: HAVING, ORDER BY and LIMIT work on published numbers; the release has those that they leave out.
+    Edge cases: HAVING, ORDER BY and LIMIT work on published numbers; the release has those that they leave out. The
+    columns are not read before an account that needs approval has it, and names are then taken as they are written.
 
     >>> import pyarrow
     >>> base = {"budget": {"epsilon": 50.0}, "keys": {"clinic": ["north", "south"]}}
@@ -41,8 +43,21 @@ def ask(
     >>> found.rows()
     [{'clinic': 'south', 'n': 1.0}, {'clinic': 'north', 'n': 2.0}]
     """
-    engine = engine_of(data)
-    asked = translate(text, plan, columns=engine.schema())
+    if needs_approval(ledger, paying_account(plan)):
+        asked = translate(text, plan)
+        if ledger is not None and request is not None:
+            with asked.pointing():
+                demand_plan_approval(asked.plan, ledger=ledger, request=request)
+        engine = engine_of(data)
+    else:
+        engine = engine_of(data)
+        asked = translate(text, plan, columns=engine.schema())
     with asked.pointing():
         made = release(asked.plan, engine, ledger=ledger, request=request, tables=tables, progress=progress)
     return Answer(asked=asked, release=made)
+
+
+def paying_account(base: Plan | Mapping[str, object]) -> object:
+    """The account that a base plan names, which may not have been checked yet."""
+    budget = base.budget if isinstance(base, Plan) else base.get("budget")
+    return budget.get("account") if isinstance(budget, Mapping) else getattr(budget, "account", None)

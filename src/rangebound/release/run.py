@@ -20,6 +20,7 @@ from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.table_schema import cautions, check_schema
+from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.group_order import Salt
@@ -54,7 +55,9 @@ def release(
     Edge cases: a release that is interrupted stays charged; run it again with the same request. There is no default
     ledger, so that nothing goes uncharged by mistake. A plan whose table might be too large for the ledger is refused;
     of privately selected keys, the first in order are published until the ledger's limit is reached. A column that may
-    be text, by its name or type alone, is named in a warning before the charge.
+    be text, by its name or type alone, is named in a warning before the charge. From an account that needs approval the
+    first call files the request, with the dry run of the plan, and raises `ApprovalNeeded`; the same call releases once
+    it is approved. Until then the data are not touched, their columns included.
 
     >>> import pyarrow
     >>> from rangebound.release import parse_plan
@@ -70,6 +73,8 @@ def release(
         )
     if ledger is None and request is not None:
         raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
+    if ledger is not None and request is not None:
+        demand_plan_approval(plan, ledger=ledger, request=request, who=who)  # before the data are opened
     engine = engine_of(data)
     engine.give(tables or {})
     tell = progress or _quiet

@@ -19,6 +19,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.record import Record
 from rangebound.ledger.rule import AnyCost, Cost
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
@@ -172,14 +173,15 @@ def suggest(
             raise PlanError(f"budget.account: {rule}", field="budget.account")
         if request is None:
             raise ArgumentError("request=None: must be an id of this suggestion; the same id is charged once")
-        published = ledger.release(
-            account=account,
-            request=request,
-            cost=cost,
-            compute=compute,
-            what=suggestion_text(gaps.plan, (*gaps.ranges, gaps.rows, gaps.groups)),
-            check=lambda history: check_unit(gaps.plan, history),
-        )
+        what = suggestion_text(gaps.plan, (*gaps.ranges, gaps.rows, gaps.groups))
+
+        def check(history: list[Record]) -> None:
+            check_unit(gaps.plan, history)
+
+        if ledger.account(account).approval is not None:  # as far as here, the names of the columns were read
+            shown = gaps.words(share).encode()
+            ledger.file_request(account=account, request=request, cost=cost, what=what, dry_run=shown, check=check)
+        published = ledger.release(account=account, request=request, cost=cost, compute=compute, what=what, check=check)
     return read_suggestion(published, cost)
 
 
