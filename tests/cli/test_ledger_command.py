@@ -14,6 +14,7 @@ from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.key import VARIABLE
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
+from tests.ledger.postgres import fresh_address
 
 TENTH = Cost(epsilon=0.1)
 
@@ -231,3 +232,55 @@ def test_a_reader_that_leaves_early_gets_no_complaint(path):
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {call}"], capture_output=True, text=True, check=False)
     assert (result.stdout, result.stderr) == ("[", "")
     assert result.returncode in (0, 1)  # it depends on who was faster
+
+
+@pytest.fixture
+def address(postgres, tmp_path, monkeypatch):
+    """A place for a ledger in a database, and folders of a user who has seen none."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    return fresh_address(postgres)
+
+
+def test_every_command_takes_an_address(address, capsys, tmp_path):
+    for account in ("people", "others"):
+        assert command(capsys, "open", address, account, "--epsilon", "1")[0] == 0
+    with Ledger.open(address) as ledger:
+        ledger.release(account="people", request="t1", cost=TENTH, compute=lambda _: b"x")
+        head = ledger.head
+    assert "0.9" in command(capsys, "show", address)[1]
+    assert "t1" in command(capsys, "history", address)[1]
+    assert command(capsys, "verify", address, "--head", head)[0] == 0
+    assert command(capsys, "export", address, "--output", tmp_path / "history.csv")[0] == 0
+    assert "exists already" in command(capsys, "adopt", address, "--head", head)[2]
+    key = next((tmp_path / "XDG_DATA_HOME" / "rangebound").glob("*.key"))
+    code, _, err = command(capsys, "export", address, "--output", key)
+    assert code == 2
+    assert "exists" in err or "overwritten" in err
+
+
+def test_a_password_in_an_address_is_refused_and_not_shown(capsys):
+    code, out, err = command(capsys, "show", "postgresql://ann:secret@db.example/office")
+    assert code == 2
+    assert "must hold no password" in err
+    assert "secret" not in out + err
+
+
+def test_a_plan_is_charged_to_the_ledger_that_its_address_names(address, capsys, tmp_path):
+    (tmp_path / "t.csv").write_text("age\n1\n2\n")
+    plan = (
+        '[source]\npath = "t.csv"\n[budget]\nepsilon = 1\naccount = "people"\nledger = "{}"\n'
+        '[[query]]\nname = "n"\nkind = "count"\n'
+    )
+    (tmp_path / "plan.toml").write_text(plan.format(address))
+    assert command(capsys, "open", address, "people", "--epsilon", "3")[0] == 0
+    assert run(["release", str(tmp_path / "plan.toml"), "--request", "1"]) == 0
+    assert run(["release", str(tmp_path / "plan.toml"), "--request", "2", "--ledger", address]) == 0
+    capsys.readouterr()
+    assert json.loads(command(capsys, "show", address, "--json")[1])["accounts"][0]["spends"] == 2
+    (tmp_path / "plan.toml").write_text(plan.format("postgresql://ann:secret@host/db"))
+    assert run(["release", str(tmp_path / "plan.toml"), "--request", "3"]) == 2
+    out, err = capsys.readouterr()
+    assert "must hold no password" in err
+    assert "secret" not in out + err

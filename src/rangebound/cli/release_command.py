@@ -146,7 +146,7 @@ def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="The certificate.")],
     published: Annotated[Path, typer.Argument(metavar="PUBLISHED", help="The published .json file.")],
     ledger: Annotated[
-        Path | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
+        str | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
     work: Annotated[float, typer.Option(help="Steps that the check may take, of about 10 milliseconds.")] = 1000.0,
@@ -208,7 +208,7 @@ def demo(
         )
 
 
-def _opened(path: Path, key: Path | None) -> Ledger:
+def _opened(path: str, key: Path | None) -> Ledger:
     from rangebound.ledger.book import Ledger
 
     return Ledger.open(path, key=key)

@@ -147,8 +147,10 @@ def _forecast(asked: Translated, facts: dict[str, object], save: Path | None, pl
 def _moved(asked: Translated, folder: Path, save: Path) -> str:
     """The plan for a file in another folder: relative paths in it count from there."""
 
+    from rangebound.postgres_address import is_address
+
     def moved(path: str | None) -> str | None:
-        if path is None or Path(path).is_absolute():
+        if path is None or is_address(path) or Path(path).is_absolute():
             return path
         return Path(os.path.relpath(folder / path, save.parent)).as_posix()
 

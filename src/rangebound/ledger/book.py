@@ -23,13 +23,13 @@ from rangebound.ledger.charge_checks import balance_of, conflict, costs_of, dema
 from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
 from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
-from rangebound.ledger.location import PathLike, head_file, located, vacant
+from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
 from rangebound.ledger.names import plain_name, prose
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of
 from rangebound.ledger.replay import terms
 from rangebound.ledger.requests import decide, dry_run_of, file_request, listed
 from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
-from rangebound.ledger.sqlite import PATIENCE, SQLiteStore
+from rangebound.ledger.sqlite import PATIENCE
 from rangebound.ledger.store import NoRoom, Store, Transaction
 from rangebound.ledger.verification import Report, examine, missing, parse_head
 
@@ -361,8 +361,8 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""
-        accounts = self._chain.state.accounts
-        return self._chain.read(lambda _: [account_of(name, each) for name, each in accounts.items()])
+        state = self._chain.state
+        return self._chain.read(lambda _: [account_of(name, each) for name, each in state.accounts.items()])
 
     def history(self, account: str | None = None) -> list[Record]:
         """Who did what and when, in the order in which it was done, whatever the clocks said."""
@@ -400,7 +400,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._chain.store.close()
+        self._chain.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -449,7 +449,7 @@ class Ledger:
             )
 
 
-def _guarded(ledger: Ledger, store: SQLiteStore, patience: float) -> Ledger:
+def _guarded(ledger: Ledger, store: AnyStore, patience: float) -> Ledger:
     """The ledger, compared with its head from now on."""
     state = ledger._chain.state
     ledger._chain.guard(head_file(store, state.name, state.key, patience=patience))

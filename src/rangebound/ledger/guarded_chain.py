@@ -5,22 +5,25 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from rangebound.errors import LedgerTampered
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
-from rangebound.ledger.head import HeadFile, HeldHead, head_of
+from rangebound.ledger.client_head import ClientHead, LaterHead
+from rangebound.ledger.head import Head, HeadFile, HeldHead, head_of
 from rangebound.ledger.key import Key
+from rangebound.ledger.names import person
 from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay
-from rangebound.ledger.store import Store, Transaction
+from rangebound.ledger.store import ConnectionLost, Store, Transaction
 from rangebound.ledger.verification import missing, strays
 
 T = TypeVar("T")
 
 _LATEST = 2**63 // 1000  # microseconds since 1970: the last moment that a count of nanoseconds can hold
 _UNKNOWN = object()
+_RECENT = 1024  # heads that are remembered, since other processes move theirs a little later
 
 
 class GuardedChain:
@@ -34,32 +37,61 @@ class GuardedChain:
     def __init__(self, store: Store, key: bytes) -> None:
         self.store = store
         self.state = Replay(key=Key(key))
-        self.head: HeadFile | None = None
+        self.head: HeadFile | ClientHead | None = None
         self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
+        self._sure: Head | None = None  # of which the store has said that it is durable
+        self._recent: list[Head | None] = [None] * _RECENT
         damage = store.damage()
         if damage:  # a file put together from two states may hold a chain that is whole as far as it goes
             raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
-        with store.reading() as transaction:
+        with self._within(store.reading()) as transaction:
             self._begin(transaction)
 
-    def guard(self, head: HeadFile) -> None:
+    def guard(self, head: HeadFile | ClientHead) -> None:
         """Compare the chain with its head, and keep doing so."""
+        assert self._sure is not None
         self.head = head
+        head.begin(self._sure)
         last = head.read()
         self.read(lambda transaction: refuse(missing(transaction, last)))
+        head.follow(self._sure)
+
+    def close(self) -> None:
+        """Let go of the store; the head has then come as far as the chain was seen."""
+        if self.head is not None and self._sure is not None:
+            self.head.follow(self._sure)
+        self.store.close()
 
     def read(self, take: Callable[[Transaction], T]) -> T:
         """What `take` finds in a transaction that begins with the state brought up to date."""
-        with self.store.reading() as transaction:
+        with self._within(self.store.reading()) as transaction:
             self._advance(transaction)
             return take(transaction)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that no other writer overlaps, with the state brought up to date."""
-        with self.store.writing() as transaction:
+        with self._within(self.store.writing()) as transaction:
             self._advance(transaction)
             yield transaction
+
+    @contextmanager
+    def _within(self, begun: AbstractContextManager[Transaction]) -> Iterator[Transaction]:
+        """A transaction whose end makes sure that the state is durable, unless the store is lost in it."""
+        last = None
+        try:
+            with begun as transaction:
+                try:
+                    yield transaction
+                finally:
+                    last = self.state.last
+        except BaseException as error:
+            if isinstance(error, ConnectionLost) or not isinstance(error, Exception):
+                last = None
+            raise
+        finally:
+            if last is not None and (self._sure is None or last.seq > self._sure.seq):
+                self._sure = head_of(last)
 
     def append(self, transaction: Transaction, draft: LedgerEntry, payload: bytes | None = None) -> LedgerEntry | None:
         """Add an entry durably, with number, time and seal; or nothing, if there is one of its kind for its request.
@@ -68,7 +100,8 @@ class GuardedChain:
         unclear, the next transaction finds out.
         """
         state = self.state
-        entry = sealed(state.key, state.last_seal, draft._replace(seq=state.next_seq, time=now()))
+        draft = draft._replace(seq=state.next_seq, time=now(), who=signed(self.store.login, draft.who))
+        entry = sealed(state.key, state.last_seal, draft)
         with self._holding(transaction) as held:
             if not transaction.append(entry, payload):
                 return None
@@ -79,6 +112,7 @@ class GuardedChain:
             if held is not None:
                 held.advance(head_of(entry))
         state.add(entry)
+        self._note(entry)
         self._version = transaction.version
         return entry
 
@@ -126,7 +160,7 @@ class GuardedChain:
             for entry in entries:
                 if entry.kind in BEARERS:
                     published.add(entry.seq)
-                yield entry
+                yield self._note(entry)
 
         self.state.advance(noted(transaction.entries(-(2**63))))  # an entry below number 1 is someone else's
         self._version = transaction.version
@@ -134,20 +168,46 @@ class GuardedChain:
 
     def _advance(self, transaction: Transaction) -> None:
         if transaction.version != self._version:
-            self._version = _UNKNOWN
-            self.state.advance(transaction.entries(max(1, self.state.next_seq - 1)))
+            self._version, last = _UNKNOWN, self.state.last
+            try:
+                self.state.advance(map(self._note, transaction.entries(max(1, self.state.next_seq - 1))))
+            except LedgerTampered:
+                if last is None or self._sure is None or last.seq <= self._sure.seq:
+                    raise
+                self._begin_anew(transaction, self._sure)
             self._version = transaction.version
 
+    def _begin_anew(self, transaction: Transaction, sure: Head) -> None:
+        """Forget the state, which holds entries that were never durable and may be gone after a crash, and read the
+        chain from its beginning; it must go on from the last entry that was."""
+        vars(self.state).update(vars(Replay(key=self.state.key)))
+        self._recent = [None] * _RECENT
+        self._begin(transaction)
+        refuse(missing(transaction, sure))
+
+    def _note(self, entry: LedgerEntry) -> LedgerEntry:
+        self._recent[entry.seq % _RECENT] = head_of(entry)
+        return entry
+
     @contextmanager
-    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | None]:
+    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | LaterHead | None]:
         """The head, locked and known to be an entry of this ledger."""
         if self.head is None:
             yield None
             return
         with self.head.held() as held:
-            if self.state.last is None or held.head != head_of(self.state.last):
+            if held.head != self._recent[held.head.seq % _RECENT]:
                 refuse(missing(transaction, held.head))
             yield held
+
+
+def signed(login: str | None, who: str) -> str:
+    """Who adds an entry: as stated, or on a server by the login, with another name that was stated after it.
+
+    >>> signed(None, "anna"), signed("service", "anna"), signed("anna", "anna")
+    ('anna', 'service/anna', 'anna')
+    """
+    return who if login is None else login if who in ("", login, person(None)) else f"{login}/{who}"
 
 
 def now() -> int:

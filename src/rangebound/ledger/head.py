@@ -77,11 +77,18 @@ class HeadFile:
     that was not written with the key, or for another ledger, is refused.
     """
 
-    def __init__(self, path: Path, name: str, key: bytes, *, patience: float) -> None:
+    def __init__(self, path: Path, name: str, key: bytes, *, patience: float, synced: bool = True) -> None:
         self.path = path
         self._name = name
         self._key = key
         self._patience = patience
+        self._synced = synced
+
+    def begin(self, head: Head) -> None:
+        """Nothing: a file without its head is refused."""
+
+    def follow(self, head: Head) -> None:
+        """Nothing: the head is moved by those who add an entry."""
 
     def create(self, head: Head) -> None:
         """Make the file, which must not be there; it is durable when this returns."""
@@ -141,7 +148,8 @@ class HeadFile:
         os.lseek(handle, 0, os.SEEK_SET)
         if os.write(handle, data) != len(data):
             raise OSError(None, "the disk is full")
-        getattr(os, "fdatasync", os.fsync)(handle)
+        if self._synced:
+            getattr(os, "fdatasync", os.fsync)(handle)
 
     def _parsed(self, data: bytes) -> Head:
         found = _LINE.fullmatch(data.decode("ascii", "replace"))

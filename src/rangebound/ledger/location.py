@@ -1,4 +1,4 @@
-"""Where the files of a ledger are: the database, its key and its head."""
+"""Where a ledger is: its file or its place in a database, its key and its head."""
 
 from __future__ import annotations
 
@@ -8,17 +8,45 @@ from typing import TypeAlias
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerUnavailable
+from rangebound.ledger.client_head import ClientHead
 from rangebound.ledger.head import ENDING, Head, HeadFile, head_folder, head_path
-from rangebound.ledger.key import Key, key_path, read_key
+from rangebound.ledger.key import VARIABLE, Key, key_path, read_key
 from rangebound.ledger.names import file_path
+from rangebound.ledger.postgres_place import postgres_place
+from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.sqlite import FILES, PATIENCE, SQLiteStore, may_be_database
+from rangebound.ledger.user_folder import made_folder, user_folder
 from rangebound.ledger.verification import Report, examine
+from rangebound.postgres_address import is_address
 
 PathLike: TypeAlias = str | os.PathLike[str]
+AnyStore: TypeAlias = SQLiteStore | PostgresStore
 
 
-def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[SQLiteStore, Key]:
+def ledger_place(name: str, folder: Path) -> str:
+    """Where a ledger is that a plan in `folder` names: a path counts from there, an address does not.
+
+    >>> ledger_place("postgresql://db.example/office", Path("plans"))
+    'postgresql://db.example/office'
+    """
+    return name if is_address(name) else str(folder / name)
+
+
+def there_is(path: str) -> bool:
+    """Whether there is a ledger, or something else, at a path or an address."""
+    if is_address(path):
+        store = PostgresStore(postgres_place(path), patience=PATIENCE)
+        try:
+            return store.exists()
+        finally:
+            store.close()
+    return Path(path).exists()
+
+
+def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[AnyStore, Key]:
     """The store and the key of the ledger at `path`, which must exist."""
+    if is_address(path):
+        return _in_database(str(path), key, patience)
     store = SQLiteStore(file_path("path", path), patience=patience)
     if not store.path.is_file():
         raise LedgerUnavailable(
@@ -31,8 +59,24 @@ def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[SQLi
     return store, read_key(place)
 
 
-def vacant(path: PathLike, key: PathLike | None, name: str, patience: float) -> tuple[SQLiteStore, Path]:
+def _in_database(address: str, key: PathLike | None, patience: float) -> tuple[PostgresStore, Key]:
+    database = PostgresStore(postgres_place(address), patience=patience)
+    place, said = key_path(user_folder("key") / database.name(), key)
+    if not said and not place.exists():
+        raise LedgerUnavailable(
+            f"key={arguments.shown(str(place))}: there is no such file; ask for the key of this ledger and put it "
+            f"there, or name its file by --key or {VARIABLE}"
+        )
+    return database, read_key(place)
+
+
+def vacant(path: PathLike, key: PathLike | None, name: str, patience: float) -> tuple[AnyStore, Path]:
     """The store for a new ledger with the id `name`, and the path of its key; refused where a ledger is or was."""
+    if is_address(path):
+        place, said = key_path(user_folder("key") / name, key)
+        if not said:
+            made_folder(place.parent)
+        return PostgresStore(postgres_place(str(path)), patience=patience), place
     store = SQLiteStore(file_path("path", path), patience=patience)
     place, said = key_path(store.path, key)
     if not store.path.parent.is_dir():
@@ -48,8 +92,10 @@ def vacant(path: PathLike, key: PathLike | None, name: str, patience: float) -> 
     return store, place
 
 
-def head_file(store: SQLiteStore, name: str, key: bytes, *, patience: float) -> HeadFile:
+def head_file(store: AnyStore, name: str, key: bytes, *, patience: float) -> HeadFile | ClientHead:
     """The file with the head of the ledger with the id `name` in this store."""
+    if isinstance(store, PostgresStore):
+        return ClientHead(head_path(user_folder("head") / name, name), name, key, patience=patience)
     return HeadFile(head_path(store.path, name), name, key, patience=patience)
 
 
@@ -62,8 +108,9 @@ def verify(path: PathLike, *, key: PathLike | None = None, head: str | None = No
     """
     store, secret = located(path, key, PATIENCE)
 
-    def kept(name: str) -> Head:
-        return head_file(store, name, secret, patience=PATIENCE).read()
+    def kept(name: str) -> Head | None:
+        found = head_file(store, name, secret, patience=PATIENCE)
+        return None if isinstance(found, ClientHead) and not found.path.exists() else found.read()
 
     try:
         return examine(store, secret, head=head, kept=kept)
@@ -74,11 +121,17 @@ def verify(path: PathLike, *, key: PathLike | None = None, head: str | None = No
 def ledger_files(path: PathLike, *, key: PathLike | None = None) -> tuple[Path, ...]:
     """Every file that belongs to the ledger at `path`, whether or not it exists: nothing else may be written there.
 
-    The first is the ledger itself, as the system names it; `key` is that of `Ledger.open`.
+    The first is the ledger itself, as the system names it; `key` is that of `Ledger.open`. Of a ledger in a database,
+    the files are the keys and heads of this user.
 
     >>> [each.name for each in ledger_files("census.ledger")][:2]
     ['census.ledger', 'census.ledger-journal']
     """
+    if is_address(path):
+        places = [user_folder("key").glob("*.key"), (head_folder() or user_folder("head")).glob(f"*{ENDING}")]
+        found = [each for place in places for each in sorted(place)]
+        chosen, said = key_path(Path(), key) if key is not None or os.environ.get(VARIABLE) else (Path(), False)
+        return tuple(Path(os.path.realpath(each)) for each in ([chosen] if said else []) + found)
     ledger = Path(os.path.realpath(file_path("path", path)))
     beside = [ledger.with_name(ledger.name + ending) for ending in (*FILES, ENDING)]
     folder = head_folder()

@@ -15,7 +15,6 @@ import re
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from pathlib import Path
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
+from rangebound.ledger.forks import watch
 from rangebound.ledger.key import sync_folder
 from rangebound.ledger.sqlite_transaction import INSERT, ONE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
@@ -67,6 +67,8 @@ _FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 class SQLiteStore:
     """The entries of a ledger in the SQLite file at `path`, which must exist (`create` makes one)."""
 
+    login = None
+
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
         self._place, self._address = str(self.path), self.path.as_uri()
@@ -77,7 +79,7 @@ class SQLiteStore:
         self._identity: tuple[int, int] | None = None
         self._openings = self._schema = 0
         self._seen: int | None = None
-        _STORES[id(self)] = self
+        watch(self)
 
     def writing(self) -> SQLiteTransaction:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
@@ -339,19 +341,4 @@ def _is_mounted(place: str) -> bool:
     }
 
 
-_STORES: weakref.WeakValueDictionary[int, SQLiteStore] = weakref.WeakValueDictionary()
 _ABANDONED: list[sqlite3.Connection] = []
-
-
-def _each_store(step: Callable[[SQLiteStore], None]) -> None:
-    stores = [store for each in _STORES.valuerefs() if (store := each()) is not None]
-    for store in sorted(stores, key=id):  # in one order, so that two threads that fork cannot wait for each other
-        step(store)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: _each_store(SQLiteStore.before_fork),
-        after_in_parent=lambda: _each_store(SQLiteStore.after_fork_in_parent),
-        after_in_child=lambda: _each_store(SQLiteStore.after_fork_in_child),
-    )

@@ -14,6 +14,11 @@ class NoRoom(LedgerUnavailable):
     """A store could not take what was to be added, perhaps for its size; nothing was added."""
 
 
+class ConnectionLost(LedgerUnavailable):
+    """A store was lost in the middle of a transaction: what was read there may not be durable, and what was written
+    may or may not be there."""
+
+
 class Transaction(Protocol):
     """One transaction on a store; nothing that was added stays unless `commit` returns."""
 
@@ -53,6 +58,11 @@ class Transaction(Protocol):
 
 class Store(Protocol):
     """Entries and bytes, changed by one writer at a time, in one process or in many."""
+
+    @property
+    def login(self) -> str | None:
+        """The name by which the store itself knows who writes, or None: then it is as stated."""
+        ...
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""

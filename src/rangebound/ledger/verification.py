@@ -26,7 +26,9 @@ class Report:
     clock_set_back: tuple[int, ...]
 
 
-def examine(store: Store, key: bytes, *, head: str | None = None, kept: Callable[[str], Head] | None = None) -> Report:
+def examine(
+    store: Store, key: bytes, *, head: str | None = None, kept: Callable[[str], Head | None] | None = None
+) -> Report:
     """Check a ledger from its first entry to its last; `kept` is where the head of a ledger with some id is kept.
 
     Guarantee: an entry that was changed, removed, moved or doubled is found, and so are changed bytes. Entries cut
@@ -45,7 +47,7 @@ def examine(store: Store, key: bytes, *, head: str | None = None, kept: Callable
         heads = [given] if given is not None else []
         if kept is not None and seen.name:
             try:
-                heads.append(kept(seen.name))
+                heads += filter(None, [kept(seen.name)])
             except LedgerTampered as error:
                 findings.append(str(error))
         with store.reading() as transaction:

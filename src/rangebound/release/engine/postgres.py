@@ -11,10 +11,10 @@ from sqlglot import exp
 from rangebound import arguments
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
+from rangebound.postgres_address import NO_PASSWORD, checked_address
 from rangebound.release.engine.interface import Further, Place, Relation
 from rangebound.release.engine.postgres_dialect import OVERFLOW, POSTGRES, UNDERFLOW
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.postgres_address import NO_PASSWORD, checked_address
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
 if TYPE_CHECKING:

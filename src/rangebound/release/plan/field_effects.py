@@ -141,7 +141,7 @@ EFFECTS: Mapping[str, str] = {
     "Budget.epsilon": "what the whole release may spend; at most 100",
     "Budget.delta": "the delta of the whole release: 0, or 1e-24 to 0.5",
     "Budget.account": "the account of the ledger that is charged",
-    "Budget.ledger": "the path of the ledger, relative to the folder of the plan",
+    "Budget.ledger": "the path of the ledger from the folder of the plan, or the address of a database",
     "Join.path": "the file of the other table, or the DuckDB file that has it",
     "Join.table": "the name of the other table: in its file, beside the plan's own, or in `tables=` in Python",
     "Join.public": "whether everybody may know the other table; else it shares the privacy unit",

@@ -13,7 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Private
 
 from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
+from rangebound.ledger.postgres_place import postgres_place
 from rangebound.numeric import rounded_up
+from rangebound.postgres_address import address_fault, is_address
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
@@ -25,7 +27,6 @@ from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
-from rangebound.release.plan.postgres_address import address_fault
 from rangebound.release.plan.questions import MADE, Question
 from rangebound.release.plan.time_zone import Zone
 from rangebound.release.plan.toml_text import toml_text, written_fields
@@ -66,13 +67,19 @@ def _not_tiny(delta: float) -> float:
     return delta
 
 
+def _without_password(ledger: str) -> str:
+    if is_address(ledger):
+        postgres_place(ledger)
+    return ledger
+
+
 class Budget(Part):
     """What the whole release may spend, and the account of the ledger that pays."""
 
     epsilon: Annotated[float, Field(gt=0.0, le=100.0)]
     delta: Annotated[float, Field(ge=0.0, lt=0.5), AfterValidator(_not_tiny)] = 0.0
     account: Name | None = None
-    ledger: Name | None = None
+    ledger: Annotated[Name, AfterValidator(_without_password)] | None = None
 
     def __str__(self) -> str:
         delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""

@@ -14,6 +14,15 @@ NO_PASSWORD = (
 _FORM = 'must be such as "postgresql://user@host/database", or "service=clinic"'
 
 
+def is_address(text: object) -> bool:
+    """Whether a text names a database rather than a file.
+
+    >>> is_address("postgresql://db.example/clinic"), is_address("service=clinic"), is_address("clinic.ledger")
+    (True, True, False)
+    """
+    return isinstance(text, str) and text.startswith(("postgresql://", "postgres://", "service="))
+
+
 def address_fault(address: str) -> str:
     """What is wrong with an address, without any part of it; an empty text where it will do.
 

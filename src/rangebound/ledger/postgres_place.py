@@ -1,0 +1,74 @@
+"""Which ledger of which database an address names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rangebound.errors import ArgumentError, LedgerUnavailable
+from rangebound.extras import need
+from rangebound.postgres_address import NO_PASSWORD, checked_address
+
+DEFAULT_SCHEMA = "rangebound"
+CONNECTING = 10  # seconds for a server to answer
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)  # room for the names of roles, and no need for quotes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresPlace:
+    """The ledger in the schema `schema` of the database at `address`.
+
+    >>> postgres_place("postgresql://db.example/office?schema=census")
+    PostgresPlace(address='postgresql://db.example/office', schema='census')
+    >>> str(postgres_place("service=office"))
+    'service=office'
+    """
+
+    address: str
+    schema: str
+
+    def __str__(self) -> str:
+        mark = "&" if "?" in self.address else "?"
+        return self.address if self.schema == DEFAULT_SCHEMA else f"{self.address}{mark}schema={self.schema}"
+
+    def conninfo(self) -> str:
+        """What libpq is asked to connect to; a password in it is refused, wherever it hides."""
+        need("psycopg", what="ledger")
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+        try:
+            parts = conninfo_to_dict(self.address)
+        except psycopg.Error:
+            raise ArgumentError('ledger: must be an address such as "postgresql://host/database"') from None
+        if any("password" in name for name in parts):
+            raise ArgumentError(f"ledger: {NO_PASSWORD}")
+        fixed = {"client_encoding": "UTF8", "application_name": "rangebound ledger"}
+        try:
+            return make_conninfo(self.address, **{"connect_timeout": CONNECTING, **parts, **fixed})
+        except psycopg.Error:
+            raise LedgerUnavailable("ledger: the address cannot be read") from None
+
+
+def postgres_place(text: str) -> PostgresPlace:
+    """The ledger that an address names: the parameter `schema` is ours, the rest is libpq's."""
+    address, _, query = text.partition("?")
+    parts = query.split("&") if query else []
+    ours = [each.removeprefix("schema=") for each in parts if each.startswith("schema=")]
+    rest = "&".join(each for each in parts if not each.startswith("schema="))
+    if len(ours) > 1:
+        raise ArgumentError("schema: must be given once")
+    address += f"?{rest}" if rest else ""
+    schema = ours[0] if ours else DEFAULT_SCHEMA
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise ArgumentError(
+            "schema: must be a short name of small letters, digits and _, which does not begin with pg_"
+        )
+    return PostgresPlace(address=_without_password(address), schema=schema)
+
+
+def _without_password(address: str) -> str:
+    try:
+        return checked_address(address)
+    except ArgumentError as error:
+        raise ArgumentError(str(error).replace("postgres: ", "ledger: ", 1)) from None

@@ -1,0 +1,397 @@
+"""A ledger's entries in a PostgreSQL database: one writer at a time, and many that wait for the disk together.
+
+A writer takes an advisory lock, reads what is new, adds its entry and commits without waiting for the disk
+(`synchronous_commit = off`), which lets the next one in. Then it has the server flush its log, outside the lock, and
+only when that has returned is the entry durable and the transaction over. Many writers share one flush.
+
+Why nothing is lost: PostgreSQL writes its log in order, and a record is flushed only together with all before it. The
+record of my commit is in the log before the lock is free, so what builds on my entry comes after it: if that is found
+after a crash, so is mine. My flush is a transaction of its own that begins after my commit has returned, writes a
+message to the log, and commits with `synchronous_commit = on`; when it returns, the message is on the disk, and so is
+my entry. A crash before that may lose the entry; then nobody has been told of it, because nothing of a transaction is
+given out before all that it has read is flushed in the same way: `end` sees to that, of transactions that only read,
+and of those that were refused, too.
+
+A connection that breaks leaves it open whether the last entry is there. `ConnectionLost` says so, and whoever keeps a
+state of the chain must read it anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
+from rangebound.ledger import postgres_schema
+from rangebound.ledger.chain import EntryKind, LedgerEntry
+from rangebound.ledger.forks import watch
+from rangebound.ledger.postgres_place import PostgresPlace
+from rangebound.ledger.postgres_schema import COLUMNS
+from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
+from rangebound.ledger.store import ConnectionLost, NoRoom
+
+if TYPE_CHECKING:
+    import psycopg
+
+_MARK = 0x52424C47 << 32  # of the lock, with the number of the schema in its lower half
+_IDLE = 60_000  # milliseconds after which the server ends a transaction that asks for nothing more
+_SETTINGS = {
+    "search_path": "pg_catalog",
+    "standard_conforming_strings": "on",
+    "row_security": "on",
+    "jit": "off",
+    "client_connection_check_interval": "10s",
+    "idle_in_transaction_session_timeout": f"{_IDLE}ms",
+    "statement_timeout": "0",
+}
+_FLUSH = "pg_catalog.pg_logical_emit_message(true, 'rangebound', '')"
+_FLUSHED = f"SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE {_FLUSH} END"
+_WRITING = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off; "
+    "SELECT pg_catalog.pg_advisory_xact_lock({lock}); "
+)
+_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+
+_FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] = {
+    "55P03": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
+    "42501": (LedgerUnavailable, "this login may not do that; nothing was written"),
+    "25006": (LedgerUnavailable, "is read-only; nothing was written"),
+    "23505": (LedgerUnavailable, "somebody wrote past the lock; nothing was written, try again"),
+    postgres_schema.OUT_OF_ORDER: (LedgerUnavailable, "somebody wrote past the lock; nothing was written, try again"),
+    "53": (NoRoom, "the server has no room (disk, memory or connections); nothing was written"),
+    "54": (NoRoom, "cannot hold so large a value; nothing was written"),
+    "40": (LedgerUnavailable, "the server undid the transaction; nothing was written, try again"),
+    "57014": (LedgerUnavailable, "the statement was cancelled; nothing was written"),
+    "28": (LedgerUnavailable, "the server refuses this login"),
+    "3D": (LedgerUnavailable, "there is no such database"),
+    "XX001": (LedgerTampered, "is damaged"),
+    "XX002": (LedgerTampered, "is damaged"),
+    "42P01": (LedgerTampered, "its tables are gone"),
+    "3F": (LedgerTampered, "its tables are gone"),
+}
+
+
+class PostgresStore:
+    """The entries of a ledger in a schema of a PostgreSQL database, which must exist (`create` makes them)."""
+
+    def __init__(self, place: PostgresPlace, *, patience: float) -> None:
+        self.place = place
+        self.schema = place.schema
+        self._conninfo = place.conninfo()
+        self._patience = arguments.positive("patience", patience)
+        self._lock = threading.Lock()
+        self._forking = False
+        self._connection: psycopg.Connection[Any] | None = None
+        self._login: str | None = None
+        self._key = 0
+        self._known: int | None = None  # the last entry that was read or written here
+        self._seen = self._durable = 0
+        self._reread: LedgerEntry | None = None
+        watch(self)
+
+    @property
+    def login(self) -> str | None:
+        """The name by which the server knows who writes."""
+        if self._login is None:
+            with self._held():
+                self._open()
+        return self._login
+
+    def exists(self) -> bool:
+        """Whether the schema has tables, of a ledger or others."""
+        with self._held():
+            connection = self._connect()
+            try:
+                return bool(self._tables(connection))
+            finally:
+                connection.close()
+
+    def name(self) -> str:
+        """The ledger's own id, as its first entry states it; the seal on that is not checked here."""
+        with self.reading() as transaction:
+            first = transaction.entry(1)
+        if first is None or first.kind != EntryKind.LEDGER.value or not first.request:
+            raise LedgerTampered("entry 1: is missing")
+        return first.request
+
+    def writing(self) -> PostgresTransaction:
+        """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
+        return PostgresTransaction(self, write=True)
+
+    def reading(self) -> PostgresTransaction:
+        """A transaction that sees one state of the store throughout."""
+        return PostgresTransaction(self, write=False)
+
+    def reread(self, seq: int) -> LedgerEntry | None:
+        """The entry with a number, as `commit` read it back in a transaction that began after its own."""
+        found = self._reread
+        return found if found is not None and found.seq == seq else None
+
+    def damage(self) -> list[str]:
+        """Nothing: a server keeps its files to itself, and finds damage when it reads."""
+        return []
+
+    def create(self, first: Callable[[], LedgerEntry]) -> None:
+        """Make the tables with the first entry, which is asked for once they are ours alone."""
+        import psycopg
+
+        with self._held():
+            connection = self._connect()
+            try:
+                connection.execute("BEGIN")
+                self._make_schema(connection)
+                for statement in postgres_schema.tables(self.schema):
+                    connection.execute(statement.encode())
+                for statement in postgres_schema.triggers(self.schema):
+                    connection.execute(statement.encode())
+                places = ", ".join(["%s"] * len(LedgerEntry._fields))
+                connection.execute(f"INSERT INTO {self.schema}.entries ({COLUMNS}) VALUES ({places})".encode(), first())
+                connection.execute("COMMIT")
+            except psycopg.errors.UniqueViolation:
+                raise self._taken() from None
+            finally:
+                connection.close()
+
+    def _make_schema(self, connection: psycopg.Connection[Any]) -> None:
+        found = self._tables(connection)
+        if found is None:
+            connection.execute(f"CREATE SCHEMA {self.schema}".encode())
+        elif found:
+            raise self._taken()
+
+    def _tables(self, connection: psycopg.Connection[Any]) -> int | None:
+        """How many tables and indexes the schema has; None where it does not exist."""
+        words = "SELECT count(c.oid) FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid "
+        row = connection.execute(f"{words}WHERE n.nspname = %s GROUP BY n.oid".encode(), (self.schema,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def _taken(self) -> ArgumentError:
+        return ArgumentError(
+            f"path={arguments.shown(str(self.place))}: the schema {self.schema} has tables already; `Ledger.open` "
+            "opens a ledger, and ?schema= names another place for a new one"
+        )
+
+    def close(self) -> None:
+        """Let go of the connection; the next transaction connects again."""
+        with self._held():
+            self._close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            self._close()
+
+    def begin(self, *, write: bool) -> Begun:
+        """The connection, ours alone and with a transaction begun as soon as the ledger is free, and the entries that
+        are new; `end` gives it back."""
+        import psycopg
+
+        used = self._connection is not None
+        connection = self._begun()
+        try:
+            try:
+                return self._first(connection, write=write)
+            except psycopg.OperationalError:
+                if not used or not connection.closed:
+                    raise
+            self._close()  # the server ended it while nobody used it; nothing was asked of it yet
+            return self._first(self._open(), write=write)
+        except (LedgerUnavailable, LedgerTampered):  # of a new connection, in which nothing was read
+            self._lock.release()
+            raise
+        except BaseException as error:
+            self.end(error)
+            raise
+
+    def _first(self, connection: psycopg.Connection[Any], *, write: bool) -> Begun:
+        """Begin, take the lock, and read the entries that are new, all in one go."""
+        start = self._known
+        chosen = "ORDER BY seq DESC LIMIT 1" if start is None else f"WHERE seq >= {start} ORDER BY seq LIMIT {AT_ONCE}"
+        words = _WRITING.format(lock=self._key) if write else _READING
+        cursor = connection.execute(f"{words}SELECT {COLUMNS} FROM {self.schema}.entries {chosen}".encode())
+        while cursor.nextset():
+            pass
+        rows = cursor.fetchall()
+        last = rows[-1] if rows else None
+        if len(rows) == AT_ONCE:
+            words = f"SELECT {COLUMNS} FROM {self.schema}.entries ORDER BY seq DESC LIMIT 1"
+            start, last = None, connection.execute(words.encode()).fetchone()
+        if last is not None:
+            self._known = self._seen = last[0]
+        return Begun(connection, start, rows, None if last is None else (last[0], last[-1]))
+
+    def _begun(self) -> psycopg.Connection[Any]:
+        """The connection, ours alone until `end`."""
+        import psycopg
+
+        self._take()
+        try:
+            return self._open()
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, psycopg.Error):
+                raise self._ours(error, lost=False) from error
+            raise
+
+    def commit(self, entry: LedgerEntry) -> object:
+        """Commit, which frees the lock; then have the server flush its log, and read the entry back."""
+        connection = self._connection
+        assert connection is not None
+        self._seen, self._reread = max(self._seen, entry.seq), None
+        if connection.execute("COMMIT").statusmessage != "COMMIT":
+            raise LedgerUnavailable(f"{self._name}: the server undid the transaction; nothing was written")
+        words = f"SELECT {COLUMNS}, {_FLUSH} FROM {self.schema}.entries WHERE seq = %s"
+        row = connection.execute(words.encode(), (entry.seq,)).fetchone()
+        if row is not None:
+            self._reread = LedgerEntry._make(row[:-1])
+            self._known, self._durable = entry.seq, max(self._durable, entry.seq)
+        return entry.seq, entry.seal
+
+    def end(self, error: BaseException | None) -> None:
+        """Undo what was not committed, see that what was read is durable, and give the connection back; an error of
+        PostgreSQL becomes one of ours."""
+        import psycopg
+        from psycopg.pq import TransactionStatus
+
+        try:
+            if self._connection is not None:
+                status = self._connection.info.transaction_status
+                if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                    self._connection.execute("ROLLBACK")
+                elif status is not TransactionStatus.IDLE:
+                    self._close()  # in the middle of something, or broken
+                if self._seen > self._durable and self._connection is not None:
+                    self._connection.execute(_FLUSHED.encode())
+                    self._durable = self._seen
+        except psycopg.Error as fault:
+            self._close()
+            error = fault
+        finally:
+            lost = self._connection is None
+            self._lock.release()
+        if isinstance(error, psycopg.Error):
+            raise self._ours(error, lost=lost) from error
+        if lost and (error is None or isinstance(error, Exception)):
+            raise ConnectionLost(f"{self._name}: {_LOST}") from error
+
+    def _open(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            connection = self._connect()
+            try:
+                self._key, self._login = self._checked(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection, self._known, self._seen, self._durable = connection, None, 0, 0
+        return self._connection
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        """A connection, in which every statement is a transaction of its own until one begins."""
+        import psycopg
+
+        try:
+            connection = psycopg.connect(self._conninfo, autocommit=True)
+        except (psycopg.Error, UnicodeError):
+            rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or "
+            raise LedgerUnavailable(f"{self._name}: {rule}a service (pg_service.conf)") from None
+        try:
+            settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(self._patience * 1000))}ms"}
+            for name, value in settings.items():
+                connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+            )
+            self._check_server(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_server(self, connection: psycopg.Connection[Any]) -> None:
+        row = connection.execute("SELECT current_setting('fsync'), current_setting('server_encoding')").fetchone()
+        assert row is not None
+        if row[0] != "on":
+            raise LedgerUnavailable(f"{self._name}: the server has fsync = off, and would lose charges in a crash")
+        if row[1] != "UTF8":
+            raise LedgerUnavailable(f"{self._name}: the encoding of the database is {row[1]}; it must be UTF8")
+
+    def _checked(self, connection: psycopg.Connection[Any]) -> tuple[int, str]:
+        """The lock and the login, once the tables are those of a ledger."""
+        row = connection.execute(
+            "SELECT oid, session_user::text FROM pg_namespace WHERE nspname = %s", (self.schema,)
+        ).fetchone()
+        found = [] if row is None else connection.execute(postgres_schema.FOUND.encode(), (row[0],)).fetchall()
+        if row is None or not found:
+            raise LedgerUnavailable(
+                f"{self._name}: there is no ledger in the schema {self.schema}, or this login may not see it; "
+                "`Ledger.create` or `rangebound ledger init` makes one"
+            )
+        if found != postgres_schema.expected(self.schema):
+            raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
+        return _MARK | row[0], row[1]
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.close()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """The connection is ours alone, and PostgreSQL's errors become ours."""
+        import psycopg
+
+        self._take()
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._ours(error, lost=False) from error
+        finally:
+            self._lock.release()
+
+    def _take(self) -> None:
+        if not self._lock.acquire(timeout=self._patience):
+            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self._patience:g} s; try again")
+
+    def _ours(self, error: psycopg.Error, *, lost: bool) -> LedgerUnavailable | LedgerTampered:
+        """The error in our words; the server's own may hold what was written."""
+        state = error.sqlstate or ""
+        found = next((fault for prefix, fault in _FAULTS.items() if state.startswith(prefix)), None)
+        if lost:
+            return ConnectionLost(f"{self._name}: {_LOST}{f' ({state})' if state else ''}")
+        kind, what = found or (LedgerUnavailable, "PostgreSQL does not run a statement; its log says why")
+        return kind(f"{self._name}: {what} ({state})")
+
+    @property
+    def _name(self) -> str:
+        return f"ledger={arguments.shown(str(self.place))}"
+
+    def before_fork(self) -> None:
+        """Finish what is under way and close the connection."""
+        self._forking = self._lock.acquire(timeout=2 * self._patience)
+        if self._forking:
+            self._close()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on; a new connection is made when it is needed."""
+        if self._forking:
+            self._forking = False
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew. A connection that could not be closed in time stays the parent's: here it is never touched."""
+        if self._connection is not None:
+            _ABANDONED.append(self._connection)
+            self._connection = None
+        self._forking = False
+        self._lock = threading.Lock()
+
+
+_LOST = (
+    "the connection was lost; whether the last entry was written shows when it is asked for again: the same request is "
+    "not charged twice"
+)
+_ABANDONED: list[Any] = []
