@@ -15,9 +15,9 @@ from tests.ledger.rules import open_for
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests run on both stores; those of many cases only on a file, since the cases are not about the store."""
-    if "place" in metafunc.fixturenames:
+    if "either" in metafunc.fixturenames:
         many = any(metafunc.definition.iter_markers("parametrize"))
-        metafunc.parametrize("place", ["file"] if many else ["file", "postgres"], indirect=True)
+        metafunc.parametrize("either", ["file"] if many else ["file", "postgres"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def address(postgres: str) -> str:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest) -> Path | str:
+def either(request: pytest.FixtureRequest) -> Path | str:
     """A place for a ledger of either kind."""
     found: Path | str = request.getfixturevalue("path" if request.param == "file" else "address")
     return found

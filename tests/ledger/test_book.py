@@ -96,9 +96,9 @@ class ListStore:
 
 
 @pytest.fixture
-def path(place):
+def path(either):
     """Of a ledger in a file, or in PostgreSQL."""
-    return place
+    return either
 
 
 @pytest.fixture

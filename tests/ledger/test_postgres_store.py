@@ -87,7 +87,7 @@ def test_a_server_that_does_not_answer_is_unavailable(tmp_path):
 
 
 def test_a_place_holds_one_ledger(ledger, address, raw, schema):
-    with pytest.raises(ArgumentError, match="has tables already"):
+    with pytest.raises(ArgumentError, match="something in the schema"):
         Ledger.create(address)
     with pytest.raises(LedgerUnavailable, match="there is no ledger"):
         Ledger.open(address + "x")

@@ -12,7 +12,7 @@ my entry. A crash before that may lose the entry; then nobody has been told of i
 given out before all that it has read is flushed in the same way: `end` sees to that, of transactions that only read,
 and of those that were refused, too.
 
-A connection that breaks leaves it open whether the last entry is there. `ConnectionLost` says so, and whoever keeps a
+A connection that breaks leaves it open whether the last entry is there. `ConnectionLost` says so, and anyone who keeps a
 state of the chain must read it anew.
 """
 
@@ -170,7 +170,7 @@ class PostgresStore:
 
     def _taken(self) -> ArgumentError:
         return ArgumentError(
-            f"path={arguments.shown(str(self.place))}: the schema {self.schema} has tables already; `Ledger.open` "
+            f"path={arguments.shown(str(self.place))}: there is something in the schema {self.schema}; `Ledger.open` "
             "opens a ledger, and ?schema= names another place for a new one"
         )
 

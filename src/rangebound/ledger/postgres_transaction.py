@@ -26,7 +26,7 @@ class Begun(NamedTuple):
     version: object
 
 
-class Connections(Protocol):
+class ServerConnections(Protocol):
     """What a transaction asks of the store that owns the connection."""
 
     schema: str
@@ -47,7 +47,7 @@ class Connections(Protocol):
 class PostgresTransaction:
     """One transaction on the store's connection: begun by `with`, and undone at its end unless it was committed."""
 
-    def __init__(self, store: Connections, *, write: bool) -> None:
+    def __init__(self, store: ServerConnections, *, write: bool) -> None:
         self._store = store
         self._write = write
         self._added: LedgerEntry | None = None
