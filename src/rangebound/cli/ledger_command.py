@@ -31,6 +31,30 @@ Key = Annotated[
 ]
 
 
+@app.command()
+def init(
+    postgres: Annotated[str, typer.Option(metavar="ADDRESS", help="The database; ?schema= names the ledger in it.")],
+    note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Make a ledger for a team in PostgreSQL, with the roles owner, approver, analyst and auditor.
+
+    Run it as a superuser; then grant each person one of the roles, and hand on the key file.
+    """
+    from rangebound.cli import printing
+    from rangebound.ledger.book import Ledger
+    from rangebound.ledger.key import key_path
+    from rangebound.ledger.postgres_place import postgres_place
+    from rangebound.ledger.postgres_schema import ROLES
+    from rangebound.ledger.user_folder import user_folder
+
+    schema = postgres_place(postgres).schema
+    with Ledger.create(postgres, key=key, note=note, roles=True) as book:
+        place = key_path(user_folder("key") / (book.history()[0].request or ""), key)[0]
+        printing.team_ledger([f"{schema}_{role}" for role in ROLES], str(place), book.head, as_json=json)
+
+
 @app.command("open")
 def open_(
     ledger: File,

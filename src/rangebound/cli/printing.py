@@ -45,6 +45,17 @@ def accounts(found: list[Account], head: str, *, as_json: bool) -> None:
     _print(table, *words, f"head {head}")
 
 
+def team_ledger(roles: list[str], key: str, head: str, *, as_json: bool) -> None:
+    """A ledger that was made for a team."""
+    if as_json:
+        return _print_json({"roles": roles, "key": key, "head": head})
+    _print(
+        f"roles {', '.join(roles)}: grant each person one of them",
+        f"key {plain(key)}: hand a copy to everyone who uses the ledger",
+        f"head {head}",
+    )
+
+
 def history(records: list[Record], *, as_json: bool) -> None:
     """Entries in their order."""
     if as_json:

@@ -25,6 +25,7 @@ from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
 from rangebound.ledger.names import plain_name, prose
+from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of
 from rangebound.ledger.replay import terms
 from rangebound.ledger.requests import decide, dry_run_of, file_request, listed
@@ -81,11 +82,15 @@ class Ledger:
         key: PathLike | None = None,
         note: str = "",
         patience: float = PATIENCE,
+        roles: bool = False,
     ) -> Ledger:
         """Make a new ledger at `path`, its head, and its key (see `docs/ledger.md`) unless there is one at the given
-        place."""
+        place. `path` may be the address of a PostgreSQL database; with `roles=True` the database then enforces who may
+        open accounts, approve, release and read (`docs/teams.md`)."""
         name = os.urandom(16).hex()
         store, place = vacant(path, key, name, patience)
+        if roles and not isinstance(store, PostgresStore):
+            raise ArgumentError("roles=True: needs a ledger in PostgreSQL; a file has no roles")
         text = prose("note", note)
 
         def first() -> LedgerEntry:
@@ -95,7 +100,10 @@ class Ledger:
             head_file(store, name, found, patience=patience).create(head_of(entry))
             return entry
 
-        store.create(first)
+        if isinstance(store, PostgresStore):
+            store.create(first, roles=roles)
+        else:
+            store.create(first)
         return _guarded(cls(store, read_key(place)), store, patience)
 
     @classmethod

@@ -204,10 +204,12 @@ class GuardedChain:
 def signed(login: str | None, who: str) -> str:
     """Who adds an entry: as stated, or on a server by the login, with another name that was stated after it.
 
-    >>> signed(None, "anna"), signed("service", "anna"), signed("anna", "anna")
-    ('anna', 'service/anna', 'anna')
+    >>> signed(None, "anna"), signed("service", "anna"), signed("anna", "anna"), signed("service", "service/anna")
+    ('anna', 'service/anna', 'anna', 'service/anna')
     """
-    return who if login is None else login if who in ("", login, person(None)) else f"{login}/{who}"
+    if login is None or who.startswith(f"{login}/"):
+        return who
+    return login if who in ("", login, person(None)) else f"{login}/{who}"
 
 
 def now() -> int:

@@ -8,7 +8,6 @@ is written by those who may, under the name of their login.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 
@@ -32,8 +31,8 @@ ROLES = ("owner", "approver", "analyst", "auditor")
 
 WRITES: dict[str, tuple[str, ...]] = {
     "owner": (EntryKind.ACCOUNT.value, "move"),
-    "approver": ("approve", "reject"),
-    "analyst": ("request", EntryKind.SPEND.value, EntryKind.PUBLISH.value, EntryKind.FAIL.value),
+    "approver": (EntryKind.APPROVE.value, EntryKind.REJECT.value),
+    "analyst": (EntryKind.REQUEST.value, EntryKind.SPEND.value, EntryKind.PUBLISH.value, EntryKind.FAIL.value),
 }
 """The kinds of entries that a role may add."""
 
@@ -91,22 +90,18 @@ SELECT c.relname, c.relkind, c.relpersistence,
     (SELECT array_agg(pg_get_indexdef(i.indexrelid) ORDER BY i.indexrelid::regclass::text)
         FROM pg_index i WHERE i.indrelid = c.oid),
     (SELECT count(*) FROM pg_rewrite r WHERE r.ev_class = c.oid)
-        + (SELECT count(*) FROM pg_inherits h WHERE c.oid IN (h.inhrelid, h.inhparent))
+        + (SELECT count(*) FROM pg_inherits h WHERE c.oid IN (h.inhrelid, h.inhparent)),
+    c.relrowsecurity AND c.relforcerowsecurity,
+    (SELECT coalesce(array_agg(p.polname || ' ' || p.polcmd::text || p.polpermissive::text
+        || (SELECT coalesce(string_agg(r.rolname, ',' ORDER BY r.rolname), '') FROM pg_roles r
+            WHERE r.oid = ANY (p.polroles)) ORDER BY p.polname), '{}') FROM pg_policy p WHERE p.polrelid = c.oid)
 FROM pg_class c WHERE c.relnamespace = %s::oid AND c.relkind NOT IN ('i', 't', 'I') ORDER BY c.relname
 """
 """What the catalog says of a schema, of which `expected` says what a ledger has."""
 
 
-class Cursor(Protocol):
-    """What runs a statement."""
-
-    def __call__(self, statement: str) -> object:
-        """Run it."""
-        ...
-
-
-def expected(schema: str) -> list[tuple[object, ...]]:
-    """The rows of `FOUND` for the tables of a ledger."""
+def expected(schema: str, *, roles: bool) -> list[tuple[object, ...]]:
+    """The rows of `FOUND` for the tables of a ledger, with the roles of a team or without."""
     rows: list[tuple[object, ...]] = []
     for table, columns in (("entries", ENTRIES), ("payloads", PAYLOADS)):
         triggers = [
@@ -115,7 +110,13 @@ def expected(schema: str) -> list[tuple[object, ...]]:
         ]
         listed = [_filled(each, schema) for each in triggers]
         indexes = [_filled(each, schema) for each in _INDEXES[table]]
-        rows.append((table, "r", "p", [f"{name} {kind}" for name, kind in columns.items()], listed, indexes, 0))
+        policies = _policies(schema)[table] if roles else {}
+        named = sorted(
+            f"{name} {'r' if command == 'SELECT' else 'a'}true{','.join(sorted(to))}"
+            for name, (command, to, _) in policies.items()
+        )
+        kinds = [f"{name} {kind}" for name, kind in columns.items()]
+        rows.append((table, "r", "p", kinds, listed, indexes, 0, roles, named))
     return rows
 
 
@@ -138,6 +139,48 @@ def triggers(schema: str) -> Iterator[str]:
     for every in _TRIGGERS.values():
         for name, text in every.items():
             yield f"CREATE TRIGGER {name} {_filled(text, schema)} EXECUTE FUNCTION {schema}.{name}()"
+
+
+_NAMED = (
+    "strpos(session_user::text, '/') = 0 AND (who = session_user::text OR starts_with(who, session_user::text || '/'))"
+)
+
+
+def _policies(schema: str) -> dict[str, dict[str, tuple[str, tuple[str, ...], str]]]:
+    """By table and name: what a policy is for, whom it lets do that, and with which rows."""
+    everyone = tuple(f"{schema}_{role}" for role in ROLES)
+    entries = {"seen": ("SELECT", everyone, "true")}
+    for role, kinds in WRITES.items():
+        listed = ", ".join(f"'{kind}'" for kind in kinds)
+        entries[f"by_{role}"] = ("INSERT", (f"{schema}_{role}",), f"kind IN ({listed}) AND {_NAMED}")
+    own = f"EXISTS (SELECT FROM {schema}.entries e WHERE e.seq = payloads.seq AND {_NAMED.replace('who', 'e.who')})"
+    payloads = {"seen": ("SELECT", everyone, "true"), "by_analyst": ("INSERT", (f"{schema}_analyst",), own)}
+    return {"entries": entries, "payloads": payloads}
+
+
+def roles(schema: str, *, keeper: bool) -> Iterator[str]:
+    """The statements after which the tables belong to a team: the roles, and what each may read and add.
+
+    With `keeper`, the tables belong to a role of which nobody is a member, so that only a superuser can change them.
+    """
+    team = [f"{schema}_{role}" for role in ROLES]
+    for name in [*team, f"{schema}_keeper"] if keeper else team:
+        yield f"CREATE ROLE {name} NOLOGIN"
+    yield f"GRANT USAGE ON SCHEMA {schema} TO {', '.join(team)}"
+    for table, policies in _policies(schema).items():
+        yield f"REVOKE ALL ON {schema}.{table} FROM PUBLIC"
+        for name, (command, to, rows) in policies.items():
+            words = f"USING ({rows})" if command == "SELECT" else f"WITH CHECK ({rows})"
+            yield f"GRANT {command} ON {schema}.{table} TO {', '.join(to)}"
+            yield f"CREATE POLICY {name} ON {schema}.{table} FOR {command} TO {', '.join(to)} {words}"
+        yield f"ALTER TABLE {schema}.{table} ENABLE ROW LEVEL SECURITY"
+        yield f"ALTER TABLE {schema}.{table} FORCE ROW LEVEL SECURITY"
+    if keeper:
+        for table in _TRIGGERS:
+            yield f"ALTER TABLE {schema}.{table} OWNER TO {schema}_keeper"
+        for name in _FUNCTIONS:
+            yield f"ALTER FUNCTION {schema}.{name}() OWNER TO {schema}_keeper"
+        yield f"ALTER SCHEMA {schema} OWNER TO {schema}_keeper"
 
 
 def _filled(text: str, schema: str) -> str:

@@ -12,8 +12,8 @@ my entry. A crash before that may lose the entry; then nobody has been told of i
 given out before all that it has read is flushed in the same way: `end` sees to that, of transactions that only read,
 and of those that were refused, too.
 
-A connection that breaks leaves it open whether the last entry is there. `ConnectionLost` says so, and anyone who keeps a
-state of the chain must read it anew.
+A connection that breaks leaves it open whether the last entry is there. `ConnectionLost` says so, and anyone who keeps
+a state of the chain must read it anew.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 
 _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] = {
     "55P03": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
-    "42501": (LedgerUnavailable, "this login may not do that; nothing was written"),
+    "42501": (LedgerUnavailable, "the role of this login does not allow that; nothing was written"),
     "25006": (LedgerUnavailable, "is read-only; nothing was written"),
     "23505": (LedgerUnavailable, "somebody wrote past the lock; nothing was written, try again"),
     postgres_schema.OUT_OF_ORDER: (LedgerUnavailable, "somebody wrote past the lock; nothing was written, try again"),
@@ -134,8 +134,8 @@ class PostgresStore:
         """Nothing: a server keeps its files to itself, and finds damage when it reads."""
         return []
 
-    def create(self, first: Callable[[], LedgerEntry]) -> None:
-        """Make the tables with the first entry, which is asked for once they are ours alone."""
+    def create(self, first: Callable[[], LedgerEntry], *, roles: bool = False) -> None:
+        """Make the tables with the first entry, asked for once they are ours alone, and a team's roles."""
         import psycopg
 
         with self._held():
@@ -149,11 +149,23 @@ class PostgresStore:
                     connection.execute(statement.encode())
                 places = ", ".join(["%s"] * len(LedgerEntry._fields))
                 connection.execute(f"INSERT INTO {self.schema}.entries ({COLUMNS}) VALUES ({places})".encode(), first())
+                if roles:
+                    self._make_roles(connection)
                 connection.execute("COMMIT")
+            except psycopg.errors.DuplicateObject:
+                raise ArgumentError(
+                    f"path={arguments.shown(str(self.place))}: the server has a role {self.schema}_owner already, of "
+                    "another ledger; give this one another name by ?schema="
+                ) from None
             except psycopg.errors.UniqueViolation:
                 raise self._taken() from None
             finally:
                 connection.close()
+
+    def _make_roles(self, connection: psycopg.Connection[Any]) -> None:
+        row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+        for statement in postgres_schema.roles(self.schema, keeper=bool(row and row[0])):
+            connection.execute(statement.encode())
 
     def _make_schema(self, connection: psycopg.Connection[Any]) -> None:
         found = self._tables(connection)
@@ -329,7 +341,7 @@ class PostgresStore:
                 f"{self._name}: there is no ledger in the schema {self.schema}, or this login may not see it; "
                 "`Ledger.create` or `rangebound ledger init` makes one"
             )
-        if found != postgres_schema.expected(self.schema):
+        if found not in [postgres_schema.expected(self.schema, roles=roles) for roles in (True, False)]:
             raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
         return _MARK | row[0], row[1]
 

@@ -10,7 +10,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, RequestConflict
 from rangebound.ledger.approval import FiledRequest
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.charge_checks import balance_of, conflict, drafted, exceeded, refuse_rejected
-from rangebound.ledger.guarded_chain import GuardedChain
+from rangebound.ledger.guarded_chain import GuardedChain, signed
 from rangebound.ledger.names import plain_name
 from rangebound.ledger.record import ApprovalRequest, Record, request_of
 from rangebound.ledger.replay import Replay
@@ -54,6 +54,7 @@ def file_request(
 def decide(chain: GuardedChain, kind: EntryKind, request: str, *, who: str | None, note: str) -> ApprovalRequest:
     """Approve or reject a request; the same decision by the same person again changes nothing."""
     draft = drafted(kind, who=who, note=note)
+    draft = draft._replace(who=signed(chain.store.login, draft.who))
     with chain.writing() as transaction:
         asked = _asked(chain.state, request)
         own = asked.filed

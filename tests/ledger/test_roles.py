@@ -1,0 +1,224 @@
+"""The roles of a team, enforced by the database: what each login may do by SQL of its own, past the library."""
+
+import itertools
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
+from rangebound.ledger import Ledger, verify
+from rangebound.ledger.chain import EntryKind
+from rangebound.ledger.postgres_schema import ROLES, WRITES
+from tests.ledger.postgres import fresh_address, schema_of
+from tests.ledger.rules import TENTH
+
+KINDS = [*(each.value for each in EntryKind), "move", "another"]
+FORBIDDEN = {
+    "update": "UPDATE {s}.entries SET first = 0",
+    "delete": "DELETE FROM {s}.entries",
+    "truncate": "TRUNCATE {s}.entries",
+    "update bytes": "UPDATE {s}.payloads SET bytes = ''",
+    "delete bytes": "DELETE FROM {s}.payloads",
+    "truncate bytes": "TRUNCATE {s}.payloads",
+    "no trigger": "ALTER TABLE {s}.entries DISABLE TRIGGER ALL",
+    "no policies": "ALTER TABLE {s}.entries DISABLE ROW LEVEL SECURITY",
+    "drop a policy": "DROP POLICY by_analyst ON {s}.entries",
+    "a policy of one's own": "CREATE POLICY mine ON {s}.entries FOR INSERT WITH CHECK (true)",
+    "drop a trigger": "DROP TRIGGER added ON {s}.entries",
+    "a trigger of one's own": "CREATE TRIGGER mine BEFORE INSERT ON {s}.entries EXECUTE FUNCTION {s}.added()",
+    "another function": "CREATE OR REPLACE FUNCTION {s}.added() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'",
+    "drop": "DROP TABLE {s}.entries CASCADE",
+    "drop the schema": "DROP SCHEMA {s} CASCADE",
+    "rename": "ALTER TABLE {s}.entries RENAME TO other",
+    "another table": "CREATE TABLE {s}.more ()",
+    "own it": "ALTER TABLE {s}.entries OWNER TO session_user",
+    "past the triggers": "SET session_replication_role = replica",
+    "be the keeper": "SET ROLE {s}_keeper",
+    "a role for oneself": "GRANT {s}_owner TO session_user",
+    "give rights": "GRANT UPDATE ON {s}.entries TO session_user; UPDATE {s}.entries SET first = 0",
+    "lock": "LOCK TABLE {s}.entries IN ACCESS EXCLUSIVE MODE",
+}
+INSERT = "INSERT INTO {s}.entries (seq, time, kind, who, what, note, seal) VALUES ({n}, 0, '{k}', {w}, '', '', '')"
+NEXT = "(SELECT max(seq) + 1 FROM {s}.entries)"
+_NUMBER = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def team(postgres, tmp_path_factory):
+    """A ledger with roles, a login for each, one without, and the superuser; and the key."""
+    address, folder = fresh_address(postgres), tmp_path_factory.mktemp("team")
+    key = folder / "ledger.key"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        with Ledger.create(address, key=key, roles=True) as ledger:
+            ledger.open_account("people", epsilon=1)
+            ledger.open_account("guarded", epsilon=1, approval=True)
+            ledger.release(account="people", request="first", cost=TENTH, compute=lambda _: b"x")
+    logins = {role: f"{role}_{next(_NUMBER)}_{schema_of(address)}" for role in (*ROLES, "outsider")}
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        for role, login in logins.items():
+            member = f" IN ROLE {schema_of(address)}_{role}" if role in ROLES else ""
+            admin.execute(f"CREATE ROLE {login} LOGIN{member}")
+    return Team(address, key, logins)
+
+
+class Team:
+    def __init__(self, address: str, key: Path, logins: dict[str, str]) -> None:
+        self.address, self.key, self.logins, self.schema = address, key, logins, schema_of(address)
+
+    def place(self, role: str) -> str:
+        return self.address.replace("//postgres@", f"//{self.logins.get(role, role)}@")
+
+    def opened(self, role: str) -> Ledger:
+        return Ledger.open(self.place(role), key=self.key)
+
+    def raw(self, role: str, statement: str) -> None:
+        """Run SQL as a role, and undo it."""
+        address = self.place(role).partition("&schema=")[0]
+        with psycopg.connect(address) as connection:
+            connection.execute(statement.format(s=self.schema))
+            connection.rollback()
+
+    def insert(self, kind: str, *, number: str = NEXT, who: str = "session_user") -> str:
+        return INSERT.format(s=self.schema, n=number.format(s=self.schema), k=kind, w=who)
+
+
+@pytest.mark.parametrize("role", [*ROLES, "outsider"])
+def test_nobody_rewrites_or_reaches_around(team, role):
+    for name, statement in FORBIDDEN.items():
+        with pytest.raises(psycopg.Error) as caught:
+            team.raw(role, statement)
+        assert caught.value.sqlstate in ("42501", "42P17", "2BP01"), (name, caught.value)
+
+
+def test_control_the_statements_are_right_and_the_superuser_may(team):
+    refused = []
+    for name, statement in FORBIDDEN.items():
+        try:
+            team.raw("postgres", statement)
+        except psycopg.Error as error:
+            refused.append((name, error.sqlstate))
+    assert {state for _, state in refused} <= {"RB001", "0LP01"}, refused  # by our own triggers
+    assert len(refused) <= 7
+
+
+@pytest.mark.parametrize("role", [*ROLES, "outsider"])
+def test_a_role_adds_its_own_kinds_and_no_other(team, role):
+    allowed = []
+    for kind in KINDS:
+        try:
+            team.raw(role, team.insert(kind))
+            allowed.append(kind)
+        except psycopg.errors.InsufficientPrivilege:
+            continue
+    assert sorted(allowed) == sorted(WRITES.get(role, ()))
+
+
+@pytest.mark.parametrize("role", list(WRITES))
+def test_an_entry_bears_the_name_of_the_login(team, role):
+    kind = WRITES[role][0]
+    for who in ("'postgres'", f"'{team.logins['owner']}x'", "''", "session_user || 'x'", "'x/' || session_user"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            team.raw(role, team.insert(kind, who=who))
+    for who in ("session_user", "session_user || '/anna'"):  # the control
+        team.raw(role, team.insert(kind, who=who))
+
+
+@pytest.mark.parametrize("role", list(WRITES))
+def test_an_entry_is_the_next_one(team, role):
+    for number in ("1", "3", f"{NEXT} + 1", "0", "-1"):
+        with pytest.raises(psycopg.Error) as caught:
+            team.raw(role, team.insert(WRITES[role][0], number=number))
+        assert caught.value.sqlstate == "RB001"
+
+
+def test_bytes_belong_to_the_last_entry_of_the_same_login(team):
+    store = "INSERT INTO {s}.payloads SELECT max(seq), 'x' FROM {s}.entries"
+    own = team.insert("publish").replace("note, seal", "note, seal, digest").replace("'', '')", "'', '', sha256('x'))")
+    team.raw("analyst", f"{own}; {store}")  # the control
+    for role, statement in (
+        ("analyst", store.replace("'x'", "'y'")),
+        ("analyst", f"{own}; {store.replace(chr(39) + 'x', chr(39) + 'y')}"),
+        ("analyst", "INSERT INTO {s}.payloads VALUES (3, 'x')"),
+        ("owner", store),
+        ("approver", store),
+        ("auditor", store),
+        ("outsider", store),
+    ):
+        with pytest.raises(psycopg.Error) as caught:
+            team.raw(role, statement)
+        assert caught.value.sqlstate in ("RB001", "42501"), (role, statement)
+
+
+def test_operators_of_ones_own_do_not_fool_the_triggers(team, postgres):
+    """An analyst who may make a schema puts another `=` before PostgreSQL's."""
+    login = team.logins["analyst"]
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute(f"CREATE SCHEMA {login}_own AUTHORIZATION {login}")
+    setup = f"""
+        CREATE FUNCTION {login}_own.yes(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR {login}_own.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = {login}_own.yes);
+        SET LOCAL search_path = {login}_own, pg_catalog; """
+    with pytest.raises(psycopg.Error) as caught:
+        team.raw("analyst", setup + team.insert("spend", number="3"))
+    assert caught.value.sqlstate == "RB001"
+
+
+def test_each_does_their_work_and_no_other_by_the_library(team):
+    spend = {"account": "people", "cost": TENTH}
+    asked = {"account": "guarded", "request": "asked", "cost": TENTH}
+    with team.opened("owner") as owner, team.opened("analyst") as analyst, team.opened("approver") as approver:
+        owner.open_account("more", epsilon=1)
+        assert analyst.release(request="1", compute=lambda _: b"42", **spend) == b"42"
+        analyst.file_request(dry_run=b"{}", **asked)
+        with pytest.raises(ArgumentError, match="must not approve"):
+            analyst.approve("asked")
+        approver.approve("asked")
+        assert analyst.release(compute=lambda _: b"43", **asked) == b"43"
+        with team.opened("auditor") as auditor:
+            assert auditor.published("1") == b"42"
+            assert [each.who for each in auditor.history()[-6:]] == [
+                *[team.logins["owner"], *[team.logins["analyst"]] * 3, team.logins["approver"]][1:],
+                *[team.logins["analyst"]] * 2,
+            ]
+            for ledger, name in ((auditor, "a"), (approver, "b"), (owner, "c")):
+                with pytest.raises(LedgerUnavailable, match="does not allow"):
+                    ledger.release(request=name, compute=lambda _: pytest.fail("computed"), **spend)
+            for ledger in (auditor, approver, analyst):
+                with pytest.raises(LedgerUnavailable, match="does not allow"):
+                    ledger.open_account("another", epsilon=1)
+            auditor.verify()
+    assert verify(team.place("auditor"), key=team.key).entries > 8
+    with pytest.raises(LedgerUnavailable, match=r"does not allow|may not see"):
+        team.opened("outsider")
+
+
+def test_names_of_roles_are_taken_once(team, postgres, tmp_path):
+    name = f"x{schema_of(team.address)}"
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {name}_owner")
+    with pytest.raises(ArgumentError, match="a role"):
+        Ledger.create(team.address.replace(team.schema, name), key=tmp_path / "a.key", roles=True)
+    with pytest.raises(ArgumentError, match="needs a ledger in PostgreSQL"):
+        Ledger.create(tmp_path / "a.ledger", roles=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE {s}.entries NO FORCE ROW LEVEL SECURITY",
+        "ALTER TABLE {s}.entries DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY by_owner ON {s}.entries",
+        "CREATE POLICY mine ON {s}.entries FOR INSERT WITH CHECK (true)",
+        "ALTER POLICY by_owner ON {s}.entries TO {s}_auditor",
+    ],
+)
+def test_changed_policies_are_refused(postgres, address, tmp_path, change):
+    key = tmp_path / "a.key"
+    Ledger.create(address, key=key, roles=True).close()
+    Ledger.open(address, key=key).close()  # the control
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute(change.format(s=schema_of(address)))
+    with pytest.raises(LedgerTampered, match="other tables"):
+        Ledger.open(address, key=key)
