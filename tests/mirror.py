@@ -25,7 +25,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "finite/table_errors.py": ("finite/test_finite_mechanism.py",),
     "ledger/forks.py": ("ledger/test_sqlite.py", "ledger/test_postgres_store.py"),
     "ledger/postgres_place.py": ("ledger/test_postgres_store.py",),
-    "ledger/postgres_schema.py": ("ledger/test_postgres_store.py",),
+    "ledger/postgres_schema.py": ("ledger/test_postgres_store.py", "ledger/test_roles.py"),
     "ledger/postgres_transaction.py": ("ledger/test_postgres_store.py", "ledger/test_book.py"),
     "ledger/user_folder.py": ("ledger/test_client_head.py",),
     "law/atomic_law.py": ("law/test_finite_law.py", "test_staircase.py"),

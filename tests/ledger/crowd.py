@@ -1,6 +1,8 @@
 """Sixteen processes of sixty-four threads each, all spending from a budget for exactly a thousand spends.
 
-    python tests/ledger/crowd.py FOLDER TIMES RULE
+    python tests/ledger/crowd.py FOLDER TIMES RULE [ADDRESS]
+
+With an address of a server, it is thirty-two processes of four threads.
 
 Prints how many spends were granted each time, and how many the ledger holds, as JSON.
 """
@@ -14,13 +16,15 @@ from pathlib import Path
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
+from tests.ledger.postgres import fresh_address
 from tests.ledger.rules import open_for
 
 PROCESSES, THREADS, SPENDS = 16, 64, 1000
+CLIENTS, THREADS_A_CLIENT = 32, 4
 COST = Cost(epsilon=0.001)
 
 
-def child(path: Path) -> int:
+def child(path: Path | str, count: int) -> int:
     """How many spends the threads of one process were granted; each goes on until it is refused."""
     ledger = Ledger.open(path, patience=600)  # a slow machine is no fault here
     granted = []
@@ -33,7 +37,7 @@ def child(path: Path) -> int:
             except BudgetExceeded:
                 return
 
-    threads = [threading.Thread(target=work, args=(each,)) for each in range(THREADS)]
+    threads = [threading.Thread(target=work, args=(each,)) for each in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -41,17 +45,18 @@ def child(path: Path) -> int:
     return len(granted)
 
 
-def once(path: Path, rule: str) -> tuple[int, int]:
+def once(path: Path | str, rule: str) -> tuple[int, int]:
+    processes, threads = (PROCESSES, THREADS) if isinstance(path, Path) else (CLIENTS, THREADS_A_CLIENT)
     with Ledger.create(path) as ledger:
         open_for(ledger, rule, SPENDS, COST)
     readable, writable = os.pipe()
     children = []
-    for _ in range(PROCESSES):
+    for _ in range(processes):
         pid = os.fork()
         if not pid:
             status = 1
             try:
-                os.write(writable, f"{child(path)}\n".encode())
+                os.write(writable, f"{child(path, threads)}\n".encode())
                 status = 0
             finally:
                 os._exit(status)
@@ -69,4 +74,6 @@ def once(path: Path, rule: str) -> tuple[int, int]:
 
 if __name__ == "__main__":
     folder, times, rule = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    print(json.dumps([once(folder / f"{turn}.ledger", rule) for turn in range(times)]))
+    server = sys.argv[4] if sys.argv[4:] else None
+    places = [folder / f"{turn}.ledger" if server is None else fresh_address(server) for turn in range(times)]
+    print(json.dumps([once(each, rule) for each in places]))

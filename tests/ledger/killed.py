@@ -1,10 +1,10 @@
 """Processes that spend at once and are killed at random points; then the ledger is held against what came out.
 
-    python tests/ledger/killed.py FOLDER ROUNDS SEED RULE [broken]
+    python tests/ledger/killed.py FOLDER ROUNDS SEED RULE [broken] [ADDRESS]
 
 A child notes each request that is computed (before it is) and each answer that is revealed (after it was given), and
 asks for requests that other children, living or dead, ask for too. With `broken` it reveals an answer of its own before
-the ledger has said anything. Prints what was found, as JSON.
+the ledger has said anything. With an address, the ledgers are in that server. Prints what was found, as JSON.
 """
 
 import json
@@ -20,6 +20,7 @@ from pathlib import Path
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
+from tests.ledger.postgres import fresh_address
 from tests.ledger.rules import TENTH, open_for
 
 ROUNDS_A_LEDGER = 10
@@ -32,10 +33,10 @@ def note(path: Path) -> Callable[[bytes], object]:
     return lambda line: os.write(handle, line + b"\n")
 
 
-def child(path: Path, seed: int, broken: bool, pipe: int) -> None:
+def child(place: Path | str, path: Path, seed: int, broken: bool, pipe: int) -> None:
     chance = random.Random(seed)
     computed, public = note(path.with_suffix(".computed")), note(path.with_suffix(".revealed"))
-    ledger = Ledger.open(path)
+    ledger = Ledger.open(place)
 
     def revealed(line: bytes) -> None:
         public(line)
@@ -60,7 +61,7 @@ def child(path: Path, seed: int, broken: bool, pipe: int) -> None:
         revealed(name.encode() + b" " + answer)
 
 
-def kill_some(path: Path, chance: random.Random, broken: bool) -> None:
+def kill_some(place: Path | str, path: Path, chance: random.Random, broken: bool) -> None:
     """One round: four to eight children, killed together somewhere in their work."""
     readable, writable = os.pipe()
     children = []
@@ -68,7 +69,7 @@ def kill_some(path: Path, chance: random.Random, broken: bool) -> None:
         pid = os.fork()
         if not pid:
             try:
-                child(path, chance.randrange(2**32) ^ os.getpid(), broken, writable)
+                child(place, path, chance.randrange(2**32) ^ os.getpid(), broken, writable)
             finally:
                 os._exit(1)  # not reached unless something broke: a kill leaves no exit status
         children.append(pid)
@@ -89,9 +90,9 @@ def lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines() if path.exists() else []
 
 
-def violations(path: Path) -> dict[str, int]:
+def violations(place: Path | str, path: Path) -> dict[str, int]:
     """What came out that the ledger does not cover, and what the ledger gave beyond its total."""
-    with Ledger.open(path) as ledger:
+    with Ledger.open(place) as ledger:
         ledger.verify()
         spends = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
         names = {record.request for record in spends}
@@ -107,23 +108,26 @@ def violations(path: Path) -> dict[str, int]:
         }
 
 
-def main(folder: Path, rounds: int, seed: int, rule: str, broken: bool) -> None:
+def main(folder: Path, rounds: int, seed: int, rule: str, broken: bool, server: str | None) -> None:
     chance = random.Random(seed)
     found: dict[str, int] = {"rounds": 0, "revealed": 0, "dry": 0}
     for start in range(0, rounds, ROUNDS_A_LEDGER):
         path = folder / f"{start}.ledger"
-        with Ledger.create(path) as ledger:
+        place = path if server is None else fresh_address(server)
+        with Ledger.create(place) as ledger:
             open_for(ledger, rule, SPENDS_A_LEDGER)
         for _ in range(min(ROUNDS_A_LEDGER, rounds - start)):
-            kill_some(path, chance, broken)
+            kill_some(place, path, chance, broken)
             found["rounds"] += 1
-        for name, count in violations(path).items():
+        for name, count in violations(place, path).items():
             found[name] = found.get(name, 0) + count
         found["revealed"] += len(lines(path.with_suffix(".revealed")))
-        with Ledger.open(path) as ledger:
+        with Ledger.open(place) as ledger:
             found["dry"] += ledger.account("people").spends == SPENDS_A_LEDGER
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5:] == ["broken"])
+    more = sys.argv[5:]
+    address = next((each for each in more if each != "broken"), None)
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], "broken" in more, address)

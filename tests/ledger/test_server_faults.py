@@ -12,6 +12,7 @@ from rangebound.errors import LedgerTampered, LedgerUnavailable, RequestFailed
 from rangebound.ledger import Ledger, postgres_store, verify
 from rangebound.ledger.postgres_store import PostgresStore
 from tests.ledger.postgres import Server, fresh_address
+from tests.ledger.processes import play
 from tests.ledger.rules import TENTH, open_for
 
 MOST = 100  # statements of a release; it has fewer
@@ -233,3 +234,30 @@ def test_a_store_is_closed_by_its_end(server):
     connection = store._connection
     del store
     assert connection.closed
+
+
+FAULTS = [
+    "computed without a spend",
+    "revealed without a spend",
+    "revealed other bytes than stored",
+    "charged twice",
+    "overspent",
+]
+
+
+@pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.long)])
+def test_clients_killed_at_random(memory, postgres, rounds):
+    found = play("killed.py", memory, rounds, 1, "sum", postgres)
+    assert found["rounds"] == rounds
+    assert {name: found[name] for name in FAULTS} == dict.fromkeys(FAULTS, 0)
+    assert found["revealed"] > rounds
+
+
+def test_control_a_client_who_reveals_first_is_caught(memory, postgres):
+    found = play("killed.py", memory, 5, 1, "sum", "broken", postgres)
+    assert found["revealed without a spend"] + found["revealed other bytes than stored"] > 0
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_thirty_two_clients_get_exactly_what_there_is_every_time(memory, postgres, times):
+    assert play("crowd.py", memory, times, "sum", postgres) == [[1000, 1000]] * times

@@ -73,7 +73,7 @@ def test_everything_is_synced_after_the_charge_and_before_the_computation(tmp_pa
         os.write(2, b"REVEAL")
     """
     trace = tmp_path / "trace"
-    traced = ["strace", "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync,unlink", "-o", str(trace)]
+    traced = ["strace", "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync,?unlink,unlinkat", "-o", str(trace)]
     command = [*traced, sys.executable, "-c", PREAMBLE + textwrap.dedent(code), str(tmp_path / "x.ledger")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment())
     if "ptrace" in result.stderr or "PTRACE" in result.stderr:
@@ -84,7 +84,7 @@ def test_everything_is_synced_after_the_charge_and_before_the_computation(tmp_pa
         mark = re.search(r'write\(2.*"(BEGIN|COMPUTE|REVEAL)"', line)
         steps += [mark[1]] if mark else []
         call = re.search(
-            r"(write|sync|unlink)(?:64)?\(.*?" + re.escape(str(tmp_path)) + r'(?:/x\.ledger([-.]\w+)?)?[>"]', line
+            r"(write|sync|unlink)(?:64|at)?\(.*?" + re.escape(str(tmp_path)) + r'(?:/x\.ledger([-.]\w+)?)?[>"]', line
         )
         steps += [f"{call[1]} {(call[2] or 'file') if 'x.ledger' in line else 'folder'}"] if call else []
     part = steps[steps.index("BEGIN") + 1 :]
