@@ -24,13 +24,18 @@ class PayingLedger:
     files: tuple[Path, ...]
 
 
-def ledger_place(named: object, plan: Path, ledger: Path | None) -> Path | None:
-    """Where the ledger is: as the command line says, else as the plan does, relative to the plan's folder."""
-    return ledger or (plan.parent / named if isinstance(named, str) and named else None)
+def ledger_place(named: object, plan: Path, ledger: str | None) -> str | None:
+    """Where the ledger is: as the command line says, else as the plan does, relative to the plan's folder unless it
+    is an address."""
+    from rangebound.postgres_address import is_address
+
+    if ledger or not isinstance(named, str) or not named:
+        return ledger or None
+    return named if is_address(named) else str(plan.parent / named)
 
 
 @contextmanager
-def paying(place: Path | None, key: Path | None, request: str | None) -> Iterator[PayingLedger]:
+def paying(place: str | None, key: Path | None, request: str | None) -> Iterator[PayingLedger]:
     """The ledger that is charged, opened; it and the id of the charge must be given."""
     from rangebound.ledger import Ledger, ledger_files
 
@@ -43,7 +48,7 @@ def paying(place: Path | None, key: Path | None, request: str | None) -> Iterato
 
 
 @contextmanager
-def consulted(place: Path | None, key: Path | None) -> Iterator[Ledger | None]:
+def consulted(place: str | None, key: Path | None) -> Iterator[Ledger | None]:
     """The ledger for a dry run, which charges nothing: None where there is none, or it cannot be read."""
     from rangebound.ledger.book import Ledger
 

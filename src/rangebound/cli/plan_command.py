@@ -11,6 +11,7 @@ import typer
 
 from rangebound.cli.options import Json, group
 from rangebound.cli.output_files import write_new
+from rangebound.cli.paying_ledger import ledger_place
 from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
@@ -148,7 +149,6 @@ def suggest(
     from rangebound.cli import printing
     from rangebound.cli.release_command import stopping
     from rangebound.ledger.book import Ledger
-    from rangebound.ledger.location import ledger_place
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.view import view
@@ -164,7 +164,7 @@ def suggest(
             if dry_run:
                 words = gaps_of(draft, engine, plan.parent).words(share)
                 return printing.fact({"dry_run": True, "explained": words}, words, as_json=json)
-            book = ledger or (ledger_place(whole.budget.ledger, plan.parent) if whole.budget.ledger else None)
+            book = ledger_place(whole.budget.ledger, plan, ledger)
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")

@@ -23,15 +23,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 AnyStore: TypeAlias = SQLiteStore | PostgresStore
 
 
-def ledger_place(name: str, folder: Path) -> str:
-    """Where a ledger is that a plan in `folder` names: a path counts from there, an address does not.
-
-    >>> ledger_place("postgresql://db.example/office", Path("plans"))
-    'postgresql://db.example/office'
-    """
-    return name if is_address(name) else str(folder / name)
-
-
 def there_is(path: str) -> bool:
     """Whether there is a ledger, or something else, at a path or an address."""
     if is_address(path):
