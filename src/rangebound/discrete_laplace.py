@@ -24,6 +24,7 @@ from rangebound.law.lattice_law import LatticeLaw
 from rangebound.numeric import rounded_up
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
+from rangebound.risk import MechanismRisk
 from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.serial import number, parse_number
@@ -44,7 +45,7 @@ _LINE = Interval(-math.inf, math.inf)
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace:
+class DiscreteLaplace(MechanismRisk):
     """A whole number plus noise X with P(X = k) proportional to e^(-|k| / scale), clamped to the ends of `support`.
 
     The noise is also called two-sided geometric. The true answer is a whole number, which a unit moves by at most

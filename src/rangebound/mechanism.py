@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments, bounding, privacy, sampling
+from rangebound.ball import ball, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError, Undecided
 from rangebound.law import Law, Shape
@@ -20,6 +21,7 @@ from rangebound.noise import FAMILIES, Noise
 from rangebound.privacy import Setting
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
+from rangebound.risk import MechanismRisk
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval, Support, Union, published_numbers
 from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
@@ -32,7 +34,7 @@ Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Mechanism:
+class Mechanism(MechanismRisk):
     """A way to publish the answer of a query inside a support: noise, query, support, bounding.
 
     The support defaults to the query's range (to the whole line for UNBOUNDED). A true answer outside the query's range
@@ -136,6 +138,22 @@ class Mechanism:
         """
         epsilon = arguments.nonnegative("epsilon", epsilon)
         return min(_closed(privacy.worst_delta(self.setting, epsilon), f"epsilon={epsilon}: the smallest delta"), 1.0)
+
+    def _attack_mu(self) -> float:
+        """That of Gaussian noise on the line, where what is published leaks no more: sensitivity / scale.
+
+        A map of the noise is post-processing. Truncated to an interval, the law of the answer q has the density
+        exp(-(x - q)^2 / (2 s^2)) / Z, which is more log-concave than N(0, s^2), so x = T(z) for a standard normal z and
+        a rising T with a slope of at most s [caffarelli2000]. Likelihood ratios rise with x, so the best tests are
+        x > c. Their power S has dS/dq = Cov(1{x > c}, x) / s^2 <= Cov(1{x > c}, s z) / s^2 = phi(z_S) / s, since s z -
+        T(z) rises too, and phi(z_S) is the density at the upper quantile of S. So z_S falls by at most d / s from q to
+        q + d, which is what mu = d / s says. Support with gaps is not log-concave, and may leak more.
+        """
+        if not self.noise.gaussian or (self.bounding is TRUNCATE and not isinstance(self.support, Interval)):
+            return math.inf
+        hull = self.query.range.hull
+        apart = min(ball(self.query.sensitivity), ball(hull.upper) - ball(hull.lower), key=up)
+        return up(apart / ball(self.noise.scale))
 
     @overload
     def rdp(self, alpha: float) -> float: ...

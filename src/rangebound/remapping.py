@@ -26,6 +26,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
 from rangebound.progress_line import Tell, progress_line
 from rangebound.query import Query
+from rangebound.risk import MechanismRisk
 from rangebound.sampling.entropy import secure_bits
 from rangebound.staircase import Staircase
 from rangebound.support import Grid, Interval
@@ -54,7 +55,7 @@ _FIRST_ROWS, _MORE_ROWS = 48, 24
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Remapped:
+class Remapped(MechanismRisk):
     """A mechanism whose published number y is replaced by a value, drawn from the row of `weights` of its bin.
 
     Bin i has the numbers from edges[i - 1] to below edges[i]; its row of whole numbers, which sum to 2^62, says how
@@ -127,6 +128,9 @@ class Remapped:
     def delta(self, epsilon: float) -> float:
         """The delta of the base, which holds for every function of what it publishes."""
         return self.base.delta(epsilon)
+
+    def _attack_mu(self) -> float:
+        return self.base._attack_mu()
 
     @overload
     def rdp(self, alpha: float) -> float: ...

@@ -25,6 +25,7 @@ from rangebound.law.lattice_law import LatticeLaw
 from rangebound.numeric import rounded_down, rounded_up
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
+from rangebound.risk import MechanismRisk
 from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.serial import support_from_dict, support_to_dict
@@ -48,7 +49,7 @@ _NODE = 0.5 / math.sqrt(3.0)  # the two nodes of Gauss and Legendre, exact for a
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Staircase:
+class Staircase(MechanismRisk):
     """The answer of a query, rounded to a lattice of `step`, plus staircase noise, clamped to the ends of `support`.
 
     With k the number of steps to a sensitivity, X whole steps of noise are added, where P(X = x) is proportional to

@@ -15,6 +15,7 @@ import pytest
 import rangebound as rb
 from rangebound.accounting import MechanismEvent, SampledEvent, group_event
 from rangebound.accounting.fisher_information import information
+from rangebound.gdp import delta_of_mu
 
 RANGE = rb.Interval(0, 4)
 QUERY = rb.Query(range=RANGE, sensitivity=1.0)
@@ -113,6 +114,12 @@ CELLS = {
     "epsilon": lambda m: 0.0 <= m.epsilon(1e-3) <= m.epsilon(),
     "delta": lambda m: 0.0 < m.delta(0.5) < 1.0,
     "rdp": lambda m: number(m.rdp(3.0)) and m.rdp([2.0, 4.0]).shape == (2,),
+    "tradeoff": lambda m: 0.0 <= m.tradeoff(0.25) <= 0.75 and m.tradeoff([0.0, 1.0])[1] == 0.0,
+    "advantage": lambda m: m.advantage() == m.delta(0.0) <= 2 * m.success() - 1 + 1e-15,
+    "gdp": lambda m: m.advantage() <= delta_of_mu(m.gdp(), epsilon=0.0) * (1 + 1e-12),
+    "posterior": lambda m: 0.3 < m.posterior(0.3) <= 1.0,
+    "reconstruction": lambda m: 0.01 < m.reconstruction(0.01) < 1.0,
+    "odds": lambda m: m.odds().startswith("Of 100 people"),
     "fisher": lambda m: number(m.fisher(1.0)) and m.fisher([1.0, 2.0]).shape == (2,),
     "error": lambda m: errors(m.error(1.0)) and errors(m.error([1.0, 3.0])),
     "worst error": lambda m: errors(m.worst_error()),

@@ -32,6 +32,7 @@ from rangebound.law.finite_law import FiniteLaw
 from rangebound.numeric import rounded_up
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.query import Query
+from rangebound.risk import MechanismRisk
 from rangebound.serial import read_json, support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval
 from rangebound.utility import Error
@@ -57,7 +58,7 @@ class ProvedLimit(Protocol):
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Table:
+class Table(MechanismRisk):
     """Any finite mechanism: for each of finitely many inputs, a law on finitely many outputs in whole-number weights.
 
     A true answer goes to the nearest input, ties always to the upper one, in exact arithmetic; then output y is
