@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, ClaimFalse, RangeboundError, Unsatisfiable
@@ -207,3 +208,42 @@ def test_a_law_that_never_changes_needs_no_noise_and_says_so():
         loss, reason = 0.0, str(error)
     assert loss == 0.0
     assert not reason.startswith("no scale")
+
+
+@pytest.mark.parametrize("advantage", [1e-3, 0.05, 0.5])
+def test_an_advantage_has_the_scale_of_its_closed_form(advantage):
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=3.0)
+    laplace = rb.calibrate(noise=rb.Laplace, query=query, bounding=rb.UNBOUNDED, advantage=advantage)
+    assert laplace.noise.scale == pytest.approx(1.5 / -math.log1p(-advantage), rel=1e-8)
+    gaussian = rb.calibrate(noise=rb.Gaussian, query=query, bounding=rb.RECTIFY, advantage=advantage)
+    assert gaussian.noise.scale == pytest.approx(1.5 / norm.ppf(0.5 + 0.5 * advantage), rel=1e-8)
+    assert max(laplace.advantage(), gaussian.advantage()) <= advantage
+
+
+def test_an_advantage_on_a_range_needs_its_scale_and_no_less_and_is_certified():
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    m = rb.calibrate(noise=rb.Laplace, query=query, advantage=0.05)
+    assert (
+        m.advantage()
+        <= 0.05
+        < rb.Mechanism(noise=rb.Laplace(scale=m.noise.scale * (1 - 1e-8)), query=query).advantage()
+    )
+    assert rb.verify(rb.certify(m).to_json()).claim == rb.Claim(epsilon=0.0, delta=0.05)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"advantage": 0.1, "epsilon": 1.0}, "must be given alone"),
+        ({"advantage": 0.1, "delta": 1e-6}, "must be given alone"),
+        ({"advantage": 0.1, "notion": "metric"}, "must be given alone"),
+        ({"advantage": 0.0}, "must be positive"),
+        ({"advantage": 1.0}, r"must lie in \[0, 1\)"),
+        ({"advantage": 0.1, "noise": rb.TruncatedLaplacian}, "not for an advantage"),
+        ({}, "epsilon: must be given"),
+    ],
+)
+def test_an_advantage_that_is_not_the_only_target_is_refused(wrong, message):
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    with pytest.raises(rb.RangeboundError, match=message):
+        rb.calibrate(**{"noise": rb.Laplace, "query": query, **wrong})

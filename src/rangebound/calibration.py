@@ -33,6 +33,7 @@ from rangebound.support import Interval, Support, Union, is_line
 _CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
 _LARGEST_EPSILON = 1e6
 _PROOF_BELOW = 1e-3  # of the sensitivity over epsilon: smaller scales are searched with a proof
+_FAR_BELOW = 1e9  # how much smaller than usual a scale for an advantage may be
 _RANGE = 1e150  # scales are searched within this factor of the sensitivity over epsilon
 
 
@@ -70,11 +71,15 @@ def calibrate(
     query: Query,
     support: Support | None = None,
     bounding: Bounding = TRUNCATE,
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float = 0.0,
     notion: str | Notion = Notion.DP,
+    advantage: float | None = None,
 ) -> Mechanism:
-    """The mechanism with the smallest scale that is (epsilon, delta)-private.
+    """The mechanism with the smallest scale that is (epsilon, delta)-private, or at which an attacker gains no more.
+
+    With `advantage` in the place of epsilon, the target is the largest membership advantage, `m.advantage()`: the true
+    positive rate of an attacker less the false positive rate. That is (0, advantage)-privacy.
 
     Guarantee: the result is private (its own worst case was evaluated in ball arithmetic), and its scale is at most
     1e-9 relative above the smallest one. With notion="metric" a pair at distance i * sensitivity differs by at most i *
@@ -90,6 +95,9 @@ def calibrate(
     >>> m = rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0)
     >>> round(m.noise.scale, 5), m.epsilon() <= 1.0
     (1.61156, True)
+    >>> m = rb.calibrate(noise=rb.Laplace, query=query, advantage=0.05)
+    >>> round(m.noise.scale, 4), m.advantage() <= 0.05
+    (9.3784, True)
     """
     if not any(noise is family for family in FAMILIES.values()):
         known = ", ".join(f"rb.{family.__name__}" for family in FAMILIES.values())
@@ -97,6 +105,14 @@ def calibrate(
             f"noise={arguments.shown(noise)}: must be one of the classes {known}; the scale is what calibrate finds"
         )
     arguments.instance("query", query, Query, "a Query")
+    if advantage is not None:
+        if epsilon is not None or delta != 0.0 or arguments.member("notion", notion, Notion) is not Notion.DP:
+            raise ArgumentError(f"advantage={advantage}: must be given alone; leave out epsilon, delta and notion")
+        return _by_advantage(noise, query, support, bounding, arguments.probability("advantage", advantage))
+    if epsilon is None:
+        raise ArgumentTypeError(
+            "epsilon: must be given, such as epsilon=1.0; or else advantage, such as advantage=0.05"
+        )
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
     if epsilon > _LARGEST_EPSILON:
@@ -109,6 +125,38 @@ def calibrate(
     _refuse_hopeless(request)
     scale = _metric_scale(request) if claim.notion is Notion.METRIC else _dp_scale(request)
     return request.mechanism(scale).with_claim(claim)
+
+
+def _by_advantage(
+    family: type[Noise], query: Query, support: Support | None, bounding: Bounding, advantage: float
+) -> Mechanism:
+    """The mechanism with the smallest scale whose advantage is no more than this, rounded up, to 1e-9 relative."""
+    if advantage == 0.0:
+        raise ArgumentError("advantage=0.0: must be positive; no noise of finite scale hides everything")
+    if family.refusal(1.0, 0.0) is not None:
+        raise ArgumentError(f"noise={family.__name__}: has a scale for an epsilon and a delta, not for an advantage")
+
+    def mechanism(scale: float) -> Mechanism:
+        noise = family.calibrated(scale, 1.0, 0.0)
+        return Mechanism(noise=noise, query=query, support=support, bounding=bounding)
+
+    def over(scale: float) -> float:
+        return mechanism(scale).advantage() - advantage
+
+    high = natural = query.sensitivity / (2.0 * advantage)
+    while over(high) > 0.0:
+        high *= 2.0
+    low = 0.5 * high
+    while over(low) <= 0.0:
+        high, low = low, 0.5 * low
+        if low < natural / _FAR_BELOW:
+            raise Unsatisfiable(
+                f"advantage={advantage}: this target holds at every scale, so there is no smallest one; build the "
+                "Mechanism with a scale of your own"
+            )
+    root = falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-10)
+    scale = first_above(math.exp(root), lambda each: over(each) <= 0.0)
+    return mechanism(scale).with_claim(Claim(epsilon=0.0, delta=advantage))
 
 
 def _refuse_hopeless(request: _Request) -> None:

@@ -114,3 +114,36 @@ def test_a_per_instance_number_is_no_guarantee():
         Guarantee(epsilon=leak)
     with pytest.raises(ArgumentTypeError, match="Guarantee"):
         sequential([leak])
+
+
+def test_gaussian_steps_together_have_the_risk_of_one():
+    line = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    many = rb.compose((rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=line, bounding=rb.UNBOUNDED), 4))
+    one = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, bounding=rb.UNBOUNDED)
+    assert one.gdp() == many.gdp() == 1.0
+    assert one.advantage() <= many.advantage() * (1 + 1e-9) <= one.advantage() * 1.0001
+    assert one.tradeoff(0.1) - 1e-4 <= many.tradeoff(0.1) <= one.tradeoff(0.1) + 2e-9
+    assert one.success(0.2) <= many.success(0.2) * (1 + 1e-9) <= one.success(0.2) * 1.0001
+    assert many.posterior(0.5) == 1.0
+
+
+def test_coins_together_have_the_risk_of_all_their_outcomes():
+    """Brute force over 3 coins with the odds e^(1/2); the control is one coin."""
+    from itertools import product
+
+    heads = 1.0 / (1.0 + math.exp(-0.5))
+    outcomes = [(math.prod(p), math.prod(1.0 - each for each in p)) for p in product((heads, 1.0 - heads), repeat=3)]
+    coin = rb.DiscreteLaplace(scale=2.0, support=rb.Interval(0, 1))
+    found = rb.compose((coin, 3))
+    exact = 0.5 * sum(abs(p - q) for p, q in outcomes)
+    assert exact <= found.advantage() <= exact + 0.01
+    assert found.advantage() > 1.3 * coin.advantage()
+    assert found.reconstruction(0.25) >= 0.25 + 0.5 * exact
+    assert found.posterior(0.5) == pytest.approx(1.0 / (1.0 + math.exp(-1.5)), rel=1e-9)
+    assert found.gdp() <= math.sqrt(3.0) * coin.gdp() * (1 + 1e-9)
+
+
+def test_a_composition_of_nothing_helps_nobody():
+    nothing = rb.compose()
+    assert (nothing.advantage(), nothing.gdp(), nothing.tradeoff(0.25)) == (0.0, 0.0, 0.75)
+    assert nothing.odds().startswith("Of 1,000,000 people")

@@ -14,8 +14,10 @@ from rangebound.accounting.composition import (
 from rangebound.accounting.enclosure import Enclosure
 from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent
 from rangebound.accounting.per_instance import PerInstance
+from rangebound.risk import AttackRisk, ProfileRisk, guaranteed, odds
 
 __all__ = [
+    "AttackRisk",
     "ComposedEvent",
     "Composition",
     "Enclosure",
@@ -23,10 +25,13 @@ __all__ = [
     "Guarantee",
     "MechanismEvent",
     "PerInstance",
+    "ProfileRisk",
     "SampledEvent",
     "compose",
     "group",
     "group_event",
+    "guaranteed",
+    "odds",
     "parallel",
     "sequential",
 ]

@@ -21,6 +21,7 @@ from rangebound.accounting.event import (
     Private,
     SampledEvent,
     repetitions,
+    steps,
 )
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.ball import ball, precision, up
@@ -29,6 +30,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.remapping import Remapped
+from rangebound.risk import AttackRisk
 from rangebound.staircase import Staircase
 
 _BITS = 192
@@ -38,7 +40,7 @@ Composable: TypeAlias = Private | Event
 
 
 @dataclass(frozen=True)
-class Composition:
+class Composition(AttackRisk):
     """The sequential composition that `compose` made: its event, and its privacy by the best accountant."""
 
     event: ComposedEvent
@@ -53,6 +55,17 @@ class Composition:
     def delta(self, epsilon: float, *, progress: Progress | None = None) -> Enclosure:
         """The delta at epsilon, enclosed; publish the upper bound. `progress` as for `epsilon`."""
         return best_accountant.delta(self.event, epsilon, progress)
+
+    def _attack_delta(self, epsilon: float) -> float:
+        return self.delta(epsilon).upper
+
+    def _attack_pure(self) -> float:
+        return self.epsilon(0.0).upper
+
+    def _attack_mu(self) -> float:
+        """The root of the sum of the squares of all steps [dong2022]; a sample leaks no more than all rows."""
+        squares = [times * ball(each.mechanism.gdp()) ** 2 for each, times in steps(self.event).items()]
+        return up(sum(squares, ball(0.0)).sqrt()) if all(each.is_finite() for each in squares) else math.inf
 
 
 def compose(*parts: Composable | tuple[Composable, int]) -> Composition:

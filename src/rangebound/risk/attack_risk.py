@@ -58,7 +58,8 @@ class AttackRisk(ABC):
 
         Guarantee: no test misses less, for any pair of neighbours; at most 1e-9 below what the profile allows. A pair
         attains it where one pair is the worst at every epsilon; else it is the convex hull of the curves of all pairs.
-        Edge cases: 1 - alpha would be perfect privacy. At 0 it is below 1 only where some output gives a person away.
+        Edge cases: 1 - alpha would be perfect privacy. At 0 it is below 1 only where some output reveals who is in the
+        data.
 
         >>> import rangebound as rb
         >>> m = rb.DiscreteLaplace(scale=1.0)
@@ -85,12 +86,12 @@ class AttackRisk(ABC):
         return self._attack_delta(0.0)
 
     def gdp(self) -> float:
-        """The smallest mu for which it is mu-GDP: telling neighbours apart is no easier than N(0, 1) from N(mu, 1).
+        """The smallest mu for which it is mu-GDP: neighbours are as hard to tell apart as N(0, 1) and N(mu, 1).
 
         Guarantee: never below the true value, and at most 1e-4 relative above it where the pure epsilon is finite. Of
         Gaussian noise, it is at most sensitivity / scale, which is exact without bounds.
-        Edge cases: inf where some output gives a person away, and where no bound for all outputs is known, such as
-        Gaussian noise truncated to a support that has gaps and no end.
+        Edge cases: inf where some output reveals who is in the data, and where no bound for all outputs is known, such
+        as Gaussian noise truncated to a support that has gaps and no end.
 
         >>> import rangebound as rb
         >>> round(rb.DiscreteLaplace(scale=1.0).gdp(), 3)
@@ -157,7 +158,7 @@ class AttackRisk(ABC):
         return min(up(1 - ball(self._miss_rate(_share("baseline", baseline)))), 1.0)
 
     def odds(self, crowd: str = "people") -> str:
-        """The risk in one sentence for a reader who is no expert.
+        """The risk in one sentence, for every reader.
 
         Guarantee: the number is rounded up.
 
@@ -232,7 +233,7 @@ def odds(advantage: float, crowd: str = "people") -> str:
 def guaranteed(epsilon: float, delta: float) -> ProfileRisk:
     """The profile of all that a bare guarantee allows: (epsilon, delta)-privacy, whatever the mechanism.
 
-    The worst mechanism gives a person away with probability delta, and else tosses a coin that is e^epsilon times as
+    The worst mechanism reveals everything with probability delta, and else tosses a coin that is e^epsilon times as
     likely to fall on one side [kairouz2015]. So the delta at x < epsilon is
     delta + (1 - delta) (e^epsilon - e^x) / (e^epsilon + 1).
 
