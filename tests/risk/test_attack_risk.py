@@ -67,7 +67,13 @@ def test_the_audit_never_finds_more(m):
     slack = math.sqrt(math.log(4e9) / (2 * found.held_out))
     assert caught - accused <= m.advantage() + 2 * slack
     assert 1.0 - caught + slack >= m.tradeoff(min(accused + slack, 1.0))
-    assert caught - accused > 0.2 * m.advantage()  # the control: the attack is worth something
+
+
+def test_the_audit_finds_more_where_the_truth_is_published():
+    """The control: the same attack on a mechanism that claims a risk and adds no noise."""
+    found = rb.audit.attack(lambda answer, count: np.full(count, answer), pair=(0.0, 1.0), draws=20_000)
+    caught, accused = (each / found.held_out for each in found.hits)
+    assert caught - accused == 1.0 > COIN.advantage() + 0.1
 
 
 def test_a_bare_guarantee_allows_what_its_worst_mechanism_does():
