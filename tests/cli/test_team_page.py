@@ -26,9 +26,10 @@ kind = "count"
 @pytest.fixture
 def steps(postgres):
     """The blocks of the page, for the server of the tests: names of logins, schemas and roles are made unique there."""
-    census = fresh_address(postgres)
+    census, moved = fresh_address(postgres), fresh_address(postgres)
     text = PAGE.read_text(encoding="utf-8")
-    text = text.replace("@db.example/office?schema=census", census.partition("//postgres")[2])
+    for name, address in (("census", census), ("moved", moved)):
+        text = text.replace(f"@db.example/office?schema={name}", address.partition("//postgres")[2])
     text = text.replace("census_", f"{schema_of(census)}_")
     for login in ("olga", "paul", "anna", "iris"):
         text = re.sub(rf"\b{login}\b(?=@| LOGIN|;)", f"{login}_{schema_of(census)}", text)
@@ -53,7 +54,10 @@ def test_the_commands_of_the_page_run_in_their_order(steps, postgres, tmp_path, 
             code = run(arguments)
             assert code == 0, (arguments, capsys.readouterr().err)
             commands += 1
-    assert commands == 6
+    assert commands == 9
     out = capsys.readouterr().out
     assert "spent epsilon 1; account 'residents' has epsilon 1 left" in out
     assert "all as written" in out
+    assert run(["ledger", "show", "old.ledger", "--key", "team.key"]) == 2
+    assert "has moved" in capsys.readouterr().err
+    assert run(["ledger", "verify", "old.ledger", "--key", "team.key"]) == 0

@@ -41,6 +41,7 @@ class MemoryTransaction:
 
 
 class MemoryStore:
+    kind = "memory"
     login = None
 
     def __init__(self, first: LedgerEntry) -> None:

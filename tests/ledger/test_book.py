@@ -38,6 +38,7 @@ TENTH = Cost(epsilon=0.1)
 class ListStore:
     """The smallest store there can be: a list. Shows that the ledger asks no more of a store than its protocol."""
 
+    kind = "list"
     login = None
 
     def __init__(self, key: bytes) -> None:

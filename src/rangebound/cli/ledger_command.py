@@ -208,6 +208,26 @@ def verify(
 
 
 @app.command()
+def move(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The ledger: a file or an address.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Where it goes: an address or a file.")],
+    roles: Annotated[bool, typer.Option("--roles", help="Make the roles of a team in the database.")] = False,
+    who: Annotated[str | None, typer.Option(help="Who moves it; default: the user.", show_default=False)] = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Move a ledger from a file to PostgreSQL or back, with its whole chain; the old place is closed for good.
+
+    If it is interrupted, the same command finishes it.
+    """
+    from rangebound.cli import printing
+    from rangebound.ledger.move import move as moved
+
+    with moved(source, target, key=key, who=who, roles=roles) as book:
+        printing.accounts(book.accounts(), book.head, as_json=json)
+
+
+@app.command()
 def adopt(
     ledger: File,
     head: Annotated[

@@ -93,12 +93,12 @@ class Ledger:
             raise ArgumentError("roles=True: needs a ledger in PostgreSQL; a file has no roles")
         text = prose("note", note)
 
-        def first() -> LedgerEntry:
+        def first() -> list[tuple[LedgerEntry, bytes | None]]:
             found = read_key(place) if place.exists() else make_key(place)
             entry = LedgerEntry(1, now(), EntryKind.LEDGER.value, request=name, what=FORMAT, note=text)
             entry = sealed(found, NO_SEAL, entry)
             head_file(store, name, found, patience=patience).create(head_of(entry))
-            return entry
+            return [(entry, None)]
 
         if isinstance(store, PostgresStore):
             store.create(first, roles=roles)

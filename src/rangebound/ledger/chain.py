@@ -31,6 +31,7 @@ class EntryKind(StrEnum):
     REQUEST = "request"
     APPROVE = "approve"
     REJECT = "reject"
+    MOVE = "move"
 
 
 BEARERS = frozenset({EntryKind.PUBLISH.value, EntryKind.REQUEST.value})
@@ -49,6 +50,7 @@ class LedgerEntry(NamedTuple):
     | fail | its name | the request's id | | the spend's seq | | |
     | request | its name | the request's id | the cost, in units | | SHA-256 of the dry run | what is to be released |
     | approve, reject | its name | the request's id | | the request's seq | | |
+    | move | | | | | | the kind of store that it goes to; the place is its note |
     """
 
     seq: int

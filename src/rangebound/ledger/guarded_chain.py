@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from rangebound.errors import LedgerTampered
+from rangebound import arguments
+from rangebound.errors import LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
 from rangebound.ledger.client_head import ClientHead, LaterHead
 from rangebound.ledger.head import Head, HeadFile, HeldHead, head_of
@@ -46,6 +47,7 @@ class GuardedChain:
             raise LedgerTampered(f"file: {damage[0]}", findings=tuple(f"file: {line}" for line in damage))
         with self._within(store.reading()) as transaction:
             self._begin(transaction)
+        self._refuse_moved()
 
     def guard(self, head: HeadFile | ClientHead) -> None:
         """Compare the chain with its head, and keep doing so."""
@@ -176,6 +178,14 @@ class GuardedChain:
                     raise
                 self._begin_anew(transaction, self._sure)
             self._version = transaction.version
+        self._refuse_moved()
+
+    def _refuse_moved(self) -> None:
+        if self.state.place not in ("", self.store.kind):
+            raise LedgerUnavailable(
+                f"ledger: has moved to {arguments.shown(self.state.address)}, and takes no charge here any more; it "
+                "can still be verified"
+            )
 
     def _begin_anew(self, transaction: Transaction, sure: Head) -> None:
         """Forget the state, which holds entries that were never durable and may be gone after a crash, and read the

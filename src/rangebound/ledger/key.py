@@ -88,6 +88,24 @@ def make_key(path: Path) -> Key:
     return read_key(path)
 
 
+def keep_key(path: Path, key: Key) -> None:
+    """Put a key into a file of its own, mode 0600, or find it there; durable when this returns."""
+    if path.exists():
+        if read_key(path) != key:
+            raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
+        return
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            os.write(handle, key.hex().encode() + b"\n")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     if os.name == "posix":

@@ -61,8 +61,11 @@ def _in_database(address: str, key: PathLike | None, patience: float) -> tuple[P
     return database, read_key(place)
 
 
-def vacant(path: PathLike, key: PathLike | None, name: str, patience: float) -> tuple[AnyStore, Path]:
-    """The store for a new ledger with the id `name`, and the path of its key; refused where a ledger is or was."""
+def vacant(
+    path: PathLike, key: PathLike | None, name: str, patience: float, *, known: bool = False
+) -> tuple[AnyStore, Path]:
+    """The store for a new ledger with the id `name`, and the path of its key; refused where a ledger is or was. Of one
+    that is `known`, because it comes from another place, the key and the head may be there."""
     if is_address(path):
         place, said = key_path(user_folder("key") / name, key)
         if not said:
@@ -75,7 +78,7 @@ def vacant(path: PathLike, key: PathLike | None, name: str, patience: float) -> 
     if store.path.exists() and (not store.path.is_file() or store.path.stat().st_size):
         raise ArgumentError(f"path={arguments.shown(str(path))}: must not exist yet; `Ledger.open` opens a ledger")
     for what, there in {"key": place.exists() and not said, "head": head_path(store.path, name).exists()}.items():
-        if there:
+        if there and not known:
             raise ArgumentError(
                 f"path={arguments.shown(str(path))}: there is a {what} beside it, so there was a ledger; bring it "
                 f"back, or remove the {what} to begin anew"

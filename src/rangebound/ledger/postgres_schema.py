@@ -30,7 +30,7 @@ ROLES = ("owner", "approver", "analyst", "auditor")
 """The group roles of a team, each named after the schema, as in `rangebound_owner`."""
 
 WRITES: dict[str, tuple[str, ...]] = {
-    "owner": (EntryKind.ACCOUNT.value, "move"),
+    "owner": (EntryKind.ACCOUNT.value, EntryKind.MOVE.value),
     "approver": (EntryKind.APPROVE.value, EntryKind.REJECT.value),
     "analyst": (EntryKind.REQUEST.value, EntryKind.SPEND.value, EntryKind.PUBLISH.value, EntryKind.FAIL.value),
 }

@@ -19,7 +19,7 @@ a state of the chain must read it anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,8 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
 
 class PostgresStore:
     """The entries of a ledger in a schema of a PostgreSQL database, which must exist (`create` makes them)."""
+
+    kind = "postgres"
 
     def __init__(self, place: PostgresPlace, *, patience: float) -> None:
         self.place = place
@@ -134,8 +136,8 @@ class PostgresStore:
         """Nothing: a server keeps its files to itself, and finds damage when it reads."""
         return []
 
-    def create(self, first: Callable[[], LedgerEntry], *, roles: bool = False) -> None:
-        """Make the tables with the first entry, asked for once they are ours alone, and a team's roles."""
+    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]], *, roles: bool = False) -> None:
+        """Make the tables with the first entries, asked for once they are ours alone, and a team's roles."""
         import psycopg
 
         with self._held():
@@ -148,7 +150,12 @@ class PostgresStore:
                 for statement in postgres_schema.triggers(self.schema):
                     connection.execute(statement.encode())
                 places = ", ".join(["%s"] * len(LedgerEntry._fields))
-                connection.execute(f"INSERT INTO {self.schema}.entries ({COLUMNS}) VALUES ({places})".encode(), first())
+                insert = f"INSERT INTO {self.schema}.entries ({COLUMNS}) VALUES ({places})".encode()
+                for entry, payload in rows():
+                    connection.execute(insert, entry)
+                    if payload is not None:
+                        store = f"INSERT INTO {self.schema}.payloads VALUES (%s, %s)".encode()
+                        connection.execute(store, (entry.seq, payload))
                 if roles:
                     self._make_roles(connection)
                 connection.execute("COMMIT")
@@ -158,7 +165,7 @@ class PostgresStore:
                     "another ledger; give this one another name by ?schema="
                 ) from None
             except psycopg.errors.UniqueViolation:
-                raise self._taken() from None
+                raise self.taken() from None
             finally:
                 connection.close()
 
@@ -172,7 +179,7 @@ class PostgresStore:
         if found is None:
             connection.execute(f"CREATE SCHEMA {self.schema}".encode())
         elif found:
-            raise self._taken()
+            raise self.taken()
 
     def _tables(self, connection: psycopg.Connection[Any]) -> int | None:
         """How many tables and indexes the schema has; None where it does not exist."""
@@ -180,7 +187,8 @@ class PostgresStore:
         row = connection.execute(f"{words}WHERE n.nspname = %s GROUP BY n.oid".encode(), (self.schema,)).fetchone()
         return None if row is None else int(row[0])
 
-    def _taken(self) -> ArgumentError:
+    def taken(self) -> ArgumentError:
+        """The error for a place that is not free."""
         return ArgumentError(
             f"path={arguments.shown(str(self.place))}: there is something in the schema {self.schema}; `Ledger.open` "
             "opens a ledger, and ?schema= names another place for a new one"

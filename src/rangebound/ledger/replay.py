@@ -50,6 +50,8 @@ class Replay:
     last: LedgerEntry | None = None
     accounts: dict[str, Balance] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)  # spends without published bytes
+    place: str = ""  # the kind of store that the ledger was moved to last
+    address: str = ""
     failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
     requests: dict[str, FiledRequest] = field(default_factory=dict)  # by their ids, in accounts that need approval
 
@@ -153,6 +155,15 @@ def _answer(replay: Replay, entry: LedgerEntry) -> None:
     replay.requests[entry.request or ""].decide(entry, replay.accounts[entry.account or ""].approval)
 
 
+def _move(replay: Replay, entry: LedgerEntry) -> None:
+    if entry.what not in PLACES or entry.what == replay.place:
+        raise ValueError("a ledger moves between a file and a database")
+    replay.place, replay.address = entry.what, entry.note
+
+
+PLACES = ("file", "postgres")
+"""The kinds of stores that a ledger may move between."""
+
 _STEPS: dict[str, Callable[[Replay, LedgerEntry], None]] = {
     EntryKind.LEDGER: _begin,
     EntryKind.ACCOUNT: _open,
@@ -162,4 +173,5 @@ _STEPS: dict[str, Callable[[Replay, LedgerEntry], None]] = {
     EntryKind.REQUEST: _ask,
     EntryKind.APPROVE: _answer,
     EntryKind.REJECT: _answer,
+    EntryKind.MOVE: _move,
 }

@@ -15,7 +15,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.forks import watch
 from rangebound.ledger.key import sync_folder
-from rangebound.ledger.sqlite_transaction import INSERT, ONE, SQLiteTransaction
+from rangebound.ledger.sqlite_transaction import INSERT, ONE, STORE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
 
 PATIENCE = 25.0
@@ -67,6 +67,7 @@ _FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 class SQLiteStore:
     """The entries of a ledger in the SQLite file at `path`, which must exist (`create` makes one)."""
 
+    kind = "file"
     login = None
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
@@ -107,8 +108,8 @@ class SQLiteStore:
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
             return [] if found == ["ok"] else [line for text in found for line in str(text).splitlines()]
 
-    def create(self, first: Callable[[], LedgerEntry]) -> None:
-        """Make the file with its first entry, which is asked for once the file is ours alone."""
+    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]]) -> None:
+        """Make the file with its first entries and their bytes, which are asked for once the file is ours alone."""
         with self._held():
             if self._connection is None:
                 self._connection = self._connect("rwc")
@@ -119,7 +120,10 @@ class SQLiteStore:
                 for statement in _SCHEMA.values():
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {_MARK}")
-                self._connection.execute(INSERT, first())
+                for entry, payload in rows():
+                    self._connection.execute(INSERT, entry)
+                    if payload is not None:
+                        self._connection.execute(STORE, (entry.seq, payload))
                 self._connection.execute("COMMIT")
                 sync_folder(self.path.parent)
             finally:

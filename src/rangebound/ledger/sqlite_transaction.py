@@ -14,6 +14,7 @@ INSERT = (
     f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(LedgerEntry._fields))}) "
     "ON CONFLICT (request, kind) WHERE request IS NOT NULL DO NOTHING"
 )
+STORE = "INSERT INTO payloads (seq, bytes) VALUES (?, ?)"
 _FROM = f"SELECT {_COLUMNS} FROM entries WHERE seq >= ? ORDER BY seq"
 ONE = f"SELECT {_COLUMNS} FROM entries WHERE seq = ?"
 _FIND = f"SELECT {_COLUMNS} FROM entries WHERE request = ? AND kind = ?"
@@ -79,7 +80,7 @@ class SQLiteTransaction:
         if not self._connection.execute(INSERT, entry).rowcount:
             return False
         if payload is not None:
-            self._connection.execute("INSERT INTO payloads (seq, bytes) VALUES (?, ?)", (entry.seq, payload))
+            self._connection.execute(STORE, (entry.seq, payload))
         return True
 
     def commit(self) -> None:

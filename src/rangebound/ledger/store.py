@@ -60,6 +60,11 @@ class Store(Protocol):
     """Entries and bytes, changed by one writer at a time, in one process or in many."""
 
     @property
+    def kind(self) -> str:
+        """What the store is: "file", "postgres", or another that a ledger never moves to."""
+        ...
+
+    @property
     def login(self) -> str | None:
         """The name by which the store itself knows who writes, or None: then it is as stated."""
         ...
