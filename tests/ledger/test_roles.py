@@ -13,7 +13,7 @@ from rangebound.ledger.postgres_schema import ROLES, WRITES
 from tests.ledger.postgres import fresh_address, schema_of
 from tests.ledger.rules import TENTH
 
-KINDS = [*(each.value for each in EntryKind), "move", "another"]
+KINDS = [*(each.value for each in EntryKind), "another"]
 FORBIDDEN = {
     "update": "UPDATE {s}.entries SET first = 0",
     "delete": "DELETE FROM {s}.entries",

@@ -14,7 +14,7 @@ SECOND = LedgerEntry(
 @pytest.fixture
 def store(memory):
     made = SQLiteStore(memory / "test.ledger", patience=2.0)
-    made.create(lambda: FIRST)
+    made.create(lambda: [(FIRST, None)])
     yield made
     made.close()
 
