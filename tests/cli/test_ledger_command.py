@@ -284,3 +284,30 @@ def test_a_plan_is_charged_to_the_ledger_that_its_address_names(address, capsys,
     out, err = capsys.readouterr()
     assert "must hold no password" in err
     assert "secret" not in out + err
+
+
+@pytest.mark.parametrize("form", [[], ["--lines"]])
+def test_an_export_is_verified_with_the_key_alone(form, path, tmp_path, capsys):
+    target = tmp_path / "history"
+    assert command(capsys, "export", path, "--output", target, *form)[0] == 0
+    key = f"{path}.key"
+    code, out, _ = command(capsys, "verify", "--export", target, "--key", key)
+    assert code == 0
+    assert out.startswith("ok: ")
+    assert "people" in out
+    head = out.splitlines()[-1].removeprefix("head ")
+    code, out, _ = command(capsys, "verify", "--export", target, "--key", key, "--head", head, "--json")
+    assert code == 0
+    assert json.loads(out)["ok"] is True
+    assert json.loads(out)["accounts"][0]["account"] == "people"
+    target.write_text(target.read_text().replace("people", "peoples", 1))
+    code, out, err = command(capsys, "verify", "--export", target, "--key", key, "--json")
+    assert code == 2
+    assert json.loads(out)["ok"] is False
+    assert err.count("\n") == 1
+
+
+def test_one_thing_is_verified_and_exported_in_one_form(path, capsys):
+    assert command(capsys, "verify")[2].startswith("error: ledger: must be named")
+    assert command(capsys, "verify", path, "--export", path)[0] == 2
+    assert command(capsys, "export", path, "--lines", "--json")[0] == 2

@@ -209,3 +209,65 @@ def test_an_account_is_opened_with_approval_and_shows_it(folder, capsys):
     assert "board needs approval by anyone" in out
     assert "people needs approval by another person" in command(capsys, "ledger", "show", "l.ledger")[1]
     assert command(capsys, *line, "boss")[2].startswith("error: approval='boss': must be")
+
+
+PROMISE = "all releases of one quarter together are (1, 0)-private. Over k quarters they are k times that"
+
+
+@pytest.fixture
+def quarterly(folder):
+    with Ledger.open("l.ledger") as ledger:
+        ledger.open_account("board", epsilon=1, period="quarter")
+    (folder / "plan.toml").write_text(PLAN.replace('"people"', '"board"'))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        [*RELEASE, "--dry-run"],
+        [*RELEASE, "--dry-run", "--json"],
+        [*SQL, "--dry-run"],
+        ["plan", "explain", "plan.toml"],
+        ["ledger", "show", "l.ledger"],
+        ["ledger", "show", "l.ledger", "--json"],
+        RELEASE,
+        [*RELEASE, "--json"],
+        SQL,
+    ],
+)
+def test_every_command_states_the_weaker_promise_of_periods(line, quarterly, capsys):
+    code, out, _ = command(capsys, *line)
+    assert code == 0
+    assert PROMISE in out
+    (quarterly / "plan.toml").write_text(PLAN.replace('"people"', '"once"'))
+    with Ledger.create("once.ledger") as ledger:  # control
+        ledger.open_account("once", epsilon=1)
+    once = ["--ledger", "once.ledger"] if line[0] in ("release", "sql") else []
+    code, out, _ = command(capsys, *[each.replace("l.ledger", "once.ledger") for each in line], *once)
+    assert code == 0
+    assert "times that" not in out
+
+
+def test_what_is_left_names_the_period_and_verify_repeats_the_promise(quarterly, capsys):
+    code, out, _ = command(capsys, *RELEASE, "-o", "t.json", "--certificate", "c.json")
+    assert code == 0
+    assert "account 'board' has epsilon 0.5 left in 20" in out
+    code, out, _ = command(capsys, "verify", "c.json", "t.json", "--ledger", "l.ledger")
+    assert code == 0
+    assert PROMISE in out
+    assert PROMISE in json.loads(command(capsys, "verify", "c.json", "t.json", "--json")[1])["promise"]
+    out = command(capsys, "ledger", "show", "l.ledger", "--account", "board")[1]
+    assert "epsilon 1, delta 0 each quarter" in out
+    assert "Spent in 1 quarter so far; what is left is of 20" in out
+    line = ["release", "plan.toml", "--request"]
+    assert command(capsys, *line, "r2")[0] == 0
+    code, _, err = command(capsys, *line, "r3")
+    assert code == 2
+    assert "; nothing was spent; the next quarter begins on 20" in err
+
+
+def test_an_account_is_opened_for_each_period(folder, capsys):
+    line = ["ledger", "open", "l.ledger", "yearly", "--epsilon", "1", "--period"]
+    assert "for each year (UTC)" in command(capsys, *line, "year")[1]
+    assert command(capsys, *line, "week")[2].startswith("error: period='week': must be")

@@ -43,7 +43,7 @@ def test_spends_add_up_exactly():
     balance = found.accounts["people"]
     assert balance.spent == (3 * SCALE // 4, 5)
     assert balance.spends == 3
-    assert str(balance.remaining) == "epsilon 0.25, delta 0.000000999995"
+    assert str(balance.remaining()) == "epsilon 0.25, delta 0.000000999995"
     assert found.pending == {3, 4, 5}
     assert balance.admits((SCALE // 4, 10**6 - 5))
     assert not balance.admits((SCALE // 4 + 1, 0))

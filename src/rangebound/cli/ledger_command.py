@@ -80,6 +80,14 @@ def open_(
             show_default=False,
         ),
     ] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            metavar="month|quarter|year",
+            help="Let the total be for each of them (UTC): a weaker promise.",
+            show_default=False,
+        ),
+    ] = None,
     who: Annotated[str | None, typer.Option(help="Who opens it; default: the user.", show_default=False)] = None,
     note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
     key: Key = None,
@@ -93,7 +101,14 @@ def open_(
     chosen = _rule(rule, spare, order)
     with Ledger.open(ledger, key=key) if there_is(ledger) else Ledger.create(ledger, key=key) as book:
         opened = book.open_account(
-            account, epsilon=epsilon, delta=delta, rule=chosen, approval=approval or False, who=who, note=note
+            account,
+            epsilon=epsilon,
+            delta=delta,
+            rule=chosen,
+            approval=approval or False,
+            period=period,
+            who=who,
+            note=note,
         )
         printing.accounts([opened], book.head, as_json=json)
 
@@ -183,28 +198,44 @@ def reject(
 
 @app.command()
 def verify(
-    ledger: File,
+    ledger: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LEDGER]",
+            help="The file of the ledger, or the address of a PostgreSQL database.",
+            show_default=False,
+        ),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="An export (CSV or JSON lines) in place of the ledger; needs the key.", show_default=False),
+    ] = None,
     head: Annotated[
         str | None, typer.Option(help="A head noted elsewhere, to detect a rollback.", show_default=False)
     ] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Check every entry, every published byte and the file.
+    """Check every entry, every published byte and the file; or an export.
 
     Other commands check the same when they open a ledger, except for published bytes that they do not show.
     """
     from rangebound.cli import printing
     from rangebound.errors import LedgerTampered
     from rangebound.ledger import verify as check
+    from rangebound.ledger import verify_export
 
+    if (ledger is None) == (export is None):
+        raise ArgumentError("ledger: must be named, or an export by --export; one of the two is checked")
     try:
-        report = check(ledger, key=key, head=head)
+        if ledger is not None:
+            return printing.report(check(ledger, key=key, head=head), as_json=json)
+        assert export is not None
+        return printing.export_report(verify_export(export, key=key, head=head), as_json=json)
     except LedgerTampered as error:
         if json:
             printing.findings(error.findings)
         raise
-    printing.report(report, as_json=json)
 
 
 @app.command()
@@ -254,14 +285,17 @@ def export(
         Path | None,
         typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines, one for each entry.")] = False,
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Write the history as CSV, or everything as JSON."""
-    from rangebound.ledger.export import to_csv, to_json
+    """Write the history as CSV or JSON lines, or everything as JSON."""
+    from rangebound.ledger.export import to_csv, to_json, to_lines
 
+    if lines and json:
+        raise ArgumentError("lines: --lines writes the history, and --json everything; give one of them")
     with _opened(ledger, key) as book:
-        text = to_json(book) if json else to_csv(book.history())
+        text = to_json(book) if json else (to_lines if lines else to_csv)(book.history())
     if output is None:
         sys.stdout.write(text)  # unchanged: typer.echo would drop what looks like a colour
         return

@@ -12,6 +12,7 @@ from rangebound.errors import ApprovalNeeded, ArgumentError, RangeboundError
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
+    from rangebound.ledger.record import Account
     from rangebound.release import Plan
 
 
@@ -63,6 +64,11 @@ def consulted(place: str | None, key: Path | None) -> Iterator[Ledger | None]:
         yield opened
 
 
+def account_in(ledger: Ledger | None, name: object) -> Account | None:
+    """The account with a name, if there is such a ledger and it has one."""
+    return next((each for each in ([] if ledger is None else ledger.accounts()) if each.name == name), None)
+
+
 def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bool:
     """Whether a table may not even be opened, because its account needs approval that was not given."""
     from rangebound.release.plan_approval import is_approved, needs_approval
@@ -79,5 +85,5 @@ def ask_first(plan: Plan, book: PayingLedger, *, json: bool) -> None:
         demand_plan_approval(plan, ledger=book.ledger, request=book.request)
     except ApprovalNeeded as error:
         facts = {"dry_run": True, "account": error.account, "request": error.request, "status": "waiting"}
-        printing.forecast(plan, facts, as_json=json)
+        printing.forecast(plan, facts, account=account_in(book.ledger, error.account), as_json=json)
         raise

@@ -11,7 +11,7 @@ import typer
 
 from rangebound.cli.options import Json, group
 from rangebound.cli.output_files import write_new
-from rangebound.cli.paying_ledger import ledger_place
+from rangebound.cli.paying_ledger import account_in, consulted, ledger_place
 from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
@@ -100,8 +100,9 @@ def explain(plan: File, json: Json = False) -> None:
     from rangebound.release import read_plan
     from rangebound.release.plan.toml import pointing
 
-    with pointing(plan):
-        printing.forecast(read_plan(plan), {}, as_json=json)
+    found = read_plan(plan)
+    with pointing(plan), consulted(ledger_place(found.budget.ledger, plan, None), None) as known:
+        printing.forecast(found, {}, account=account_in(known, found.budget.account), as_json=json)
 
 
 @app.command()

@@ -16,6 +16,7 @@ from rangebound.arguments import counted, upwards
 from rangebound.errors import plain
 from rangebound.ledger.approval import Approval
 from rangebound.ledger.chain import EntryKind
+from rangebound.ledger.export_check import ExportReport
 from rangebound.ledger.record import Account, ApprovalRequest, Record
 from rangebound.ledger.rule import AnyCost, Cost, Rule
 from rangebound.ledger.verification import Report
@@ -38,11 +39,19 @@ def accounts(found: list[Account], head: str, *, as_json: bool) -> None:
         return _print_json({"accounts": [each.to_dict() for each in found], "head": head})
     table = _table("account", "promise", "rule", "spent", "remaining", "spends")
     for each in found:
-        promise = f"epsilon {each.epsilon}, delta {each.delta}"
+        promise = f"epsilon {each.epsilon}, delta {each.delta}" + (f" each {each.period.value}" if each.period else "")
         _add(table, each.name, promise, _rule(each.rule), each.spent, each.remaining, each.spends)
     words = [f"{plain(each.name)} has left: {each.left}" for each in found if each.left != str(each.remaining)]
     words += [f"{plain(each.name)} needs approval by {_APPROVERS[each.approval]}" for each in found if each.approval]
+    words += [plain(f"{each.weaker_promise} {_so_far(each)}") for each in found if each.weaker_promise]
     _print(table, *words, f"head {head}")
+
+
+def _so_far(account: Account) -> str:
+    """How many periods an account has spent in, and what is left of which."""
+    assert account.period is not None
+    so_far = counted(account.periods, account.period.value)
+    return f"Spent in {so_far} so far; what is left is of {account.current}."
 
 
 def team_ledger(roles: list[str], key: str, head: str, *, as_json: bool) -> None:
@@ -109,12 +118,22 @@ def report(found: Report, *, as_json: bool) -> None:
     """A check that found nothing wrong."""
     if as_json:
         return _print_json({"ok": True, **asdict(found)})
+    _print(*_checked(found), f"head {found.head}")
+
+
+def _checked(found: Report | ExportReport) -> list[str]:
     back = ", ".join(map(str, found.clock_set_back))
-    _print(
-        f"ok: {counted(found.entries, 'entry', 'entries')}, all as written",
-        *([f"the clock was set back before entry {back}"] if back else []),
-        f"head {found.head}",
-    )
+    said = [f"the clock was set back before entry {back}"] if back else []
+    return [f"ok: {counted(found.entries, 'entry', 'entries')}, all as written", *said]
+
+
+def export_report(found: ExportReport, *, as_json: bool) -> None:
+    """A check of an export that found nothing wrong, and the accounts as they stood at its end."""
+    if as_json:
+        facts = {"entries": found.entries, "head": found.head, "clock_set_back": found.clock_set_back}
+        return _print_json({"ok": True, **facts, "accounts": [each.to_dict() for each in found.accounts]})
+    _print(*_checked(found))
+    accounts(list(found.accounts), found.head, as_json=False)
 
 
 def cautions(plan: Plan, seen: View) -> None:
@@ -155,7 +174,13 @@ class Charge:
             if self.before
             else f"spent {cost}{own}"
         )
-        return f"{paid}; account {self.account.name!r} has {self.account.left} left"
+        within = f" in {self.account.current}" if self.account.current else ""
+        return f"{paid}; account {self.account.name!r} has {self.account.left} left{within}"
+
+    def lines(self, cost: str) -> list[str]:
+        """The charge in a line, and what an account with periods promises in another."""
+        promise = self.account.weaker_promise
+        return [self.words(cost), *([] if promise is None else [promise])]
 
 
 def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charge:
@@ -168,19 +193,19 @@ def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charg
     return Charge(request=request, before=before, account=ledger.account(account), cost=next(paid))
 
 
-def forecast(plan: Plan, facts: Mapping[str, object], *, as_json: bool) -> None:
-    """A plan in words, and a table of what each question will look like."""
+def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None = None, as_json: bool) -> None:
+    """A plan in words, and a table of what each question will look like; `account` is the one that would pay."""
     from rangebound.release import explain
     from rangebound.release import forecast as outlooks
     from rangebound.release.output.dry_run import dry_run
     from rangebound.release.output.forecast import COLUMNS
 
     if as_json:
-        return _print_json({**facts, **dry_run(plan)})
+        return _print_json({**facts, **dry_run(plan, account=account)})
     table = _table(*COLUMNS)
     for each in outlooks(plan):
         _add(table, *each.cells())
-    _print(explain(plan), "", table)
+    _print(explain(plan, account=account), "", table)
 
 
 def solution(found: Solution, *, as_json: bool) -> None:
@@ -213,7 +238,7 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     for row in shortened:
         _add(found, *(shown(name, value) for name, value in row.items()))
     said = [*scope_lines(release.plan), *(f"note: {plain(each)}" for each in release.notes)]
-    _print(found, *said, plain(charge.words(str(release.plan.budget))))
+    _print(found, *said, *map(plain, charge.lines(str(release.plan.budget))))
 
 
 def answer(found: Answer, charge: Charge, *, as_json: bool) -> None:
@@ -228,7 +253,7 @@ def answer(found: Answer, charge: Charge, *, as_json: bool) -> None:
     table = _table(*map(plain, found.columns))
     for row in found.rows():
         _add(table, *(shown("value", value) for value in row.values()))
-    _print(table, *found.said(), plain(charge.words(str(release.plan.budget))))
+    _print(table, *found.said(), *map(plain, charge.lines(str(release.plan.budget))))
 
 
 def findings(found: tuple[str, ...]) -> None:

@@ -33,8 +33,8 @@ from rangebound.cli.options import (
     Timeout,
 )
 from rangebound.cli.output_files import check_files
-from rangebound.cli.paying_ledger import PayingLedger, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.errors import ArgumentError
+from rangebound.cli.paying_ledger import PayingLedger, account_in, ask_first, consulted, is_closed, ledger_place, paying
+from rangebound.errors import ArgumentError, plain
 
 if TYPE_CHECKING:
     from rangebound.cli.printing import Charge
@@ -91,13 +91,15 @@ def release(
     place = ledger_place(found.budget.ledger, plan, ledger)
     if dry_run:
         with pointing(plan), consulted(place, key) as known:
+            account = account_in(known, found.budget.account)
             if is_closed(known, found.budget.account, request):
-                return printing.forecast(found, {"dry_run": True, "approval": "needed"}, as_json=json)
+                facts = {"dry_run": True, "approval": "needed"}
+                return printing.forecast(found, facts, account=account, as_json=json)
             with open_table() as engine:
                 seen = view(found, engine)
                 check_schema(found, seen.schema)
                 printing.cautions(found, seen)
-                return printing.forecast(found, {"dry_run": True}, as_json=json)
+                return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, key, request) as book:
         ask_first(found, book, json=json)
         with open_table() as engine:
@@ -167,6 +169,9 @@ def verify(
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if ledger is not None else unchecked}"
+    if found.entry is not None and found.entry.promise is not None:
+        facts |= {"promise": found.entry.promise}
+        words += f". {plain(found.entry.promise)}"
     if found.terms is not None:
         facts |= {"privacy": found.terms.to_dict()}
         words += f"; in other terms {found.terms.brief()}"

@@ -25,11 +25,12 @@ from rangebound.cli.options import (
     Timeout,
 )
 from rangebound.cli.output_files import write_new
-from rangebound.cli.paying_ledger import ask_first, consulted, is_closed, ledger_place, paying
+from rangebound.cli.paying_ledger import account_in, ask_first, consulted, is_closed, ledger_place, paying
 from rangebound.cli.release_command import publish
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from rangebound.ledger.record import Account
     from rangebound.release import Plan, Translated
 
 
@@ -88,10 +89,11 @@ def sql(
         as_written = partial(translate, select, base, folder=plan.parent)
         if dry_run:
             with consulted(place, key) as known:
+                payer = account_in(known, account)
                 if is_closed(known, account, request):
                     asked = as_written()
                     _show(asked, json=json)
-                    return _forecast(asked, {"approval": "needed"}, save, plan, json=json)
+                    return _forecast(asked, {"approval": "needed"}, payer, save, plan, json=json)
                 with open_table() as engine:
                     asked = as_written(columns=() if needs_approval(known, account) else engine.schema())
                     with asked.pointing():
@@ -99,7 +101,7 @@ def sql(
                         check_schema(asked.plan, seen.schema)
                         _show(asked, json=json)
                         printing.cautions(asked.plan, seen)
-                        return _forecast(asked, {}, save, plan, json=json)
+                        return _forecast(asked, {}, payer, save, plan, json=json)
         with paying(place, key, request) as book:
             early = as_written() if needs_approval(book.ledger, account) else None
             if early is not None:
@@ -136,12 +138,14 @@ def _save(asked: Translated, save: Path | None, plan: Path) -> None:
         write_new(save, str(_moved(asked, plan.parent, save)))
 
 
-def _forecast(asked: Translated, facts: dict[str, object], save: Path | None, plan: Path, *, json: bool) -> None:
+def _forecast(
+    asked: Translated, facts: dict[str, object], payer: Account | None, save: Path | None, plan: Path, *, json: bool
+) -> None:
     from rangebound.cli import printing
 
     _save(asked, save, plan)
     own = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
-    printing.forecast(asked.plan, {**own, **facts}, as_json=json)
+    printing.forecast(asked.plan, {**own, **facts}, account=payer, as_json=json)
 
 
 def _moved(asked: Translated, folder: Path, save: Path) -> str:

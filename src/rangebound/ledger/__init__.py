@@ -5,8 +5,10 @@ from __future__ import annotations
 from rangebound.ledger.amount import Amount, covering
 from rangebound.ledger.approval import Approval, RequestStatus
 from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
-from rangebound.ledger.export import to_csv, to_json
+from rangebound.ledger.export import to_csv, to_json, to_lines
+from rangebound.ledger.export_check import ExportReport, verify_export
 from rangebound.ledger.location import ledger_files, verify
+from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
 from rangebound.ledger.verification import Report
@@ -17,7 +19,9 @@ __all__ = [
     "Amount",
     "Approval",
     "ApprovalRequest",
+    "BudgetPeriod",
     "Cost",
+    "ExportReport",
     "GaussianCost",
     "GaussianFilter",
     "Ledger",
@@ -32,5 +36,7 @@ __all__ = [
     "ledger_files",
     "to_csv",
     "to_json",
+    "to_lines",
     "verify",
+    "verify_export",
 ]

@@ -25,6 +25,7 @@ from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
 from rangebound.ledger.names import plain_name, prose
+from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of
 from rangebound.ledger.replay import terms
@@ -161,6 +162,7 @@ class Ledger:
         delta: Exact = 0,
         rule: Rule | None = None,
         approval: bool | str = False,
+        period: str | None = None,
         who: str | None = None,
         note: str = "",
     ) -> Account:
@@ -169,10 +171,13 @@ class Ledger:
         The total is rounded down to 1e-12; `rule` is `PlainSum()`, `GaussianFilter()` or `RenyiFilter(order=...)`.
         With `approval=True`, or "others", nothing is charged before a request for exactly that is filed
         (`file_request`) and another person approves it (`approve`); with "anyone", the one who asks may approve too.
+        With `period`, "month", "quarter" or "year", the total is for each of them, by the calendar in UTC and the
+        latest time that the ledger has seen. That is a weaker promise: over k periods it is k times (epsilon, delta).
         """
         plain_name("name", name)
         rule = PlainSum() if rule is None else rule
         needed = _approval(approval)
+        lasting = None if period is None else arguments.member("period", period, BudgetPeriod)
         kinds = (PlainSum, GaussianFilter, RenyiFilter)
         arguments.instance("rule", rule, kinds, "a PlainSum, a GaussianFilter or a RenyiFilter")
         limit, slack = rounded_down("epsilon", epsilon), rounded_down("delta", delta)
@@ -181,14 +186,14 @@ class Ledger:
         total = rule.total(limit, slack).units
         if not any(total):
             raise ArgumentError("epsilon=0, delta=0: one of them must be positive; nothing could be spent")
-        draft = drafted(EntryKind.ACCOUNT, who=who, what=terms(rule, limit, slack, needed), note=note)
+        draft = drafted(EntryKind.ACCOUNT, who=who, what=terms(rule, limit, slack, needed, lasting), note=note)
         draft = draft._replace(account=name, first=total[0], second=total[1])
         with self._chain.writing() as transaction:
             accounts = self._chain.state.accounts
             if name in accounts:
                 raise ArgumentError(f"name={arguments.shown(name)}: is open already; an account is opened once")
             self._chain.append(transaction, draft)
-            return account_of(name, accounts[name])
+            return account_of(name, accounts[name], self._chain.latest(now()))
 
     @arguments.guided
     def reserve(
@@ -222,7 +227,8 @@ class Ledger:
         costs = costs_of(cost)
         draft = drafted(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
         with self._chain.writing() as transaction:
-            balance = balance_of(self._chain.state, account)
+            balance, time = balance_of(self._chain.state, account), now()
+            latest = self._chain.latest(time)  # read once: the entry is counted in the period in which it was admitted
             taken, (first, second) = charged(balance.rule, costs)
             draft = draft._replace(first=first, second=second)
             asked = check is not None or balance.approval is not None
@@ -230,12 +236,13 @@ class Ledger:
                 demand_approval(self._chain.state, draft)
                 if check is not None:
                     check(self._chain.records(transaction, account))
-            spend = self._chain.append(transaction, draft) if balance.admits((first, second)) else None
+            fits = balance.admits((first, second), latest)
+            spend = self._chain.append(transaction, draft._replace(time=time)) if fits else None
             published = None
             if spend is None:  # the request is known, or costs too much
                 spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
-                    raise exceeded(account, balance, taken, (first, second))
+                    raise exceeded(account, balance, taken, (first, second), latest)
                 published = self._repeated(transaction, spend, draft)
             return Reservation(seq=spend.seq, account=account, request=request, cost=taken, published=published)
 
@@ -365,12 +372,13 @@ class Ledger:
 
     def account(self, name: str) -> Account:
         """An account as it stands now."""
-        return self._chain.read(lambda _: account_of(name, balance_of(self._chain.state, name)))
+        chain = self._chain
+        return chain.read(lambda _: account_of(name, balance_of(chain.state, name), chain.latest(now())))
 
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""
-        state = self._chain.state
-        return self._chain.read(lambda _: [account_of(name, each) for name, each in state.accounts.items()])
+        chain = self._chain
+        return chain.read(lambda _: [account_of(*each, chain.latest(now())) for each in chain.state.accounts.items()])
 
     def history(self, account: str | None = None) -> list[Record]:
         """Who did what and when, in the order in which it was done, whatever the clocks said."""

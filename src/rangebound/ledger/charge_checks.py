@@ -27,12 +27,18 @@ def costs_of(cost: object) -> tuple[AnyCost, ...]:
     return costs
 
 
-def exceeded(name: str, balance: Balance, cost: AnyCost, units: Units) -> BudgetExceeded:
+def exceeded(name: str, balance: Balance, cost: AnyCost, units: Units, time: int) -> BudgetExceeded:
     """The error for a cost that is more than what is left, both in the account's own terms."""
-    asked, left = balance.rule.cost(units), balance.remaining
+    asked, left = balance.rule.cost(units), balance.remaining(time)
+    within = after = ""
+    if balance.period is not None:
+        number = max(balance.period.number(time), balance.current or 0)
+        within = f" in {balance.period.named(number)}"
+        after = f"; the next {balance.period.value} begins on {balance.period.begins(number + 1)} (UTC)"
     same = "" if asked == cost else f" ({asked} in this account)"
     return BudgetExceeded(
-        f"cost={cost}{same}: exceeds what account {arguments.shown(name)} has left ({left}); nothing was spent",
+        f"cost={cost}{same}: exceeds what account {arguments.shown(name)} has left{within} ({left}); nothing was spent"
+        f"{after}",
         account=name,
         remaining=left,
         requested=asked,

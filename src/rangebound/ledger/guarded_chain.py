@@ -97,12 +97,13 @@ class GuardedChain:
 
     def append(self, transaction: Transaction, draft: LedgerEntry, payload: bytes | None = None) -> LedgerEntry | None:
         """Add an entry durably, with number, time and seal; or nothing, if there is one of its kind for its request.
+        A draft that has a time keeps it.
 
         The state follows only when the commit has succeeded and the entry is in the file that others find; if that is
         unclear, the next transaction finds out.
         """
         state = self.state
-        draft = draft._replace(seq=state.next_seq, time=now(), who=signed(self.store.login, draft.who))
+        draft = draft._replace(seq=state.next_seq, time=draft.time or now(), who=signed(self.store.login, draft.who))
         entry = sealed(state.key, state.last_seal, draft)
         with self._holding(transaction) as held:
             if not transaction.append(entry, payload):
@@ -117,6 +118,10 @@ class GuardedChain:
         self._note(entry)
         self._version = transaction.version
         return entry
+
+    def latest(self, time: int) -> int:
+        """The later of a time and of the latest that the chain has seen: periods of a budget go by that."""
+        return max(self.state.latest, time)
 
     def find(self, transaction: Transaction, kind: EntryKind, request: str) -> LedgerEntry | None:
         """The entry for a request, checked again: it may have changed since the chain was read. The last entry needs no

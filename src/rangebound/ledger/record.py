@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from rangebound.ledger.amount import Amount
 from rangebound.ledger.approval import Approval, FiledRequest, RequestStatus
 from rangebound.ledger.chain import EntryKind, LedgerEntry
+from rangebound.ledger.period import BudgetPeriod, moment
 from rangebound.ledger.replay import Balance
 from rangebound.ledger.rule import AnyCost, Rule
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """An account as it stands: the promise (epsilon, delta), its rule, and what of the total is spent and left."""
+    """An account as it stands: the promise (epsilon, delta), its rule, and what of the total is spent and left.
+
+    Of an account with periods, the promise, `spent` and `remaining` are those of one period, the `current` one;
+    `periods` counts those that have spends, as `spends` counts all spends.
+    """
 
     name: str
     epsilon: Amount
@@ -28,6 +31,21 @@ class Account:
     spends: int
     opened: datetime
     approval: Approval | None = None
+    period: BudgetPeriod | None = None
+    current: str | None = None
+    periods: int = 0
+
+    @property
+    def weaker_promise(self) -> str | None:
+        """What an account with periods promises, in a sentence: it is weaker than that of one for good."""
+        if self.period is None:
+            return None
+        name, pair = self.period.value, f"({self.epsilon}, {self.delta})-private"
+        return (
+            f"The budget of account {self.name!r} is for each {name} (UTC): all releases of one {name} together are "
+            f"{pair}. Over k {name}s they are k times that, (k * {self.epsilon}, k * {self.delta})-private, and no "
+            "number bounds what the account leaks in the end."
+        )
 
     @property
     def left(self) -> str:
@@ -43,16 +61,25 @@ class Account:
             "promise": promise,
             **self.rule.to_dict(),
             **({} if self.approval is None else {"approval": self.approval.value}),
+            **({} if self.period is None else self._of_period(self.period)),
             **columns,
             "left": self.left,
             "spends": self.spends,
             "opened": self.opened.isoformat(),
         }
 
+    def _of_period(self, period: BudgetPeriod) -> dict[str, object]:
+        facts = {"period": period.value, "current": self.current, "periods": self.periods}
+        return {**facts, "weaker_promise": self.weaker_promise}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One entry of the history; `cost` is the total for an account, the charge for a spend."""
+    """One entry of the history; `cost` is the total for an account, the charge for a spend or a request.
+
+    `microseconds`, `first`, `second` and `ref` are the fields under the seal from which `time` and `cost` come, and the
+    number of the entry that this one is about.
+    """
 
     seq: int
     time: datetime
@@ -65,12 +92,21 @@ class Record:
     note: str
     digest: str | None
     seal: str
+    microseconds: int
+    first: int | None
+    second: int | None
+    ref: int | None
+
+    @property
+    def head(self) -> str:
+        """The head of the ledger at this entry, as `Ledger.head` gave it then."""
+        return f"{self.seq}:{self.seal}"
 
     def to_dict(self) -> dict[str, object]:
         """The entry as plain data, with exact decimals as strings."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         cost = None if self.cost is None else self.cost.to_dict()
-        return {**data, "time": self.time.isoformat(), "kind": self.kind.value, "cost": cost}
+        return {**data, "time": self.time.isoformat(), "kind": self.kind.value, "cost": cost, "head": self.head}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,19 +152,24 @@ class ApprovalRequest:
         return {**data, **times, "cost": self.cost.to_dict(), "status": self.status.value}
 
 
-def account_of(name: str, balance: Balance) -> Account:
-    """The account with a name, from its balance."""
+def account_of(name: str, balance: Balance, time: int = 0) -> Account:
+    """The account with a name, from its balance; `time` is the latest, for one with periods."""
+    period = balance.period
+    number = 0 if period is None else max(period.number(time), balance.current or 0)
     return Account(
         name=name,
         epsilon=balance.epsilon,
         delta=balance.delta,
         rule=balance.rule,
         total=balance.rule.cost(balance.total),
-        spent=balance.rule.cost(balance.spent),
-        remaining=balance.remaining,
+        spent=balance.rule.cost(balance.spent_at(time)),
+        remaining=balance.remaining(time),
         spends=balance.spends,
-        opened=_moment(balance.opened.time),
+        opened=moment(balance.opened.time),
         approval=balance.approval,
+        period=period,
+        current=None if period is None else period.named(number),
+        periods=balance.periods,
     )
 
 
@@ -137,7 +178,7 @@ def record_of(entry: LedgerEntry, rules: dict[str, Rule]) -> Record:
     paid = entry.first is not None and entry.second is not None and entry.account is not None
     return Record(
         seq=entry.seq,
-        time=_moment(entry.time),
+        time=moment(entry.time),
         kind=EntryKind(entry.kind),
         account=entry.account,
         request=entry.request,
@@ -147,6 +188,10 @@ def record_of(entry: LedgerEntry, rules: dict[str, Rule]) -> Record:
         note=entry.note,
         digest=None if entry.digest is None else entry.digest.hex(),
         seal=entry.seal.hex(),
+        microseconds=entry.time,
+        first=entry.first,
+        second=entry.second,
+        ref=entry.ref,
     )
 
 
@@ -161,18 +206,10 @@ def request_of(asked: FiledRequest, rule: Rule) -> ApprovalRequest:
         who=own.who,
         what=own.what,
         note=own.note,
-        filed=_moment(own.time),
+        filed=moment(own.time),
         status=asked.status,
         decided_by=None if decided is None else decided.who,
-        decided=None if decided is None else _moment(decided.time),
+        decided=None if decided is None else moment(decided.time),
         reason=None if decided is None else decided.note,
         charged=asked.charged,
     )
-
-
-def _moment(microseconds: int) -> datetime:
-    """The time for people; a clock beyond the years 1 to 9999 is shown as the first or last moment of them."""
-    try:
-        return _EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:
-        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)

@@ -10,12 +10,16 @@ from rangebound.errors import LedgerTampered, RangeboundError
 from rangebound.ledger.amount import Amount, rounded_down
 from rangebound.ledger.approval import Approval, FiledRequest
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, holds
+from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.rule import AnyCost, Rule, Units, rule_from_dict
 
 
 @dataclass(kw_only=True)
 class Balance:
-    """An account and what was spent from it so far."""
+    """An account and what was spent from it so far; of one with periods, in the period of its last spend.
+
+    Times are in microseconds since 1970, the latest that the chain has seen: a clock that goes back begins no period.
+    """
 
     opened: LedgerEntry
     rule: Rule
@@ -25,20 +29,40 @@ class Balance:
     spent: Units = (0, 0)
     spends: int = 0
     approval: Approval | None = None  # who may approve, where a spend needs that
+    period: BudgetPeriod | None = None  # how long the total lasts, where that is not for good
+    current: int | None = None  # the number of the period of the last spend
+    periods: int = 0  # in how many of them there were spends
 
-    def admits(self, cost: Units) -> bool:
+    def spent_at(self, time: int) -> Units:
+        """What is spent in the period of a time; all of it, where there are no periods."""
+        begun = self.period is None or self.current is None or self.period.number(time) <= self.current
+        return self.spent if begun else (0, 0)
+
+    def admits(self, cost: Units, time: int = 0) -> bool:
         """Whether so much is left."""
-        return self.spent[0] + cost[0] <= self.total[0] and self.spent[1] + cost[1] <= self.total[1]
+        spent = self.spent_at(time)
+        return spent[0] + cost[0] <= self.total[0] and spent[1] + cost[1] <= self.total[1]
 
-    def charge(self, cost: Units) -> None:
+    def may_admit(self, cost: Units) -> bool:
+        """Whether so much is left, or will be in another period."""
+        holds = cost[0] <= self.total[0] and cost[1] <= self.total[1]
+        return self.admits(cost) if self.period is None else holds
+
+    def charge(self, cost: Units, time: int = 0) -> None:
         """Spend it."""
-        self.spent = (self.spent[0] + cost[0], self.spent[1] + cost[1])
+        spent = self.spent_at(time)
+        if self.period is not None:
+            number = self.period.number(time)
+            if self.current is None or number > self.current:
+                self.current = number
+                self.periods += 1
+        self.spent = (spent[0] + cost[0], spent[1] + cost[1])
         self.spends += 1
 
-    @property
-    def remaining(self) -> AnyCost:
+    def remaining(self, time: int = 0) -> AnyCost:
         """What is left, exactly."""
-        return self.rule.cost((self.total[0] - self.spent[0], self.total[1] - self.spent[1]))
+        spent = self.spent_at(time)
+        return self.rule.cost((self.total[0] - spent[0], self.total[1] - spent[1]))
 
 
 @dataclass(kw_only=True)
@@ -48,6 +72,7 @@ class Replay:
     key: bytes = field(repr=False)
     name: str = ""  # the ledger's own id
     last: LedgerEntry | None = None
+    latest: int = -(2**63)  # the latest time of all entries: clocks may go back
     accounts: dict[str, Balance] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)  # spends without published bytes
     place: str = ""  # the kind of store that the ledger was moved to last
@@ -81,15 +106,18 @@ class Replay:
     def add(self, entry: LedgerEntry) -> None:
         """Add an entry that is known to be genuine."""
         try:
+            self.latest = max(self.latest, entry.time)
             _STEPS[entry.kind](self, entry)
         except (KeyError, TypeError, ValueError, RangeboundError) as error:
             raise LedgerTampered(f"entry {entry.seq}: breaks the rules of a ledger ({error!r})") from error
         self.last = entry
 
 
-def terms(rule: Rule, epsilon: Amount, delta: Amount, approval: Approval | None = None) -> str:
+def terms(
+    rule: Rule, epsilon: Amount, delta: Amount, approval: Approval | None = None, period: BudgetPeriod | None = None
+) -> str:
     """What an account promises, as the line that its entry holds; terms that it does not have are not named."""
-    own = {} if approval is None else {"approval": approval.value}
+    own = {name: each.value for name, each in (("approval", approval), ("period", period)) if each is not None}
     return json.dumps({**rule.to_dict(), **own, "promise": [str(epsilon), str(delta)]}, sort_keys=True)
 
 
@@ -103,10 +131,13 @@ def _open(replay: Replay, entry: LedgerEntry) -> None:
     data = json.loads(entry.what)
     epsilon, delta = data.pop("promise")
     approval = Approval(data.pop("approval")) if "approval" in data else None
+    period = BudgetPeriod(data.pop("period")) if "period" in data else None
     if entry.account is None or entry.account in replay.accounts or entry.first is None or entry.second is None:
         raise ValueError("an account is opened once")
     rule, promise = rule_from_dict(data), (rounded_down("epsilon", epsilon), rounded_down("delta", delta))
-    if terms(rule, *promise, approval) != entry.what:  # such as a name given twice, or a number with more digits
+    if (
+        terms(rule, *promise, approval, period) != entry.what
+    ):  # such as a name given twice, or a number with more digits
         raise ValueError("the terms of an account are written in one way")
     replay.accounts[entry.account] = Balance(
         opened=entry,
@@ -115,17 +146,18 @@ def _open(replay: Replay, entry: LedgerEntry) -> None:
         delta=promise[1],
         total=(entry.first, entry.second),
         approval=approval,
+        period=period,
     )
 
 
 def _spend(replay: Replay, entry: LedgerEntry) -> None:
     balance = replay.accounts[entry.account or ""]
     cost = (entry.first or 0, entry.second or 0)
-    if min(cost) < 0 or max(cost) == 0 or entry.request is None or not balance.admits(cost):
+    if min(cost) < 0 or max(cost) == 0 or entry.request is None or not balance.admits(cost, replay.latest):
         raise ValueError("a spend costs something, and no more than is left")
     if balance.approval is not None:
         replay.requests[entry.request].spend(entry)
-    balance.charge(cost)
+    balance.charge(cost, replay.latest)
     replay.pending.add(entry.seq)
 
 

@@ -10,7 +10,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, RequestConflict
 from rangebound.ledger.approval import FiledRequest
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.charge_checks import balance_of, conflict, drafted, exceeded, refuse_rejected
-from rangebound.ledger.guarded_chain import GuardedChain, signed
+from rangebound.ledger.guarded_chain import GuardedChain, now, signed
 from rangebound.ledger.names import plain_name
 from rangebound.ledger.record import ApprovalRequest, Record, request_of
 from rangebound.ledger.replay import Replay
@@ -40,8 +40,8 @@ def file_request(
                 raise conflict(request)
             if check is not None:
                 check(chain.records(transaction, account))
-            if not balance.admits(units):
-                raise exceeded(account, balance, taken, units)
+            if not balance.may_admit(units):
+                raise exceeded(account, balance, taken, units, chain.latest(now()))
             if chain.append(transaction, draft, dry_run) is None:
                 raise LedgerTampered(f"request={arguments.shown(request)}: is in the store, but not in the chain")
             asked = state.requests[request]

@@ -37,11 +37,12 @@ def examine(
     """
     given = None if head is None else parse_head(head)
     findings: list[str] = []
-    seen = _Progress()
+    seen = Progress()
     try:
         findings += [f"file: {line}" for line in store.damage()]
         with store.reading() as transaction:
-            findings += _entries(transaction, key, seen)
+            entries = transaction.entries(-(2**63))  # an entry below number 1 is someone else's
+            findings += check_entries(entries, Replay(key=key), seen)
             findings += _bytes(transaction, seen)
         # Read after the entries, and compared with those that there are then: others may add some at any time.
         heads = [given] if given is not None else []
@@ -60,7 +61,7 @@ def examine(
     return Report(entries=seen.last, head=f"{seen.last}:{seen.seal.hex()}", clock_set_back=tuple(seen.set_back))
 
 
-class _Progress:
+class Progress:
     """What the pass over the entries has found so far."""
 
     def __init__(self) -> None:
@@ -72,13 +73,14 @@ class _Progress:
         self.published: dict[int, bytes | None] = {}
 
 
-def _entries(transaction: Transaction, key: bytes, seen: _Progress) -> Iterator[str]:
-    replay: Replay | None = Replay(key=key)
-    for entry in transaction.entries(-(2**63)):  # an entry below number 1 is someone else's
+def check_entries(entries: Iterator[LedgerEntry], state: Replay, seen: Progress) -> Iterator[str]:
+    """What is wrong with entries, from the first to the last; `state` is what they add up to, up to the first fault."""
+    replay: Replay | None = state
+    for entry in entries:
         if entry.seq != seen.last + 1:
             yield f"entry {seen.last + 1}: is missing" if entry.seq > 0 else f"entry {entry.seq}: was never written"
             replay = None
-        if not holds(key, seen.seal, entry):
+        if not holds(state.key, seen.seal, entry):
             yield f"entry {entry.seq}: is not as it was written, or not where it was, or the key is not this ledger's"
             replay = None
         if replay is not None:  # sums make sense only as long as everything so far is genuine
@@ -92,7 +94,7 @@ def _entries(transaction: Transaction, key: bytes, seen: _Progress) -> Iterator[
         yield "entry 1: is missing"
 
 
-def _note(entry: LedgerEntry, seen: _Progress) -> None:
+def _note(entry: LedgerEntry, seen: Progress) -> None:
     if type(entry.time) is int:
         if entry.time < seen.latest:
             seen.set_back.append(entry.seq)
@@ -105,7 +107,7 @@ def _note(entry: LedgerEntry, seen: _Progress) -> None:
     seen.seal = entry.seal if type(entry.seal) is bytes else NO_SEAL
 
 
-def _bytes(transaction: Transaction, seen: _Progress) -> Iterator[str]:
+def _bytes(transaction: Transaction, seen: Progress) -> Iterator[str]:
     for seq, digest in seen.published.items():
         payload = transaction.payload(seq)
         if payload is None:

@@ -42,8 +42,9 @@ def demand_plan_approval(plan: Plan, *, ledger: Ledger, request: str, who: str |
     ready = prepare(plan)
     rehearse(ready)
     check_size(ready)
-    check_rule(plan, ready.allocation, ledger.account(account))
-    shown = json.dumps({"plan": plan.to_toml(), **dry_run(plan)}, indent=1, ensure_ascii=False)
+    paying = ledger.account(account)
+    check_rule(plan, ready.allocation, paying)
+    shown = json.dumps({"plan": plan.to_toml(), **dry_run(plan, account=paying)}, indent=1, ensure_ascii=False)
     try:
         filed = ledger.file_request(
             account=account,

@@ -125,7 +125,8 @@ def release(
             )
         except BudgetExceeded as reason:
             raise without_delta(reason, ledger.account(account)) from None
-        entry = Entry(account=account, request=name, head=ledger.head)
+        promise = ledger.account(account).weaker_promise
+        entry = Entry(account=account, request=name, head=ledger.head, promise=promise)
     made = Release.from_bytes(published)
     if made.tables:  # a request that was published before keeps the tables that it was drawn from
         ready = prepared(plan, ready.allocation, made.tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rangebound.ledger.record import Account
 from rangebound.release.output.conversion import conversions
 from rangebound.release.output.explain import explain
 from rangebound.release.output.forecast import forecast
@@ -9,8 +10,10 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepare
 
 
-def dry_run(plan: Plan) -> dict[str, object]:
+def dry_run(plan: Plan, *, account: Account | None = None) -> dict[str, object]:
     """The plan in words, its cost in several terms, and what each question will look like; touches no data.
+
+    `account` is that of `explain`.
 
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
@@ -18,7 +21,7 @@ def dry_run(plan: Plan) -> dict[str, object]:
     ['explained', 'privacy', 'queries']
     """
     return {
-        "explained": explain(plan),
+        "explained": explain(plan, account=account),
         "privacy": conversions(plan, prepare(plan).allocation).to_dict(),
         "queries": [each.to_dict() for each in forecast(plan)],
     }

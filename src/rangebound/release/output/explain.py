@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rangebound import arguments
 from rangebound.errors import plain
+from rangebound.ledger.record import Account
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import obstacles
@@ -22,8 +23,9 @@ _MANY = 4  # spans that a line has room for
 _FULL = 0.99  # of a budget: nothing worth mentioning is left
 
 
-def explain(plan: Plan | Mapping[str, object]) -> str:
-    """The plan in words; touches no data.
+def explain(plan: Plan | Mapping[str, object], *, account: Account | None = None) -> str:
+    """The plan in words; touches no data. `account` is the one that pays, where it is at hand: what it promises for
+    each period, and whether it needs approval, is then said too.
 
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
@@ -49,8 +51,9 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     if plan.per_unit is not None:
         columns = "; ".join(f"{name} = {each.words}" for name, each in plan.per_unit.items())
         lines.append(f"Makes one row of all rows of each {unit.column!r}: {columns}.")
-    account = f", from account {plan.budget.account!r}" if plan.budget.account else ""
-    lines.append(f"Spends {plan.budget} in all{account}.")
+    paid = f", from account {plan.budget.account!r}" if plan.budget.account else ""
+    lines.append(f"Spends {plan.budget} in all{paid}.")
+    lines += [] if account is None else _terms(account)
     lines += described(plan.made_columns)
     if plan.report_clipping:
         margins = any(each.margin is not None for each in plan.query)
@@ -70,6 +73,12 @@ def explain(plan: Plan | Mapping[str, object]) -> str:
     for each in obstacles(plan):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
+
+
+def _terms(account: Account) -> list[str]:
+    """What an account asks for and promises beside its total."""
+    needed = "A person must approve the request before anything is read." if account.approval else None
+    return [each for each in (account.weaker_promise, needed) if each is not None]
 
 
 def _keys(plan: Plan) -> list[str]:

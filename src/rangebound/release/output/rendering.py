@@ -26,6 +26,10 @@ class Published(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What could not be made consistent, and why."""
 
+    @property
+    def certificate(self) -> str:
+        """Its certificate as JSON, or nothing."""
+
     def rows(self) -> list[Row]:
         """The table, one mapping a row."""
 

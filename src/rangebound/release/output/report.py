@@ -10,6 +10,7 @@ from rangebound.release.output.explain import explain
 from rangebound.release.output.pictures import STYLE, pictures
 from rangebound.release.output.rendering import Published, table
 from rangebound.release.output.scope import scope
+from rangebound.release.output.stated_promise import stated_promise
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -38,6 +39,8 @@ def report(release: Published) -> str:
     )
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
     terms = conversions_of(release)
+    promise = stated_promise(release.certificate)
+    weaker = f"<p><strong>{html.escape(promise)}</strong></p>" if promise else ""
     stated = f"<p>The same in other terms. {html.escape(str(terms))}</p>" if terms else ""
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
@@ -45,7 +48,7 @@ def report(release: Published) -> str:
         f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars and bands are {plan.level:.0%} confidence intervals for "
         f"the noise{', all of them at once' if plan.joint else ''}; "
         "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
-        f"noise, which stands below each picture.{grey}</p>{stated}<h2>Numbers</h2>{drawn}"
+        f"noise, which stands below each picture.{grey}</p>{weaker}{stated}<h2>Numbers</h2>{drawn}"
         f"<h2>Table</h2><div class=wide>{table(release)}</div>{noted}"
         f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
         f"<p>Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code></p></html>\n"

@@ -34,11 +34,19 @@ WORK = 1000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Where the ledger keeps the charge: the account, the request, and the ledger's head once it was published."""
+    """Where the ledger keeps the charge: the account, the request, and the ledger's head once it was published.
+
+    `promise` is what an account with periods promises, which is weaker than a budget for good; else None.
+    """
 
     account: str
     request: str
     head: str
+    promise: str | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """The entry as plain data, with a promise only where there is one."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def write_certificate(release: Release, ready: Prepared, entry: Entry | None) -> str:
@@ -71,7 +79,7 @@ def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str,
         "delta": plan.budget.delta,
         "queries": parts,
         "selections": selections,
-        "ledger": vars(entry) if entry else None,
+        "ledger": entry.to_dict() if entry else None,
         **({"mu": allocation.mu} if allocation.mu else {}),
         **({"workloads": [_workload(ready, each) for each in ready.workloads]} if ready.workloads else {}),
     }
@@ -233,7 +241,7 @@ def _entry(certificate: str) -> Entry | None:
     try:
         entry = json.loads(certificate)["ledger"]
         found = Entry(**entry) if entry else None
-        if found and not all(isinstance(each, str) for each in vars(found).values()):
+        if found and (found.to_dict() != entry or not all(isinstance(each, str) for each in entry.values())):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise CertificateInvalid("certificate: cannot be read; give the JSON file that --certificate wrote") from None
@@ -244,7 +252,8 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     """Check the ledger entry of a certificate, which must have been checked itself, in the ledger at hand.
 
     The ledger must be whole and go on from the head that the certificate names; under its request it must hold one
-    charge of the budget, in the terms of its account's rule, and the published bytes.
+    charge of the budget, in the terms of its account's rule, and the published bytes. If the account has periods, the
+    certificate must state the weaker promise.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds, and `LedgerTampered` for a ledger that was altered.
     """
@@ -254,12 +263,13 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     try:
         ledger.verify(head=entry.head)
         stored, history = ledger.published(entry.request), ledger.history(entry.account)
-        rule = ledger.account(entry.account).rule
-        due = rule.cost(charged(rule, checked.costs)[1])
+        account = ledger.account(entry.account)
+        due = account.rule.cost(charged(account.rule, checked.costs)[1])
     except (ArgumentError, ArgumentTypeError) as reason:  # a made-up entry may name what no ledger can have
         raise CertificateInvalid(f"ledger: {reason}") from None
     _demand(stored == published, "ledger", "did not publish these bytes for the request")
     paid = [each.cost for each in history if each.request == entry.request and each.kind is EntryKind.SPEND]
+    _demand(entry.promise == account.weaker_promise, "ledger", "does not promise for the account what it states")
     _demand(paid == [due], "ledger", "did not charge the account with the budget of the plan")
 
 

@@ -1,0 +1,240 @@
+"""The check of an export with the key alone: every field, every balance, and nothing that is not under a seal."""
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
+from rangebound.ledger import verify_export
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.chain import FORMAT, NO_SEAL, LedgerEntry, sealed
+from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_json, to_lines
+from rangebound.ledger.key import read_key
+from rangebound.ledger.record import record_of
+from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
+
+ODD = [
+    "=1+1",
+    "'=1+1",
+    "'",
+    "''x",
+    "-3",
+    "-x",
+    "two\nlines",
+    "a\r\nb\rc",
+    'a "quoted", word',
+    "Zürich 北京 🙂\u2028\x85",
+    "",
+]
+
+
+@pytest.fixture
+def rich(path):
+    """A ledger with every kind of entry, every rule, and odd texts."""
+    with Ledger.create(path, note="'first") as made:
+        made.open_account("people", epsilon=1, delta="1e-6", who="=anna")
+        made.open_account("model", epsilon=2, delta="1e-6", rule=RenyiFilter(order=16))
+        made.open_account("tables", epsilon=1, delta="1e-6", rule=GaussianFilter(), approval=True, period="quarter")
+        for number, text in enumerate(ODD):
+            made.reserve(
+                account="people", request=f"r{number}", cost=Cost(epsilon="0.01"), note=text, what=text, who=text
+            )
+        made.release(account="model", request="m", cost=RenyiCost(order=16, divergence="0.25"), compute=lambda _: b"x")
+        asked = {"account": "tables", "request": "t", "cost": GaussianCost(mu="0.01", delta="1e-9"), "what": "=t"}
+        made.file_request(**asked, dry_run=b"dry", who="anna")
+        made.approve("t", who="berta", note="'fine'")
+        made.release(**asked, compute=lambda _: b"y")
+        made.file_request(**{**asked, "request": "u"}, dry_run=b"dry", who="anna")
+        made.reject("u", who="berta", note="@no")
+        yield made
+
+
+@pytest.fixture(params=["csv", "lines"])
+def exported(request, rich, tmp_path):
+    """The export in a folder of its own, with a copy of the key and nothing else."""
+    text = (to_csv if request.param == "csv" else to_lines)(rich.history())
+    (tmp_path / "export").write_bytes(text.encode())
+    return tmp_path / "export"
+
+
+@pytest.fixture
+def key(path, tmp_path, rich):
+    copy = tmp_path / "the.key"
+    copy.write_bytes(path.with_name(path.name + ".key").read_bytes())
+    copy.chmod(0o600)
+    return copy
+
+
+def test_an_export_is_verified_with_the_key_alone(rich, exported, key, path):
+    accounts, head = rich.accounts(), rich.head
+    rich.close()
+    for each in path.parent.iterdir():  # nothing of the ledger is left
+        each.unlink()
+    found = verify_export(exported, key=key, head=head)
+    assert found.head == head
+    assert found.entries == int(head.partition(":")[0])
+    assert list(found.accounts) == accounts
+
+
+def test_every_field_is_in_the_export(rich, exported):
+    text = exported.read_bytes().decode()
+    if text.startswith("{"):
+        rows = [json.loads(line) for line in text.removesuffix("\n").split("\n")]
+        assert all(set(rows[0]) == set(row) for row in rows)
+    else:
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        assert list(rows[0]) == COLUMNS
+        rows = [{name: plain_cell(name, cell) for name, cell in row.items()} for row in rows]
+    fields = set(LedgerEntry._fields) - {"time"} | {"microseconds", "head"}
+    assert fields <= set(rows[0])
+    with rich._chain.store.reading() as transaction:
+        for row, entry in zip(rows, transaction.entries(1), strict=True):
+            own = entry._asdict()
+            assert row["microseconds"] == own.pop("time")
+            assert row["head"] == f"{entry.seq}:{entry.seal.hex()}"
+            for name in ("digest", "seal"):
+                value = own.pop(name)
+                assert row[name] == (None if value is None else value.hex())
+            assert {name: row[name] for name in own} == own
+
+
+def test_another_key_finds_nothing_genuine(exported, tmp_path):
+    with Ledger.create(tmp_path / "other.ledger"):
+        pass
+    with pytest.raises(LedgerTampered, match="entry 1: is not as it was written") as caught:
+        verify_export(exported, key=tmp_path / "other.ledger.key")
+    assert len(caught.value.findings) > 10
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Lines of JSON, or rows of CSV: every cell of ours is quoted, so that a row ends with a quotation mark."""
+    return [each + b"\n" for each in data.removesuffix(b"\n").split(b"\n")]
+
+
+def test_a_line_removed_moved_or_doubled_is_found(rich, key, tmp_path):
+    lines = lines_of(to_lines(rich.history()).encode())
+    target = tmp_path / "changed"
+    for at in (0, 1, 5, len(lines) - 2):
+        for changed in (
+            [*lines[:at], *lines[at + 1 :]],
+            [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]],
+            [*lines[: at + 1], lines[at], *lines[at + 1 :]],
+        ):
+            target.write_bytes(b"".join(changed))
+            with pytest.raises(LedgerTampered):
+                verify_export(target, key=key)
+
+
+def test_lines_cut_off_at_the_end_are_found_by_a_later_head(rich, key, tmp_path):
+    lines = lines_of(to_lines(rich.history()).encode())
+    (tmp_path / "old").write_bytes(b"".join(lines[:-1]))
+    assert verify_export(tmp_path / "old", key=key).entries == len(lines) - 1  # it is the export of an earlier day
+    with pytest.raises(LedgerTampered, match=r"head: the export has no entry \d+"):
+        verify_export(tmp_path / "old", key=key, head=rich.head)
+
+
+def test_every_single_changed_byte_is_found(exported, key, tmp_path):
+    """A hundred places at random, and whatever comes out of them: never a report."""
+    data, chance = exported.read_bytes(), random.Random(1)
+    for _ in range(100):
+        at = chance.randrange(len(data))
+        changed = bytearray(data)
+        changed[at] ^= 1 << chance.randrange(7)
+        if chance.random() < 0.2:
+            del changed[at]
+        (tmp_path / "changed").write_bytes(changed)
+        with pytest.raises(LedgerTampered):
+            verify_export(tmp_path / "changed", key=key)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("time", "2026-01-01T00:00:00+00:00"), ("cost", {"epsilon": "0.001", "delta": "0"}), ("head", "1:" + "0" * 64)],
+)
+def test_what_is_shown_beside_the_sealed_fields_is_checked_too(name, value, rich, key, tmp_path):
+    rows = [json.loads(line) for line in lines_of(to_lines(rich.history()).encode())]
+    rows[6][name] = value
+    with pytest.raises(LedgerTampered, match="entry 7: its line shows something else"):
+        verify_export(written(rows, tmp_path / "changed"), key=key)
+
+
+def written(rows: list[dict[str, object]], target: Path) -> Path:
+    target.write_bytes("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    return target
+
+
+def test_a_field_of_another_value_or_type_is_refused(rich, key, tmp_path):
+    lines, target = lines_of(to_lines(rich.history()).encode()), tmp_path / "changed"
+    for name in [*LedgerEntry._fields[2:-1], "microseconds", "seal"]:
+        for value in (None, 3, "x", [], {}, True, 1.5):
+            rows = [json.loads(line) for line in lines]
+            if rows[6][name] != value:
+                rows[6][name] = value
+                with pytest.raises(LedgerTampered):
+                    verify_export(written(rows, target), key=key)
+        del rows[6][name]
+        with pytest.raises(LedgerTampered, match="line 7: a field is missing"):
+            verify_export(written(rows, target), key=key)
+    assert verify_export(written([json.loads(line) for line in lines], target), key=key).entries == len(
+        lines
+    )  # control
+
+
+def test_the_same_facts_in_another_form_are_refused(rich, key, tmp_path):
+    records = rich.history()
+    for text in (
+        to_lines(records).replace('", "', '","'),
+        to_lines(records) + "\n",
+        to_csv(records).replace("\n", "\r\n"),
+        to_csv(records).replace('"1"', '"01"'),
+        to_csv(records) + '"x"\n',
+        to_csv(records).replace('"seq"', '"sequence"', 1),
+        to_json(rich),
+        "",
+        "{}",
+        "[1]\n",
+        "{" * 99999,
+        '"',
+    ):
+        (tmp_path / "changed").write_bytes(text.encode())
+        with pytest.raises(LedgerTampered):
+            verify_export(tmp_path / "changed", key=key)
+    (tmp_path / "changed").write_bytes(b"\xff\xfe")
+    with pytest.raises(LedgerTampered, match="not text in UTF-8"):
+        verify_export(tmp_path / "changed", key=key)
+
+
+def test_an_export_of_a_forged_chain_that_overspends_is_refused(key, tmp_path):
+    """Sealed with the key: by the rules of spending alone."""
+    what = '{"promise": ["1", "0"], "rule": "sum"}'
+    drafts = [
+        LedgerEntry(1, 0, "ledger", request="id", what=FORMAT),
+        LedgerEntry(2, 0, "account", account="people", first=10**12, second=0, what=what),
+        LedgerEntry(3, 0, "spend", account="people", request="1", first=10**12, second=0),
+        LedgerEntry(4, 0, "spend", account="people", request="2", first=1, second=0),
+    ]
+    entries, before = [], NO_SEAL
+    for draft in drafts:
+        entries.append(sealed(read_key(key), before, draft))
+        before = entries[-1].seal
+    records = [record_of(each, {"people": PlainSum()}) for each in entries]
+    (tmp_path / "forged").write_text(to_csv(records[:3]))
+    assert verify_export(tmp_path / "forged", key=key).entries == 3  # control
+    (tmp_path / "forged").write_text(to_csv(records))
+    with pytest.raises(LedgerTampered, match="entry 4: breaks the rules"):
+        verify_export(tmp_path / "forged", key=key)
+
+
+def test_a_key_must_be_named_and_a_file_be_there(exported, key, tmp_path, monkeypatch):
+    with pytest.raises(ArgumentError, match="key: missing"):
+        verify_export(exported)
+    with pytest.raises(LedgerUnavailable, match="cannot be read"):
+        verify_export(tmp_path / "nowhere", key=key)
+    with pytest.raises(ArgumentError, match="head="):
+        verify_export(exported, key=key, head="x")
+    monkeypatch.setenv("RANGEBOUND_LEDGER_KEY", str(key))
+    verify_export(exported)

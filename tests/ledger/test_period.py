@@ -1,0 +1,243 @@
+"""Accounts with periods: a total for each, by the latest time that the chain has seen, and a promise that says so."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, LedgerTampered
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.chain import LedgerEntry
+from rangebound.ledger.period import BudgetPeriod, moment
+from rangebound.ledger.rule import Cost
+from tests.ledger.test_replay import EPSILON, account, spend, state
+
+HALF = Cost(epsilon=0.5)
+MICROSECONDS = 10**6
+
+
+def at(text: str) -> int:
+    """A time in UTC, as microseconds since 1970."""
+    day = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return (day - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A way to set the clock of this machine."""
+
+    def put(text: str) -> None:
+        monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: at(text) * 1000)
+
+    put("2026-11-16T21:00:00")
+    return put
+
+
+@pytest.fixture
+def book(path, clock):
+    with Ledger.create(path) as made:
+        made.open_account("people", epsilon=1, period="quarter")
+        yield made
+
+
+def spent(book: Ledger, *names: str) -> None:
+    for name in names:
+        book.release(account="people", request=name, cost=HALF, compute=lambda _: b"x")
+
+
+# The calendar.
+
+
+@given(st.integers(at("0001-01-01"), at("9999-12-31")), st.sampled_from(list(BudgetPeriod)))
+def test_a_period_is_that_of_the_calendar(time, period):
+    day = moment(time)
+    quarter = {"month": f"{day:%m}", "quarter": f"Q{(day.month + 2) // 3}", "year": ""}[period.value]
+    assert period.named(period.number(time)) == f"{day.year}-{quarter}".rstrip("-")
+    assert period.begins(period.number(time)) <= f"{day.year}-{day:%m-%d}" or day.year < 1000
+
+
+@given(st.integers(-(2**62), 2**62), st.integers(-(2**62), 2**62), st.sampled_from(list(BudgetPeriod)))
+def test_later_times_are_in_no_earlier_period(one, other, period):
+    assert (period.number(min(one, other))) <= period.number(max(one, other))
+
+
+@pytest.mark.parametrize(
+    ("period", "last", "first"),
+    [
+        ("month", "2024-02-29T23:59:59.999999", "2024-03-01"),
+        ("quarter", "2026-12-31T23:59:59.999999", "2027-01-01"),
+        ("quarter", "2026-06-30T23:59:59.999999", "2026-07-01"),
+        ("year", "2026-12-31T23:59:59.999999", "2027-01-01"),
+    ],
+)
+def test_a_period_ends_with_its_last_microsecond(period, last, first):
+    kind = BudgetPeriod(period)
+    assert kind.number(at(first)) == kind.number(at(last)) + 1
+    assert kind.begins(kind.number(at(first))) == first
+    assert kind.number(at(first)) == kind.number(at(first) + 20 * 86400 * MICROSECONDS)
+
+
+# Spending.
+
+
+def test_each_period_has_the_whole_total_and_no_more(book, clock):
+    for quarter, day in enumerate(["2026-11-16", "2027-01-01", "2027-04-30", "2028-12-31"], start=1):
+        clock(day)
+        spent(book, f"{day} 1", f"{day} 2")
+        with pytest.raises(BudgetExceeded):
+            spent(book, f"{day} 3")
+        found = book.account("people")
+        assert (found.spends, found.periods, found.spent) == (2 * quarter, quarter, Cost(epsilon=1))
+    assert book.verify().entries == 2 + 4 * 4
+
+
+def test_control_an_account_without_periods_gets_nothing_new(book, clock):
+    book.open_account("once", epsilon=1)
+    book.reserve(account="once", request="1", cost=Cost(epsilon=1))
+    clock("2030-01-01")
+    with pytest.raises(BudgetExceeded) as caught:
+        book.reserve(account="once", request="2", cost=HALF)
+    assert "begins" not in str(caught.value)
+    assert book.account("once").weaker_promise is None
+
+
+def test_what_is_left_and_errors_name_the_period(book, clock):
+    spent(book, "1", "2")
+    assert book.account("people").current == "2026-Q4"
+    words = r"has left in 2026-Q4 \(epsilon 0\); nothing was spent; the next quarter begins on 2027-01-01 \(UTC\)"
+    with pytest.raises(BudgetExceeded, match=words) as caught:
+        spent(book, "3")
+    assert caught.value.remaining == Cost(epsilon=0)
+    clock("2027-01-01")
+    assert (book.account("people").current, str(book.account("people").remaining)) == ("2027-Q1", "epsilon 1")
+    assert book.accounts()[0].remaining == Cost(epsilon=1)
+
+
+def test_a_clock_that_goes_back_gives_nothing_new(book, clock):
+    spent(book, "1", "2")
+    for day in ("2026-07-01", "2025-12-31", "1969-01-01"):
+        clock(day)
+        assert book.account("people").current == "2026-Q4"
+        with pytest.raises(BudgetExceeded, match="2026-Q4"):
+            spent(book, f"at {day}")
+    clock("2027-01-01")
+    spent(book, "3", "4")
+    clock("2026-12-31")
+    with pytest.raises(BudgetExceeded, match="2027-Q1"):
+        spent(book, "5")
+
+
+def test_any_entry_moves_the_time_not_only_spends(book, clock):
+    spent(book, "1", "2")
+    clock("2027-01-01")
+    book.open_account("others", epsilon=1)
+    clock("2026-12-01")
+    spent(book, "3")  # the chain has seen the new quarter
+    assert book.account("people").current == "2027-Q1"
+
+
+def test_a_clock_put_forward_does_begin_a_period_and_ends_those_before(book, clock):
+    clock("2099-01-01")
+    spent(book, "1", "2")
+    clock("2026-11-17")
+    with pytest.raises(BudgetExceeded, match="2099-Q1"):
+        spent(book, "3")
+
+
+def test_a_clock_beyond_the_calendar_is_in_its_last_period(book, monkeypatch):
+    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: 2**62 * 1000)
+    spent(book, "1", "2")
+    with pytest.raises(BudgetExceeded, match="9999-Q4"):
+        spent(book, "3")
+
+
+def test_a_clock_that_goes_back_between_check_and_entry_breaks_nothing(book, monkeypatch):
+    """The period in which a charge is admitted is the one in which it is counted, whatever the clock does then."""
+    spent(book, "1", "2")
+    times = iter([at("2027-01-01")])
+    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: next(times, at("2026-12-31")) * 1000)
+    book.reserve(account="people", request="3", cost=HALF)
+    assert book.account("people").current == "2027-Q1"
+    book.verify()
+
+
+def test_a_request_again_is_not_charged_in_another_period(book, clock):
+    book.reserve(account="people", request="1", cost=HALF)
+    clock("2027-01-01")
+    assert book.release(account="people", request="1", cost=HALF, compute=lambda _: b"late") == b"late"
+    assert book.account("people").spends == 1
+    assert book.account("people").remaining == Cost(epsilon=1)
+
+
+def test_periods_and_approval_go_together(path, clock):
+    with Ledger.create(path) as book:
+        book.open_account("people", epsilon=1, period="month", approval=True)
+        asked = {"account": "people", "what": "x"}
+        for name, cost in (("1", Cost(epsilon=1)), ("2", HALF)):
+            book.file_request(**asked, request=name, cost=cost, dry_run=b"", who="anna")
+            book.approve(name, who="berta")
+        book.reserve(**asked, request="1", cost=Cost(epsilon=1))
+        with pytest.raises(BudgetExceeded, match="2026-11"):
+            book.reserve(**asked, request="2", cost=HALF)
+        book.file_request(**asked, request="3", cost=HALF, dry_run=b"")  # may be charged in another month
+        with pytest.raises(BudgetExceeded):
+            book.file_request(**asked, request="4", cost=Cost(epsilon="1.1"), dry_run=b"")
+        clock("2026-12-01")
+        book.reserve(**asked, request="2", cost=HALF)
+        terms = json.loads(book.history()[1].what)
+        assert terms == {"approval": "others", "period": "month", "promise": ["1", "0"], "rule": "sum"}
+
+
+def test_an_account_says_what_its_weaker_promise_is(book):
+    found = book.account("people")
+    words = found.weaker_promise
+    assert "for each quarter (UTC): all releases of one quarter together are (1, 0)-private." in words
+    assert "Over k quarters they are k times that, (k * 1, k * 0)-private" in words
+    data = json.loads(json.dumps(found.to_dict()))
+    assert (data["period"], data["current"], data["periods"]) == ("quarter", "2026-Q4", 0)
+    assert data["weaker_promise"] == words
+
+
+def test_another_period_is_refused(book):
+    for wrong in ("week", "Quarter", ""):
+        with pytest.raises(ArgumentError, match="period="):
+            book.open_account("x", epsilon=1, period=wrong)
+    with pytest.raises(ArgumentTypeError, match="period=3"):
+        book.open_account("x", epsilon=1, period=3)
+
+
+# The chain.
+
+WHAT = f'{{"period": "quarter", "promise": ["{EPSILON}", "0.000001"], "rule": "sum"}}'
+
+
+def timed(day: str, entry: LedgerEntry) -> LedgerEntry:
+    return entry._replace(time=at(day))
+
+
+def test_a_replay_counts_by_the_latest_time():
+    whole = 10**12
+    found = state(
+        timed("2026-10-01", account(what=WHAT)),
+        timed("2026-12-31", spend(whole, "1")),
+        timed("2027-01-01", spend(whole, "2")),
+        timed("2027-04-01", account("others")),
+        timed("2026-12-31", spend(whole, "3")),
+    )
+    assert (found.accounts["people"].periods, found.accounts["people"].spends) == (3, 3)
+
+
+@pytest.mark.parametrize("day", ["2026-10-02", "2026-12-31", "2026-01-01"])
+def test_a_chain_that_spends_a_period_twice_is_refused(day):
+    drafts = [timed("2026-10-01", account(what=WHAT)), timed("2026-10-01", spend(10**12, "1"))]
+    state(*drafts, timed("2027-01-01", spend(1, "2")))  # control
+    with pytest.raises(LedgerTampered, match="breaks the rules"):
+        state(*drafts, timed(day, spend(1, "2")))
+
+
+@pytest.mark.parametrize("word", ['"week"', "null", "3"])
+def test_terms_with_another_period_are_refused(word):
+    with pytest.raises(LedgerTampered, match="breaks the rules"):
+        state(account(what=WHAT.replace('"quarter"', word)))
