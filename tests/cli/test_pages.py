@@ -27,6 +27,37 @@ def test_the_commands_of_the_page_run_in_their_order(tmp_path, monkeypatch, caps
     assert {"table.csv", "table.json", "report.html", "certificate.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
+BUDGET = PAGE.with_name("budget.md")
+BOARD = """
+[source]
+path = "visits.csv"
+[budget]
+epsilon = 0.5
+account = "patients"
+ledger = "board.ledger"
+[[query]]
+name = "visits"
+kind = "count"
+"""
+
+
+def test_the_commands_about_approval_periods_and_audits_run_in_their_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.csv").write_text(demo.table())
+    (tmp_path / "board.toml").write_text(BOARD)
+    page = BUDGET.read_text(encoding="utf-8")
+    page = page[page.index("## Let a person approve") : page.index("## Spend by Renyi")]
+    codes = []
+    for line in re.findall(r"^\$ rangebound (.*)$", page, re.MULTILINE):
+        codes.append(run(shlex.split(line, comments=True)))
+    assert codes == [0, 3, 0, 0, 0, 0, 0, 0, 0]  # the second waits for approval
+    out, err = capsys.readouterr()
+    assert err.startswith("waiting: request='2026-q1'")
+    assert "spent epsilon 0.5; account 'patients' has epsilon 1.5 left" in out
+    assert "for each quarter (UTC)" in out
+    assert "ok: 7 entries, all as written" in out
+
+
 REFERENCE = PAGE.with_name("plan.md")
 
 

@@ -211,7 +211,7 @@ def test_an_account_is_opened_with_approval_and_shows_it(folder, capsys):
     assert command(capsys, *line, "boss")[2].startswith("error: approval='boss': must be")
 
 
-PROMISE = "all releases of one quarter together are (1, 0)-private. Over k quarters they are k times that"
+PROMISE = "all releases charged in one quarter together are (1, 0)-private. Over k quarters they are k times that"
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ def clock(monkeypatch):
     return put
 
 
-@pytest.fixture
-def book(path, clock):
-    with Ledger.create(path) as made:
+@pytest.fixture(params=["path", "address"])
+def book(request, clock):
+    with Ledger.create(request.getfixturevalue(request.param)) as made:
         made.open_account("people", epsilon=1, period="quarter")
         yield made
 
@@ -193,7 +193,7 @@ def test_periods_and_approval_go_together(path, clock):
 def test_an_account_says_what_its_weaker_promise_is(book):
     found = book.account("people")
     words = found.weaker_promise
-    assert "for each quarter (UTC): all releases of one quarter together are (1, 0)-private." in words
+    assert "for each quarter (UTC): all releases charged in one quarter together are (1, 0)-private." in words
     assert "Over k quarters they are k times that, (k * 1, k * 0)-private" in words
     data = json.loads(json.dumps(found.to_dict()))
     assert (data["period"], data["current"], data["periods"]) == ("quarter", "2026-Q4", 0)

@@ -78,7 +78,8 @@ def test_the_dry_run_is_kept_with_the_plan(book):
     with pytest.raises(ApprovalNeeded):
         releases(Sealed(), book)
     kept = json.loads(book.dry_run("1"))
-    assert kept == {"plan": PLAN.to_toml(), **json.loads(json.dumps(dry_run(PLAN)))}
+    shown = dry_run(PLAN, account=book.account("people"))
+    assert kept == {"plan": PLAN.to_toml(), **json.loads(json.dumps(shown))}
 
 
 def test_another_unit_is_refused_when_it_is_filed(book):

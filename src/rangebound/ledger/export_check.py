@@ -1,4 +1,4 @@
-"""The check of an export, by whoever has the file and the key and nothing else: chain, balances, and what it shows."""
+"""The check of an export by its text and the key alone: chain, balances, and what each line shows."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class Account:
         """What an account with periods promises, in a sentence: it is weaker than that of one for good."""
         if self.period is None:
             return None
-        name, pair = self.period.value, f"({self.epsilon}, {self.delta})-private"
+        name, epsilon, delta = self.period.value, self.epsilon, self.delta
         return (
-            f"The budget of account {self.name!r} is for each {name} (UTC): all releases of one {name} together are "
-            f"{pair}. Over k {name}s they are k times that, (k * {self.epsilon}, k * {self.delta})-private, and no "
-            "number bounds what the account leaks in the end."
+            f"The budget of account {self.name!r} is for each {name} (UTC): all releases charged in one {name} "
+            f"together are ({epsilon}, {delta})-private. Over k {name}s they are k times that, "
+            f"(k * {epsilon}, k * {delta})-private, and no number bounds what the account leaks in the end."
         )
 
     @property

@@ -15,7 +15,7 @@ from rangebound.release.output.stated_promise import stated_promise
 PLAN = 'budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]'
 TABLE = pa.table({"age": [41, 27]})
 WORDS = (
-    "The budget of account 'people' is for each quarter (UTC): all releases of one quarter together are "
+    "The budget of account 'people' is for each quarter (UTC): all releases charged in one quarter together are "
     "(1, 0)-private. Over k quarters they are k times that, (k * 1, k * 0)-private, and no number bounds what the "
     "account leaks in the end."
 )
