@@ -30,6 +30,8 @@ class Dialect(ABC):
     """Whether whole numbers have 128 bits that can be set, and joined over rows."""
     tables_in_choices = False
     """Whether a choice may ask if a value is in a table."""
+    ranks_rows = False
+    """Whether the rows of a unit are ranked by their groups as they are read, in one pass, and not its groups alone."""
     stops = False
     """Whether a number that is too large or too small for a double stops a statement, and is not infinite or 0."""
 

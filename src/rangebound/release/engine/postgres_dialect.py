@@ -13,7 +13,9 @@ from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.postgres_arithmetic import computed
+from rangebound.release.plan.expressions.conjunction import HIDDEN
 
+_APART = f"{HIDDEN}apart"
 _LONGEST_NAME = 63  # bytes; PostgreSQL cuts off what is longer
 _NUMERAL = r"^ *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *\Z"
 _LEAP = "(([02468][048]|[13579][26])00|[0-9]{2}(0[48]|[2468][048]|[13579][26]))-02-29"
@@ -34,6 +36,7 @@ class _Postgres(Dialect):
     most_whole = 2**127 - 1
     timestamp = "TIMESTAMP"
     tables_in_choices = True
+    ranks_rows = True
     stops = True
 
     def written(self, tree: exp.Expr) -> str:
@@ -53,6 +56,8 @@ class _Postgres(Dialect):
 
     def added(self, tree: exp.Expr) -> exp.Expr:
         """Numbers of 64 bits have a sum of 128, and longer ones a longer sum: what is added to 0 is one of both."""
+        if isinstance(tree, exp.Cast) and tree.is_type(exp.DataType.Type.BIGINT):
+            return exp.Sum(this=tree)
         return exp.Sum(this=exp.Add(this=exp.Paren(this=tree), expression=exp.cast(_whole(0), "BIGINT")))
 
     def computed(self, operation: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
@@ -61,9 +66,12 @@ class _Postgres(Dialect):
     def scaled(self, value: exp.Expr, factor: float) -> exp.Expr:
         """A value that is tiny beside the unit of the result is moved away from 0, so that the product is not 0.
 
+        A factor of 1 or more makes no number 0, so nothing is moved.
         What is added is 2^-200 units: of a value of 2^-147 units or more less than half of the last place, so nothing
         changes; a smaller one is rounded to the same whole number either way.
         """
+        if factor >= 1.0:
+            return super().scaled(value, factor)
         moved = exp.Paren(this=exp.Add(this=value, expression=_double(_TINY / factor)))
         return exp.Mul(this=moved, expression=_double(factor))
 
@@ -71,8 +79,14 @@ class _Postgres(Dialect):
         return exp.Paren(this=exp.Div(this=first, expression=second, typed=True))
 
     def apart(self, rows: exp.Select) -> exp.Select:
-        """PostgreSQL would copy the expressions of a selection to all places above where they are read."""
-        return rows.offset(0, copy=False)
+        """PostgreSQL would copy the expressions of a selection to all places above where they are read.
+
+        It leaves alone a selection with a function whose value may change, and all processes of the server may share
+        the work where that function is one like this one. It is never called: the constant CASE is computed before.
+        """
+        changing = exp.Anonymous(this="PG_IS_IN_RECOVERY", expressions=[])
+        never = exp.alias_(_choice((exp.false(), changing)), _APART, quoted=True)
+        return rows.select(never, copy=False)
 
     def hexadecimal(self, digits: exp.Expr) -> exp.Expr:
         padded = exp.Anonymous(this="LPAD", expressions=[digits, _whole(8), exp.Literal.string("0")])

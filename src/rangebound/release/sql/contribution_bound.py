@@ -71,6 +71,8 @@ class Scan:
         self.limit = block.unit.groups
         few = block.keys is not None and len(block.keys) <= self.limit
         self.choosing = self.unit is not None and bool(block.by) and not few
+        self.ranking = self.choosing and dialect.ranks_rows
+        self.owners = ["u", *(["p"] if self.ranking else []), *self.keys]  # of rows within the bounds
 
     def asked(self, wheres: Sequence[tuple[Condition, ...]]) -> Tree | None:
         """Whether a row meets one of several lists of conditions, or None where all rows do."""
@@ -93,7 +95,7 @@ class Scan:
             selected = [exp.alias_(integer(1), "v", quoted=True)]
         rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
         plain = [name for name, key in zip(self.block.by, keys, strict=True) if isinstance(key, exp.Column)]
-        needed = [self._value(name) for name in plain]
+        needed = [] if self.public else [self._value(name) for name in plain]  # no public key is NULL
         needed += [self._owner()] if self.unit is not None else []
         rows = where(
             rows,
@@ -193,6 +195,8 @@ class Scan:
         """Rows in the groups that their unit keeps."""
         if not self.choosing:
             return self.indexed(measures)
+        if self.ranking:
+            return self._truncated_in_order(measures)
         small = self.public and len(self.block.keys or ()) <= group_order.SMALL_PRIME and self.limit <= _MASKED
         return self._truncated_by_mask(measures) if small and self.dialect.masks else self._truncated_by_rank(measures)
 
@@ -209,6 +213,20 @@ class Scan:
         family = self.schema[self.unit]
         number = group_order.unit_number(local("u"), family, self.salt, self.dialect)
         return group_order.place(number, local("i"), self.salt, group_order.modulus(len(self.block.keys)))
+
+    def _truncated_in_order(self, measures: Mapping[str, Tree]) -> exp.Select:
+        """The first groups of each unit by sorting its rows, which then lie together by the place `p` of their group.
+
+        Two groups of a unit may have the same place only where keys are not public: then the keys decide.
+        """
+        order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", *self.keys)])
+        rank = exp.Window(
+            this=exp.Anonymous(this="DENSE_RANK", expressions=[]), partition_by=[local("u")], order=order
+        )
+        kept = [local(name) for name in (*self.owners, *measures)]
+        ranked = select_from(self._placed(measures), "placed", *kept, exp.alias_(rank, "a", quoted=True))
+        rows = select_from(ranked, "ranked", *(each.copy() for each in kept))
+        return where(rows, exp.LTE(this=local("a"), expression=integer(self.limit)))
 
     def _truncated_by_rank(self, measures: Mapping[str, Tree]) -> exp.Select:
         """The first groups of each unit by sorting them: for any engine and any number of groups."""
@@ -269,7 +287,7 @@ class Scan:
             tree = self.listed(tree, ["j", "f0"]) if self.public else tree
         else:
             picked = where(select_from(self.truncated(measures), "kept", exp.Star()), inside)
-            cells = self.grouped(picked, ["u", *self.keys, *times, "j"], {"c": exp.Count(this=exp.Star())})
+            cells = self.grouped(picked, [*self.owners, *times, "j"], {"c": exp.Count(this=exp.Star())})
             if rows is None:
                 units = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
                 return self.grouped(cells, [*self.keys, "j"], {"f0": units})

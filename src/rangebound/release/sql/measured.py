@@ -25,9 +25,10 @@ def value(values: Values, schema: Schema) -> Tree:
 
 def _clipped(values: Values, x: Tree) -> Tree:
     """A value within its range; a missing one is the plan's constant, or else the lower end."""
-    there = exp.Coalesce(this=x, expressions=[double(values.lower if values.filler is None else values.filler)])
-    low = exp.Greatest(this=there, expressions=[double(values.lower if values.least is None else values.least)])
-    return exp.Least(this=low, expressions=[double(values.upper)])
+    there = x if values.filler is None else exp.Coalesce(this=x, expressions=[double(values.filler)])
+    lower = double(values.lower if values.least is None else values.least)
+    low = exp.Greatest(this=there, expressions=[lower], ignore_nulls=True)
+    return exp.Least(this=low, expressions=[double(values.upper)], ignore_nulls=True)
 
 
 def fixed_point(values: Values, x: Tree, dialect: Dialect) -> Tree:
@@ -51,7 +52,9 @@ def scaled_product(first: Tree, second: Tree, dialect: Dialect) -> Tree:
 
 def _scaled(values: Values, x: Tree, factor: float, more: float, dialect: Dialect) -> Tree:
     """(clip(x) - lower) * factor + more."""
-    above = exp.Paren(this=exp.Sub(this=_clipped(values, x), expression=double(values.lower)))
+    above = _clipped(values, x)
+    if values.lower != 0.0:
+        above = exp.Paren(this=exp.Sub(this=above, expression=double(values.lower)))
     return exp.Add(this=dialect.scaled(above, factor), expression=double(more))
 
 

@@ -127,9 +127,14 @@ def wide(tree: Tree, dialect: Dialect) -> Tree:
     return exp.cast(tree, dialect.wide)
 
 
-def total(name: str, measure: Tree, dialect: Dialect) -> Tree:
-    """The sum of a measure over rows. It cannot overflow."""
-    return exp.Count(this=exp.Star()) if measure == integer(1) else added(local(name), dialect)
+def total(name: str, dialect: Dialect) -> Tree:
+    """The sum of a measure over rows, which is below 2^63 for each. It cannot overflow."""
+    return added(exp.cast(local(name), "BIGINT"), dialect)
+
+
+def counted(name: str, measure: Tree) -> Tree:
+    """How many rows have the measure; 1 is had by all."""
+    return exp.Count(this=exp.Star() if measure == integer(1) else local(name))
 
 
 def added(tree: Tree, dialect: Dialect) -> Tree:

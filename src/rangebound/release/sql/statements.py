@@ -43,7 +43,7 @@ from rangebound.release.sql.contribution_bound import Scan, Sheet
 from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, every_pair, integer, local
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import edge_place, fixed_point, outside, place, present, scaled_product, value
-from rangebound.release.sql.relation import Relation, added, at_most, total
+from rangebound.release.sql.relation import Relation, added, at_most, counted, total
 
 UNITS = "units"
 
@@ -100,31 +100,30 @@ class _Compiler:
 
     def summed(self, questions: Mapping[int, GroupSums]) -> Statement:
         """The statement for sums; one for all questions of the block."""
-        scan, measures, finals = self.scan, Sheet("m"), Sheet("f")
+        scan, counts, measures, finals = self.scan, Sheet("n"), Sheet("m"), Sheet("f")
         scan.read, columns = Sheet("v"), {}
         once: set[str] = set()
         for index, asked in questions.items():
-            columns[index] = {
-                name: finals.name(tree) for name, tree in self._sums(asked, self._rows(index), measures).items()
-            }
+            sums = self._sums(asked, self._rows(index), counts, measures)
+            columns[index] = {name: finals.name(tree) for name, tree in sums.items()}
             once |= {columns[index][name] for name in _owned(asked.of)}
         if scan.block.keys is None:
-            unit = local(measures.name(integer(1))) if scan.unit is None else integer(1)
+            unit = local(counts.name(integer(1))) if scan.unit is None else integer(1)
             columns[-1] = {UNITS: finals.name(unit)}
             once.add(columns[-1][UNITS])
         order = list(finals.trees)
+        read = {**counts.trees, **measures.trees}
+        totals = {name: counted(name, tree) for name, tree in counts.trees.items()}
+        totals |= {name: total(name, self.dialect) for name in measures.trees}
         if scan.unit is None:
-            totals = {
-                name: total(each.name, measures.trees[each.name], self.dialect) for name, each in finals.trees.items()
-            }
-            tree = scan.grouped(scan.rows(measures.trees), scan.texts, totals)
+            totals = {name: totals[each.name] for name, each in finals.trees.items()}
+            tree = scan.grouped(scan.rows(read), scan.texts, totals)
             tree = scan.listed(tree, order) if scan.public else tree
         else:
-            totals = {name: total(name, tree, self.dialect) for name, tree in measures.trees.items()}
             times = scan.times()
-            cells = scan.grouped(scan.truncated({**measures.trees, **times}), ["u", *scan.keys, *times], totals)
-            cells, sums = self._over_times(cells, finals.trees, once)
-            tree = scan.grouped(cells, scan.keys, {name: added(each, self.dialect) for name, each in sums.items()})
+            cells = scan.grouped(scan.truncated({**read, **times}), [*scan.owners, *times], totals)
+            cells, bounded = self._over_times(cells, finals.trees, once)
+            tree = scan.grouped(cells, scan.keys, {name: added(each, self.dialect) for name, each in bounded.items()})
         at = {name: len(scan.keys) + place for place, name in enumerate(order)}
         where = {index: {name: at[column] for name, column in own.items()} for index, own in columns.items()}
         return Statement(block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=where)
@@ -186,14 +185,14 @@ class _Compiler:
         scan = self.scan
         scan.read = Sheet("v")
         measures = {name: self._measure(each, asked.rows) for name, each in asked.of.items()}
-        sums = {name: total(name, tree, self.dialect) for name, tree in measures.items()}
+        sums = {name: self._total(each, name, measures[name]) for name, each in asked.of.items()}
         if scan.unit is None:
             cells = scan.grouped(scan.rows(measures), scan.texts, sums)
             cells = scan.listed(cells, list(measures)) if scan.public else cells
             finals: Mapping[str, Tree] = {name: local(name) for name in measures}
         else:
             times = scan.times()
-            cells = scan.grouped(scan.truncated({**measures, **times}), ["u", *scan.keys, *times], sums)
+            cells = scan.grouped(scan.truncated({**measures, **times}), [*scan.owners, *times], sums)
             n = next(local(name) for name, each in asked.of.items() if isinstance(each, Counted | Owned))
             finals = {name: self._bounded(each, local(name), n, self._rows(index)) for name, each in asked.of.items()}
             cells, finals = self._over_times(cells, finals, _owned(asked.of))
@@ -220,7 +219,7 @@ class _Compiler:
     def _existing(self, index: int, asked: Totals, name: str, block: Block) -> Statement:
         """How many rows there are (or groups with rows, where a unit counts once), of each unit up to the limit."""
         scan, rows = self.scan, self._measure(Counted(), asked.rows)
-        cells = scan.grouped(scan.indexed({"n": rows}), ["u", *scan.keys], {"n": total("n", rows, self.dialect)})
+        cells = scan.grouped(scan.indexed({"n": rows}), ["u", *scan.keys], {"n": counted("n", rows)})
         once = any(isinstance(each, Owned) for each in asked.of.values())
         one = exp.Least(this=local("n"), expressions=[integer(1)]) if once else local("n")
         units = scan.grouped(cells, ["u"], {"m": added(one, self.dialect)})
@@ -228,10 +227,13 @@ class _Compiler:
         tree = scan.with_keys(scan.grouped(units, [], {"m": added(most, self.dialect)}))
         return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
 
-    def _sums(self, asked: GroupSums, rows: int, measures: Sheet) -> dict[str, Tree]:
+    def _sums(self, asked: GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
         """What a unit's sums in one group count for, after the truncation."""
-        n = local(measures.name(self._measure(Counted(), asked.rows)))
-        columns = {name: local(measures.name(self._measure(each, asked.rows))) for name, each in asked.of.items()}
+        n = local(counts.name(self._measure(Counted(), asked.rows)))
+        columns = {
+            name: local((counts if _counts(each) else measures).name(self._measure(each, asked.rows)))
+            for name, each in asked.of.items()
+        }
         if self.scan.unit is None:
             return dict(columns)
         return {name: self._bounded(each, columns[name], n, rows) for name, each in asked.of.items()}
@@ -250,10 +252,19 @@ class _Compiler:
                 return choice((exp.LT(this=n.copy(), expression=most), n.copy()), otherwise=most.copy())
         return at_most(amount, n, rows)
 
+    def _total(self, measure: Measure, name: str, tree: Tree) -> Tree:
+        """The sum of a measure over rows, from what one row adds to it."""
+        return counted(name, tree) if _counts(measure) else total(name, self.dialect)
+
     def _measure(self, measure: Measure, rows: Rows) -> Tree:
-        """What one row adds to a sum; nothing if it does not count."""
-        met, tree = self._counted(rows), self._compiled(measure)
-        return tree if met is None else choice((met, tree), otherwise=integer(0))
+        """What one row adds to a sum: 0 if it does not count, or NULL where rows are counted."""
+        tree = self._compiled(measure)
+        if _counts(measure) and not rows.where and rows.values is not None and not rows.also:
+            return tree if rows.values.filler is not None else self._value(rows.values)
+        met = self._counted(rows, _vanishing(measure))
+        if met is None:
+            return tree
+        return choice((met, tree), otherwise=None if _counts(measure) else integer(0))
 
     def _compiled(self, measure: Measure) -> Tree:
         """What one row that counts adds to a sum."""
@@ -283,8 +294,10 @@ class _Compiler:
         needed = beyond_doubles(values.column, compared, self.scan.schema)
         return local(self.scan.read.name(column(values.column))) if needed else None
 
-    def _counted(self, rows: Rows) -> Tree | None:
+    def _counted(self, rows: Rows, besides: Collection[Values] = ()) -> Tree | None:
         """Whether a row counts, None if all do: it meets `where`, and has a value or the plan's constant for one.
+
+        Values `besides` need not be there.
 
         Guarantee: true or false by the row alone, never NULL. So a missing value is one more condition that a row meets
         or not, and a unit can change what it can change with a condition.
@@ -293,7 +306,7 @@ class _Compiler:
         if rows.where:
             needed.append(local(self.scan.read.name(meets(rows.where, self.scan.schema))))
         for values in (rows.values, *rows.also):
-            if values is not None and values.filler is None:
+            if values is not None and values.filler is None and values not in besides:
                 needed.append(exp.Not(this=exp.Is(this=self._value(values), expression=exp.Null())))
         return reduce(every_pair, needed) if needed else None
 
@@ -301,3 +314,18 @@ class _Compiler:
 def _owned(measures: Mapping[str, Measure]) -> set[str]:
     """The names of the measures that a unit adds 1 to at most."""
     return {name for name, each in measures.items() if isinstance(each, Owned)}
+
+
+def _counts(measure: Measure) -> bool:
+    """Whether a measure is 1 in every row that counts, so that its sum is the number of these."""
+    return isinstance(measure, Counted | Owned)
+
+
+def _vanishing(measure: Measure) -> frozenset[Values]:
+    """The values whose absence alone makes a measure 0: they are then at the lower end of the fixed point."""
+    match measure:
+        case Value(of=values) | Square(of=values):
+            return frozenset([values]) if values.filler is None and values.least is None else frozenset()
+        case Product(of=(first, second)):
+            return _vanishing(first) | _vanishing(second)
+    return frozenset()
