@@ -47,6 +47,14 @@ class Dialect(ABC):
         """The sum of whole numbers of 64 bits over rows, in more than these."""
         return exp.Sum(this=exp.cast(tree, self.wide))
 
+    def added_rows(self, tree: exp.Expr) -> exp.Expr:
+        """The sum over the rows of a table of whole numbers from 0 to 2^30."""
+        return self.added(tree)
+
+    def times(self, amount: exp.Expr, factor: exp.Expr) -> exp.Expr:
+        """The product of such a sum and a whole number below 2^31, in as many bits as it needs."""
+        return exp.Paren(this=exp.Mul(this=amount, expression=factor))
+
     def computed(self, operation: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
         """One operation on doubles: Add, Sub, Mul, Div (not by 0) or Mod (not by 0, with the sign of `left`).
 

@@ -12,8 +12,9 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
 from rangebound.postgres_address import NO_PASSWORD, checked_address
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Further, Place, Relation
-from rangebound.release.engine.postgres_dialect import OVERFLOW, POSTGRES, UNDERFLOW
+from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
@@ -60,6 +61,15 @@ FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = %(table)s AND a.attnum = b.attnum
 WHERE pg_catalog.has_column_privilege(%(table)s::pg_catalog.oid, a.attnum, 'SELECT')
 ORDER BY a.attnum"""
+_SIZE = """
+WITH RECURSIVE tree(oid) AS (
+    SELECT %s::pg_catalog.regclass::pg_catalog.oid
+    UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
+)
+SELECT sum(pg_catalog.pg_relation_size(c.oid)) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid
+LEFT JOIN pg_catalog.pg_am a ON a.oid = c.relam
+HAVING bool_and(c.relkind = 'p' OR c.relkind IN ('r', 'm') AND a.amname = 'heap')"""
+_LEAST_ROW = 28  # bytes of a row with no column, in the table and in the list of its page
 _NAME = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))(?:\.(?:"((?:[^"]|"")+)"|([^".]+)))?')
 _NULL, _THERE = "-", "="  # before a value of a public table of this machine, which is written into the statement
 _SEPARATORS = (0x1F, *range(0xE000, 0xF900))  # one that no text holds
@@ -83,7 +93,7 @@ class Postgres:
     is refused, since a row could stop it; so is a table whose row-level security would leave out rows.
     """
 
-    dialect = POSTGRES
+    dialect: Dialect = POSTGRES
 
     def __init__(self, address: str, table: str, *, timeout: float | None = None, field: str = "source") -> None:
         need("psycopg", what="postgres")
@@ -96,6 +106,7 @@ class Postgres:
         try:
             self._begin(timeout)
             found = self._table(table, f"{field}.table")
+            self.dialect = self._fitting(found.source)
         except BaseException:
             self.close()
             raise
@@ -133,6 +144,8 @@ class Postgres:
             given = self._given.get(place.table or "") if place.path is None else None
             if place.path is None and given is None:
                 self._others[place] = self._table(place.table or "", f"{place.field}.table")
+                if not place.public:
+                    self.dialect = POSTGRES  # a row may become several
             elif place.public:
                 self._others[place] = _local(place, given)
             else:
@@ -179,6 +192,17 @@ class Postgres:
         except psycopg.Error:
             raise EngineError(f"{refused}PostgreSQL cannot read its columns") from None
         return _seen(source, columns)
+
+    def _fitting(self, source: Relation) -> Dialect:
+        """The SQL for a table of this size. A row takes some bytes, and no row can be added to what we see of it."""
+        import psycopg
+
+        name = next(source.find_all(exp.Table)).sql("postgres")
+        try:
+            size = self._one(_SIZE, (name,))
+        except psycopg.Error:
+            raise EngineError("postgres: the server does not tell the size of the table") from None
+        return POSTGRES_OF_FEW if size is not None and size // _LEAST_ROW < FEW else POSTGRES
 
     def _one(self, statement: str, values: tuple[object, ...]) -> Any:
         row = self._connection.execute(statement, values).fetchone()

@@ -31,6 +31,8 @@ _TINY = 2.0**-200
 
 
 class _Postgres(Dialect):
+    """With `few`, no table that is summed has 2^33 rows or more."""
+
     name = "postgres"
     wide = "NUMERIC"
     most_whole = 2**127 - 1
@@ -38,6 +40,9 @@ class _Postgres(Dialect):
     tables_in_choices = True
     ranks_rows = True
     stops = True
+
+    def __init__(self, *, few: bool) -> None:
+        self._few = few
 
     def written(self, tree: exp.Expr) -> str:
         root = exp.Paren(this=tree.copy())
@@ -56,9 +61,14 @@ class _Postgres(Dialect):
 
     def added(self, tree: exp.Expr) -> exp.Expr:
         """Numbers of 64 bits have a sum of 128, and longer ones a longer sum: what is added to 0 is one of both."""
-        if isinstance(tree, exp.Cast) and tree.is_type(exp.DataType.Type.BIGINT):
-            return exp.Sum(this=tree)
         return exp.Sum(this=exp.Add(this=exp.Paren(this=tree), expression=exp.cast(_whole(0), "BIGINT")))
+
+    def added_rows(self, tree: exp.Expr) -> exp.Expr:
+        """Numbers of 32 bits have a sum of 64, which is enough for fewer than 2^33 of them."""
+        return exp.Sum(this=exp.cast(tree, "INT" if self._few else "BIGINT"))
+
+    def times(self, amount: exp.Expr, factor: exp.Expr) -> exp.Expr:
+        return super().times(exp.cast(amount, "NUMERIC"), factor)
 
     def computed(self, operation: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
         return computed(operation, left, right)
@@ -220,4 +230,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     exp.EndsWith: _ends,
 }
 
-POSTGRES = _Postgres()
+POSTGRES = _Postgres(few=False)
+POSTGRES_OF_FEW = _Postgres(few=True)
+FEW = 2**33
+"""With fewer rows than this the sums of a statement have 64 bits."""

@@ -220,9 +220,7 @@ class Scan:
         Two groups of a unit may have the same place only where keys are not public: then the keys decide.
         """
         order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", *self.keys)])
-        rank = exp.Window(
-            this=exp.Anonymous(this="DENSE_RANK", expressions=[]), partition_by=[local("u")], order=order
-        )
+        rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK", expressions=[]), partition_by=[local("u")], order=order)
         kept = [local(name) for name in (*self.owners, *measures)]
         ranked = select_from(self._placed(measures), "placed", *kept, exp.alias_(rank, "a", quoted=True))
         rows = select_from(ranked, "ranked", *(each.copy() for each in kept))
@@ -296,7 +294,7 @@ class Scan:
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
             scaled = exp.Mul(this=wide(local("c"), self.dialect), expression=integer(ONE))
-            sums = added(at_most(scaled, local("n"), rows), self.dialect)
+            sums = added(at_most(scaled, local("n"), rows, self.dialect), self.dialect)
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
         return tree
 

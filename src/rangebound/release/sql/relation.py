@@ -128,8 +128,8 @@ def wide(tree: Tree, dialect: Dialect) -> Tree:
 
 
 def total(name: str, dialect: Dialect) -> Tree:
-    """The sum of a measure over rows, which is below 2^63 for each. It cannot overflow."""
-    return added(exp.cast(local(name), "BIGINT"), dialect)
+    """The sum over rows of a measure that is from 0 to 2^30 in each. It cannot overflow."""
+    return dialect.added_rows(local(name))
 
 
 def counted(name: str, measure: Tree) -> Tree:
@@ -142,12 +142,12 @@ def added(tree: Tree, dialect: Dialect) -> Tree:
     return dialect.added(tree)
 
 
-def at_most(amount: Tree, n: Tree, rows: int) -> Tree:
+def at_most(amount: Tree, n: Tree, rows: int, dialect: Dialect) -> Tree:
     """`amount`, a sum over n rows, or the part of it that `rows` of the n rows have on average, rounded down.
 
     The average over all choices of so many rows: it is bounded as any one choice is, and adds no chance of its own.
     """
     most = integer(rows)
-    part = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=amount.copy(), expression=most)), expression=n.copy())
+    part = exp.cast(exp.IntDiv(this=dialect.times(amount.copy(), most), expression=n.copy()), "BIGINT")
     within = exp.LTE(this=n.copy(), expression=most.copy())
     return exp.cast(choice((within, amount.copy()), otherwise=part), "BIGINT")

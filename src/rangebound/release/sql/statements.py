@@ -250,7 +250,7 @@ class _Compiler:
             case Counted():
                 most = integer(rows)
                 return choice((exp.LT(this=n.copy(), expression=most), n.copy()), otherwise=most.copy())
-        return at_most(amount, n, rows)
+        return at_most(amount, n, rows, self.dialect)
 
     def _total(self, measure: Measure, name: str, tree: Tree) -> Tree:
         """The sum of a measure over rows, from what one row adds to it."""
