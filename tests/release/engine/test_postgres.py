@@ -24,10 +24,12 @@ from rangebound.release import parse_plan, read_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.engine.postgres import Postgres
-from rangebound.release.engine.postgres_dialect import POSTGRES
+from rangebound.release.engine.postgres_dialect import POSTGRES, POSTGRES_OF_FEW
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, TypedSchema, check_schema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.statements import statements
+from rangebound.release.sql.view import view
 from tests.release import reference
 from tests.release.engine.test_engines import PLANS, SPELLINGS, arrow, found, make_rows
 from tests.release.plans import KINDS, SALT, plan_data
@@ -246,6 +248,83 @@ def test_numbers_times_and_texts_of_all_types(postgres):
 def test_sums_of_counts_are_exact_beyond_64_bits():
     """By its tree alone: numbers of 64 bits are added in 128 bits."""
     assert POSTGRES.written(POSTGRES.added(exp.column("x"))) == "SUM((x) + CAST(0 AS BIGINT))"
+    assert POSTGRES.written(POSTGRES.added_rows(exp.column("x"))) == "SUM(CAST(x AS BIGINT))"
+    assert POSTGRES_OF_FEW.written(POSTGRES_OF_FEW.added(exp.column("x"))) == "SUM((x) + CAST(0 AS BIGINT))"
+    assert POSTGRES_OF_FEW.written(POSTGRES_OF_FEW.added_rows(exp.column("x"))) == "SUM(CAST(x AS INT))"
+
+
+FEW = "rangebound.release.engine.postgres.FEW"
+LARGEST = {
+    "budget": {"epsilon": 1.0},
+    "unit": {"column": "who", "rows": 1000, "groups": 1},
+    "keys": {"k": ["a", "b"]},
+    "query": [{"name": "s", "kind": "sum", "column": "x", "range": [0, 1], "by": ["k"]}],
+}
+
+
+def test_sums_of_a_table_that_is_small_have_64_bits_and_are_the_same(postgres, monkeypatch):
+    """Two units with values at the upper end: more than 2^31 of the fixed point in a cell, and a part of it."""
+    rows = [{"who": who, "k": "a", "x": 1.0} for who in (1, 2) for _ in range(500 + 1000 * (who - 1))]
+    table = made(postgres, pa.Table.from_pylist(rows))
+    plan = make_plan(LARGEST)
+    with Postgres(postgres, table) as engine:
+        assert engine.dialect is POSTGRES_OF_FEW
+        small = found(plan, engine)
+    monkeypatch.setattr(FEW, 1500)  # a row takes more than the 28 bytes that each is taken for
+    with Postgres(postgres, table) as engine:
+        assert engine.dialect is POSTGRES
+        assert found(plan, engine) == small == reference.aggregates(plan, rows, SALT)
+
+
+def test_the_size_of_a_table_is_that_of_all_its_parts(postgres, monkeypatch):
+    with database(postgres) as connection:
+        connection.execute("CREATE TABLE parted (x float8) PARTITION BY RANGE (x)")
+        for low in (0, 1):
+            connection.execute(f"CREATE TABLE parted_{low} PARTITION OF parted FOR VALUES FROM ({low}) TO ({low + 1})")
+            connection.execute(f"INSERT INTO parted SELECT {low} + 0.5 FROM generate_series(1, 1000)")
+        (size,) = connection.execute("SELECT pg_relation_size('parted_0') + pg_relation_size('parted_1')").fetchone()
+    for few, dialect in ((size // 28 + 1, POSTGRES_OF_FEW), (size // 28, POSTGRES)):
+        monkeypatch.setattr(FEW, few)
+        with Postgres(postgres, "parted") as engine:
+            assert engine.dialect is dialect
+
+
+def test_a_private_join_may_make_many_rows_of_one(postgres):
+    own, visits = pa.table({"person": [1]}), made(postgres, pa.table({"who": [1, 1], "z": [1.0, 2.0]}))
+    join = {"table": visits, "public": False, "on": {"person": "who"}, "columns": ["z"], "rows": 2, "own_rows": 1}
+    with on_postgres(postgres, own) as engine:
+        assert engine.dialect is POSTGRES_OF_FEW
+        found(make_plan({**COUNT, "unit": {"column": "person"}, "join": [join]}), engine)
+        assert engine.dialect is POSTGRES
+
+
+ANY_SIZE = "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0"
+
+
+@pytest.mark.parametrize("unit", [{}, {"column": "who", "rows": 2, "groups": 1}])
+def test_processes_of_the_server_share_the_scan(unit, postgres):
+    """A selection that stands apart does not keep them from it, and the table is read once."""
+    rows = [{"who": each % 100, "k": "ab"[each % 2], "x": 1.0} for each in range(5000)]
+    plan = make_plan({**LARGEST, "unit": unit})
+    table = made(postgres, pa.Table.from_pylist(rows))
+    with database(postgres) as connection:
+        connection.execute(f"ANALYZE {table}")
+    with Postgres(postgres, table) as engine:
+        engine._connection.execute(ANY_SIZE)
+        seen = view(plan, engine)
+        (only,) = statements(plan, seen.schema, SALT, source=seen.source(SALT), dialect=engine.dialect)
+        written = engine.dialect.written(only.tree)
+        assert "PG_IS_IN_RECOVERY" in written
+        scans = planned(engine, written)
+        assert scans.count("Parallel Seq Scan") == scans.count("Seq Scan") == 1
+        assert ("Partial" in scans) == (not unit)  # sums of a part of the rows; those of a unit lie together
+        if not unit:
+            barred = planned(engine, written.replace(' AS "source"', ' AS "source" OFFSET 0'))
+            assert "Partial" not in barred
+
+
+def planned(engine, written):
+    return "\n".join(row[0] for row in engine._connection.execute(f"EXPLAIN {written}".encode()).fetchall())
 
 
 # One transaction, few rights, no password.
@@ -457,7 +536,6 @@ JOINED = {
 
 
 def test_public_tables_of_this_machine_and_private_ones_of_the_database_are_joined(postgres, tmp_path):
-    from rangebound.release.sql.view import view
     from tests.release.sql.test_joined import rows_of
 
     public = pa.table(JOINED)
