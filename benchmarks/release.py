@@ -95,7 +95,7 @@ def speed(path: Path, threads: int, turns: int) -> dict[str, float]:
     }
     with DuckDB(Source(path=str(path)), threads=threads) as engine:
         person = plan(person=True)
-        (only,) = statements(person, engine.schema(), Salt.draw(bits), source=engine.source, dialect="duckdb")
+        (only,) = statements(person, engine.schema(), Salt.draw(bits), source=engine.source, dialect=engine.dialect)
         found["person, bits"] = best(lambda: engine.run(only.tree), max(turns // 2, 1))
         release(person, engine, ledger=None)  # calibrated once; later releases of the plan take it from the cache
         found["person, release"] = best(lambda: release(person, engine, ledger=None), max(turns // 2, 1))

@@ -208,7 +208,7 @@ def test_control_half_the_noise_of_a_replaced_unit_is_too_little(monkeypatch):
 
 
 def test_control_without_bounds_the_sensitivity_is_exceeded(monkeypatch):
-    monkeypatch.setattr("rangebound.release.sql.statements.at_most", lambda amount, n, rows: amount.copy())
+    monkeypatch.setattr("rangebound.release.sql.statements.at_most", lambda amount, n, rows, dialect: amount.copy())
     with pytest.raises(AssertionError):
         check(80, UNITS[0], seed=11)
 
