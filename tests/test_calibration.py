@@ -240,7 +240,7 @@ def test_an_advantage_on_a_range_needs_its_scale_and_no_less_and_is_certified():
         ({"advantage": 0.0}, "must be positive"),
         ({"advantage": 1.0}, r"must lie in \[0, 1\)"),
         ({"advantage": 0.1, "noise": rb.TruncatedLaplacian}, "not for an advantage"),
-        ({}, "epsilon: must be given"),
+        ({}, "epsilon is missing"),
     ],
 )
 def test_an_advantage_that_is_not_the_only_target_is_refused(wrong, message):

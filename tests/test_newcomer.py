@@ -75,7 +75,7 @@ MISTAKES = {
     "rb.Mechanism(noise='laplace', query=QUERY)": "such as rb.Laplace(scale=2.0)",
     "rb.Mechanism(noise=rb.Laplace(scale=1), query=QUERY, bounding='truncate')": "one of rb.TRUNCATE",
     "rb.Mechanism(noise=rb.Laplace(scale=1), query=QUERY, epsilon=1)": "support=None, bounding=TRUNCATE",
-    "rb.calibrate(rb.Laplace, QUERY, 1.0)": "write calibrate(noise=Laplace, query=..., epsilon=1.0)",
+    "rb.calibrate(rb.Laplace, QUERY, 1.0)": "arguments are given by name; write calibrate(noise=..., query=..., ",
     "rb.calibrate(noise=rb.Laplace(scale=1), query=QUERY, epsilon=1)": "the scale is what calibrate finds",
     "rb.calibrate(noise=rb.Laplace, query=QUERY)": "epsilon is missing",
     "rb.calibrate(noise=rb.Laplace, query=QUERY, eps=1)": "it has no argument eps",

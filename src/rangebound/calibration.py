@@ -111,7 +111,7 @@ def calibrate(
         return _by_advantage(noise, query, support, bounding, arguments.probability("advantage", advantage))
     if epsilon is None:
         raise ArgumentTypeError(
-            "epsilon: must be given, such as epsilon=1.0; or else advantage, such as advantage=0.05"
+            "epsilon is missing; write epsilon=1.0, or advantage=0.05 to bound an attacker's gain"
         )
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
