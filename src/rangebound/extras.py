@@ -18,6 +18,8 @@ EXTRAS = {
     "grpc": "spark",
     "grpc_status": "spark",
     "psycopg": "postgres",
+    "starlette": "serve",
+    "uvicorn": "serve",
     "torch": "torch",
     "sklearn": "sklearn",
     "matplotlib": "plot",

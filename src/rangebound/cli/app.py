@@ -18,6 +18,7 @@ from rangebound.cli import (
     plan_command,
     plot_command,
     release_command,
+    serve_command,
     sql_command,
 )
 from rangebound.cli.options import SETTINGS, Interrupted
@@ -43,6 +44,7 @@ app.command()(sql_command.sql)
 app.command()(release_command.verify)
 app.command()(release_command.demo)
 app.command()(dummy_command.dummy)
+app.add_typer(serve_command.app, name="serve")
 app.add_typer(plot_command.app, name="plot")
 app.add_typer(audit_command.app, name="audit")
 

@@ -1,0 +1,114 @@
+"""The server process: a socket, a limit for those who never finish their headers, and the log of the custodian."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rangebound.errors import ArgumentError
+from rangebound.serve.application import LARGEST_HEADERS, application
+from rangebound.serve.office import Office
+from rangebound.serve.settings import Server, read_settings
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP/1.1 that closes a connection whose next request has not begun to be answered after `patience` seconds."""
+
+    patience = 10.0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def handle_events(self) -> None:
+        """Read what came; a request whose headers are there is waited for no longer."""
+        super().handle_events()
+        if not getattr(self.cycle, "response_complete", True):  # None before the first one
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._wait()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._late = self.loop.call_later(self.patience, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+def serve(config: Path, *, ready: Callable[[str], None]) -> None:
+    """Serve until a signal ends it; `ready` is told the address once the socket is there."""
+    server = read_settings(config)
+    listen, limits = server.settings.listen, server.settings.limits
+    _log(server)
+    office = Office(server, config.absolute())
+    protocol = type("Protocol", (PatientProtocol,), {"patience": limits.reading})
+    certificate = None if listen.certificate is None else str(server.home / listen.certificate)
+    key = None if listen.key is None else str(server.home / listen.key)
+    chosen = uvicorn.Config(
+        application(office),
+        http=protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=5,
+        h11_max_incomplete_event_size=LARGEST_HEADERS,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    bound = _socket(listen.host, listen.port)
+    scheme = "http" if certificate is None else "https"
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    ready(f"{scheme}://{host}:{bound.getsockname()[1]}")
+    uvicorn.Server(chosen).run(sockets=[bound])
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
+        )
+    except OSError as reason:
+        raise ArgumentError(f"listen={host!r}, port={port}: cannot be used ({reason.strerror})") from None
+    found.set_inheritable(False)
+    return found
+
+
+def _log(server: Server) -> None:
+    """Write what happens to the custodian's log, in the server's folder."""
+    server.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = logging.FileHandler(server.folder / "server.log", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    for name in ("rangebound.serve", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.addHandler(handler)

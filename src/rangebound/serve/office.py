@@ -1,0 +1,245 @@
+"""The server's work: takes requests, runs them in workers, and knows what may be seen of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from rangebound.errors import RangeboundError
+from rangebound.ledger.approval import RequestStatus
+from rangebound.ledger.book import Ledger
+from rangebound.serve.deadline import SeenState, next_tick, seen
+from rangebound.serve.job_store import Job, JobState, JobStore, database
+from rangebound.serve.pool import Pool, TimeUp, WorkerDied
+from rangebound.serve.release_tasks import FILES, filed, public_words
+from rangebound.serve.settings import Server
+from rangebound.serve.token_store import Token, TokenStore
+
+LOG = logging.getLogger("rangebound.serve")
+
+_FAILED = "the release failed; if it was charged, the charge stands, and the custodian can say more"
+_BUSY = "too many releases are in flight; try again later"
+
+
+class Refusal(Exception):
+    """An answer that is not what was asked for: its status and its words, which are made of public facts."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class Office:
+    """Requests, their queue and their answers; one for each server process."""
+
+    def __init__(self, server: Server, config: Path) -> None:
+        self.server, self.settings = server, server.settings
+        connection = database(server.folder)
+        self.jobs, self.tokens = JobStore(connection), TokenStore(connection)
+        self.ledger = Ledger.open(server.ledger, key=server.key)
+        for name in self.settings.accounts:
+            self.ledger.account(name)
+        log = server.folder / "workers.log"
+        self.checkers = Pool(config, log, self.settings.release.checkers)
+        self.workers = Pool(config, log, self.settings.release.workers)
+        self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._shown: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._columns: dict[str, dict[str, str]] = {}
+
+    async def open(self) -> None:
+        """Begin to work, with the requests that an earlier process left unfinished."""
+        await self.checkers.start()
+        await self.workers.start()
+        for job in self.jobs.open():
+            if job.state is JobState.QUEUED:
+                self._queue.put_nowait((job.account, job.id))
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(self.settings.release.workers)]
+
+    async def close(self) -> None:
+        """Stop; what is not finished is run again by the next process."""
+        for each in self._tasks:
+            each.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.workers.close()
+        await self.checkers.close()
+        self.ledger.close()
+
+    async def check(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Check a plan; the answer comes at a multiple of a tick, since workers may be slowed down by releases."""
+        began = time.monotonic()
+        try:
+            found = await asyncio.wait_for(
+                self.checkers.do({"do": "check", **task}, self.settings.limits.dry_run),
+                2 * self.settings.limits.dry_run,
+            )
+        except TimeUp:
+            found = {"refused": "plan: checking it took too long; ask for less at once"}
+        except (WorkerDied, TimeoutError):
+            found = {}
+        await asyncio.sleep(next_tick(began, time.monotonic(), self.settings.limits.tick))
+        if not found.get("ok"):
+            raise Refusal(422 if "refused" in found else 503, found.get("refused", "the plan cannot be checked now"))
+        return {name: value for name, value in found.items() if name != "ok"}
+
+    async def submit(self, token: Token, account: str, id: str, plan: str, source: str | None) -> Job:
+        """Take a request; the same one again is the one that is there, and another under its id is refused."""
+        known = self.jobs.find(account, id)
+        if known is None:
+            self._check_room(token)
+            found = await self.check({"account": account, "plan": plan, "source": source})
+            source = found["source"]
+            job = Job(account=account, id=id, who=token.who, source=str(source), plan=plan, begun=time.time())
+            known = self.jobs.add(job)
+            if known == job:
+                LOG.info("request %s by %s", known.request, known.who)
+                self._queue.put_nowait((account, id))
+        if known.plan != plan or (source is not None and known.source != source):
+            raise Refusal(409, f"id={id!r}: was used before for another plan; a new release needs a new id")
+        return known
+
+    def _check_room(self, token: Token) -> None:
+        """Refuse more releases than may be in flight: those that are not seen to be at their end, finished or not."""
+        now, delay = time.time(), self.settings.release.delay
+        running = [each for each in self.jobs.since(now - delay) if not seen(each, now, delay).ended]
+        limits = self.settings.limits
+        own = sum(each.who == token.who for each in running)
+        if own >= limits.in_flight or len(running) >= limits.in_flight_in_all:
+            raise Refusal(429, _BUSY)
+
+    async def find(self, account: str, id: str) -> tuple[Job, SeenState]:
+        """A request, and what may be seen of it now."""
+        job = self.jobs.find(account, id)
+        if job is not None and job.state is JobState.WAITING:
+            await self._look_for_decision(job)
+            job = self.jobs.find(account, id)
+        if job is None:
+            raise Refusal(404, "no such release")
+        return job, seen(job, time.time(), self.settings.release.delay)
+
+    async def _look_for_decision(self, job: Job) -> None:
+        """Follow a decision that was made elsewhere, such as by `rangebound ledger approve`."""
+        found = await asyncio.to_thread(filed, self.ledger, job.account, job.request)
+        if found is None or found.status is RequestStatus.WAITING:
+            return
+        if found.status is RequestStatus.REJECTED:
+            self.jobs.change(job, JobState.REJECTED, message=found.reason or "", done=time.time())
+        elif self.jobs.approved(job, time.time()):
+            self._queue.put_nowait((job.account, job.id))
+
+    async def decide(self, token: Token, account: str, id: str, *, approve: bool, reason: str) -> Job:
+        """Approve or reject a request that waits."""
+        job, _ = await self.find(account, id)
+        if await asyncio.to_thread(filed, self.ledger, account, job.request) is None:
+            raise Refusal(409, f"id={id!r}: is not waiting for approval")
+        verb = self.ledger.approve if approve else self.ledger.reject
+        try:
+            await asyncio.to_thread(verb, job.request, who=token.who, note=reason)
+        except RangeboundError as error:
+            raise Refusal(409, public_words(self.server, str(error))) from None
+        if job.state is JobState.WAITING:
+            await self._look_for_decision(job)
+        return (await self.find(account, id))[0]
+
+    async def asked(self, account: str, id: str) -> dict[str, Any]:
+        """What somebody who decides should see of a request: the plan and the dry run that it was filed with."""
+        job, _ = await self.find(account, id)
+        try:
+            return {"who": job.who, **json.loads(await asyncio.to_thread(self.ledger.dry_run, job.request))}
+        except (RangeboundError, ValueError):
+            raise Refusal(404, "no such request for approval") from None
+
+    async def answer(self, account: str, id: str, name: str) -> bytes:
+        """A file of a release that was published and may be seen."""
+        job, view = await self.find(account, id)
+        if view.state != JobState.PUBLISHED.value or name not in FILES:
+            raise Refusal(404, f"no such answer; the release is {view.state}")
+        return await asyncio.to_thread((self.server.folder / "answers" / job.folder / name).read_bytes)
+
+    async def account(self, name: str) -> dict[str, Any]:
+        """An account as it stood at the last multiple of the delay: a charge in between would say when one ended."""
+        slot = time.time() // self.settings.release.delay
+        if name not in self._shown or self._shown[name][0] != slot:
+            found = await asyncio.to_thread(self.ledger.account, name)
+            facts = {"account": name, "left": found.left, "approval": found.approval is not None}
+            facts |= {"sources": list(self.settings.accounts[name].sources)}
+            self._shown[name] = slot, facts
+        return self._shown[name][1]
+
+    async def source(self, account: str, name: str) -> dict[str, Any]:
+        """What is public of a source: its columns and types, and whom it protects.
+
+        Edge cases: for an account that needs approval no table is opened, and columns are not shown.
+        """
+        own, closed = self.settings.sources[name], (await self.account(account))["approval"]
+        if name not in self._columns and not closed:
+            with contextlib.suppress(TimeUp, WorkerDied):
+                task = {"do": "columns", "source": name}
+                found = await self.checkers.do(task, self.settings.limits.dry_run)
+                if found.get("ok"):
+                    self._columns[name] = found["columns"]
+        facts: dict[str, Any] = {
+            "source": name,
+            "public": own.public,
+            "columns": None if closed else self._columns.get(name),
+        }
+        return facts | ({} if own.public else {"unit": own.unit or "row", "neighbours": own.neighbours})
+
+    async def _work(self) -> None:
+        """Run requests, one after the other."""
+        while True:
+            account, id = await self._queue.get()
+            job = self.jobs.find(account, id)
+            if job is not None and job.state is JobState.QUEUED:
+                try:
+                    await self._run(job)
+                except Exception:
+                    LOG.exception("request %s", job.request)
+                    self._end(job, JobState.FAILED, _FAILED)
+
+    async def _run(self, job: Job) -> None:
+        task = {"do": "run", "account": job.account, "request": job.request, "source": job.source, "plan": job.plan}
+        task |= {"who": job.who, "folder": job.folder}
+        found: dict[str, Any] = {}
+        for attempt in range(self.settings.release.attempts):
+            try:
+                found = await self.workers.do(task, self.settings.release.time)
+                break
+            except TimeUp:
+                LOG.warning("request %s: its time is up", job.request)
+                if await asyncio.to_thread(self.ledger.published, job.request) is None:
+                    break
+            except WorkerDied:
+                LOG.warning("request %s: its worker died, attempt %d", job.request, attempt + 1)
+        if found.get("published"):
+            self._end(job, JobState.PUBLISHED)
+        elif found.get("waiting"):
+            self.jobs.change(job, JobState.WAITING)
+        elif found.get("rejected"):
+            self._end(job, JobState.REJECTED, found["reason"])
+        elif "refused" in found:
+            self._end(job, JobState.REFUSED, found["refused"])
+        else:
+            self._end(job, JobState.FAILED, _FAILED)
+
+    def _end(self, job: Job, state: JobState, message: str = "") -> None:
+        self.jobs.change(job, state, message=message, done=time.time())
+        LOG.info("request %s: %s", job.request, state.value)
+
+
+def shown(job: Job, view: SeenState) -> dict[str, Any]:
+    """A request as an analyst sees it: public facts alone."""
+    facts: dict[str, Any] = {"account": job.account, "id": job.id, "who": job.who, "source": job.source}
+    facts |= {"state": view.state}
+    if view.message:
+        facts["message"] = view.message
+    if view.again is not None:
+        facts["again_in"] = round(max(0.0, view.again), 3)
+    if view.state == JobState.PUBLISHED.value:
+        facts["answers"] = [f"/v1/accounts/{job.account}/releases/{job.id}/{name}" for name in FILES]
+    return facts

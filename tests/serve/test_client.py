@@ -1,0 +1,69 @@
+"""The client: the standard library alone, and a token that goes nowhere else."""
+
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from rangebound.serve.client import Client, ServerRefusal
+
+HEAVY = "{'numpy', 'scipy', 'pydantic', 'duckdb', 'starlette', 'uvicorn', 'h11', 'sqlite3', 'typer', 'cryptography'}"
+
+
+def test_it_needs_the_standard_library_alone():
+    code = f"import sys; from rangebound.serve.client import Client; print({HEAVY} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"
+
+
+@pytest.fixture
+def elsewhere():
+    """A server that redirects, and writes down what it was sent."""
+    seen = []
+
+    class Redirects(BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(dict(self.headers))
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
+            self.end_headers()
+
+        def log_message(self, *_):
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Redirects) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{found.server_port}", seen
+        found.shutdown()
+        thread.join()
+
+
+def test_a_redirect_is_not_followed(elsewhere):
+    url, seen = elsewhere
+    with pytest.raises(ServerRefusal, match="302"):
+        Client(url, "rb_secret").accounts()
+    assert len(seen) == 1
+
+
+def test_a_server_that_is_not_there_is_named_and_the_token_is_not():
+    with pytest.raises(ServerRefusal, match="cannot be reached") as caught:
+        Client("http://127.0.0.1:1", "rb_secret").accounts()
+    assert "rb_secret" not in str(caught.value)
+    with pytest.raises(ServerRefusal, match="https://"):
+        Client("file:///etc/passwd", "rb_secret")
+
+
+def test_refusals_have_the_words_of_the_server(server, tmp_path):
+    client = Client(server.url, server.token(accounts=("people", "staff")))
+    with pytest.raises(ServerRefusal, match="account: missing"):
+        client.sources()
+    with pytest.raises(ServerRefusal, match="budget"):
+        server.client().dry_run({"query": []}, source="visits")
+    (tmp_path / "plan.toml").write_text("budget = {epsilon = 'much'}")
+    for given in (tmp_path / "plan.toml", str(tmp_path / "plan.toml")):
+        with pytest.raises(ServerRefusal, match="epsilon") as caught:
+            server.client().dry_run(given, source="visits")
+        assert caught.value.status == 422

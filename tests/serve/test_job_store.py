@@ -1,0 +1,43 @@
+"""Requests on the disk: the first of two has an id, and a state is left once."""
+
+import os
+from dataclasses import replace
+
+from rangebound.serve.job_store import Job, JobState, JobStore, database
+
+JOB = Job(account="people", id="one", who="anna", source="visits", plan="p", begun=10.0)
+
+
+def test_requests_outlive_the_process_that_took_them(tmp_path):
+    first = database(tmp_path / "work")
+    assert JobStore(first).add(JOB) == JOB
+    first.close()
+    if os.name == "posix":
+        assert (tmp_path / "work" / "server.sqlite").stat().st_mode & 0o077 == 0
+    second = database(tmp_path / "work")
+    jobs = JobStore(second)
+    assert jobs.open() == [JOB]
+    assert jobs.add(replace(JOB, plan="other", begun=11.0)) == JOB  # the first one has the id
+    assert jobs.change(JOB, JobState.PUBLISHED, done=12.0)
+    assert not jobs.change(JOB, JobState.FAILED, done=13.0)  # it was not queued any more
+    assert jobs.find("people", "one").state is JobState.PUBLISHED
+    assert jobs.open() == []
+    assert (jobs.since(11.0), jobs.since(12.5)) == ([jobs.find("people", "one")], [])
+    assert jobs.of(["staff"]) == []
+    second.close()
+
+
+def test_an_approval_lets_a_request_run_once_from_that_moment_on(tmp_path):
+    connection = database(tmp_path)
+    jobs = JobStore(connection)
+    waiting = jobs.add(replace(JOB, state=JobState.WAITING))
+    assert jobs.approved(waiting, 99.0)
+    assert not jobs.approved(waiting, 100.0)
+    assert jobs.find("people", "one") == replace(JOB, begun=99.0)
+    connection.close()
+
+
+def test_a_folder_has_no_letter_of_a_client():
+    assert set(replace(JOB, id="..").folder) <= set("0123456789abcdef")
+    assert replace(JOB, id="a").folder != replace(JOB, id="b").folder
+    assert JOB.request == "people/visits/one"

@@ -1,0 +1,126 @@
+"""Clients that are slow, or speak no HTTP, against a real server process; each leaves it free for others."""
+
+import socket
+import time
+
+import pytest
+
+from tests.serve.running import PATIENCE, drained
+
+GOOD = b"GET /v1/accounts HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def serves(server):
+    return server.raw(GOOD).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.fixture
+def connect(server):
+    opened = []
+
+    def one():
+        opened.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
+        return opened[-1]
+
+    yield one
+    for each in opened:
+        each.close()
+
+
+def trickled(connection, pieces, pause=0.1):
+    """Send pieces slowly until the other side closes; how long that took, or None where all were sent."""
+    began = time.monotonic()
+    connection.settimeout(pause)
+    for piece in pieces:
+        try:
+            connection.sendall(piece)
+            if not connection.recv(1000):
+                return time.monotonic() - began
+        except TimeoutError:
+            continue
+        except OSError:
+            return time.monotonic() - began
+    return None
+
+
+def test_headers_that_never_end_are_given_up(server, connect):
+    many = [connect() for _ in range(20)]  # idle ones beside it, which are closed too
+    first = connect()
+    first.sendall(b"GET /v1/accounts HTTP/1.1\r\n")
+    took = trickled(first, (b"X-%d: a\r\n" % at for at in range(10**6)))
+    assert took is not None
+    assert took < PATIENCE
+    for each in many:
+        assert drained(each) == b""
+    assert serves(server)
+
+
+def test_a_second_request_on_a_connection_has_no_more_time(server, connect):
+    connection = connect()
+    connection.sendall(GOOD.replace(b"Connection: close\r\n", b""))
+    assert connection.recv(65536).startswith(b"HTTP/1.1 401 ")
+    connection.sendall(b"GET / HTTP/1.1\r\n")
+    assert trickled(connection, (b"X-%d: a\r\n" % at for at in range(10**6))) is not None
+
+
+def test_a_body_that_never_ends_is_given_up(server, connect):
+    token = server.token()
+    head = f"POST /v1/accounts/people/releases HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    connection = connect()
+    connection.sendall((head + "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n").encode())
+    began = time.monotonic()
+    found = b""
+    connection.settimeout(0.1)
+    while b"408" not in found and time.monotonic() - began < PATIENCE:
+        try:
+            connection.sendall(b" ")
+            found += connection.recv(1000)
+        except TimeoutError:
+            continue
+    assert found.startswith(b"HTTP/1.1 408 ")
+    assert serves(server)
+
+
+def test_control_a_slow_client_that_ends_in_time_is_served(connect):
+    connection = connect()
+    for at in range(0, len(GOOD), 20):
+        connection.sendall(GOOD[at : at + 20])
+        time.sleep(0.02)
+    assert drained(connection).startswith(b"HTTP/1.1 401 ")
+
+
+ODD = {
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+    "a negative length": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+    "a huge length": b"POST /v1/accounts HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+    "a header with a line break": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\n b\x00\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    "headers too large": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+    "too many headers": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 20_000 + b"\r\n",
+    "a chunk that is none": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    "an unknown coding": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+def test_bytes_that_are_no_request_are_refused_or_dropped(server, data):
+    found = server.raw(data)
+    assert found == b"" or found.startswith(tuple(b"HTTP/1.1 %d" % status for status in (400, 401, 405, 431, 501)))
+    assert serves(server)
+
+
+def test_a_length_and_chunks_are_one_request_and_no_second_is_smuggled(server):
+    inner = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /v1/accounts HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    found = server.raw(head % (5 + len(inner)) + inner)
+    assert b'"openapi"' not in found
+    assert found.startswith(b"HTTP/1.1 400")
+
+
+def test_an_upgrade_to_a_web_socket_is_not_taken(server):
+    data = GOOD.replace(b"Connection: close", b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13")
+    found = server.raw(data)
+    assert found.startswith((b"HTTP/1.1 401", b"HTTP/1.1 400"))
+    assert serves(server)
