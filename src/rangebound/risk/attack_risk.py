@@ -212,7 +212,7 @@ class ProfileRisk(AttackRisk):
         return self.mu
 
 
-def odds(advantage: float, crowd: str = "people") -> str:
+def odds(advantage: float, crowd: str = "people", secret: str = "in the data or not") -> str:
     """An advantage in one sentence: how many of a crowd an attacker is right about, with the output and without.
 
     Guarantee: the number is rounded up. The crowd is as large as it takes to show a whole person of difference.
@@ -225,7 +225,7 @@ def odds(advantage: float, crowd: str = "people") -> str:
     size = next((each for each in _CROWDS if each * gain >= 1), _CROWDS[-1])
     right = min(math.ceil(size * (gain + Fraction(1, 2))), size)
     return (
-        f"Of {size:,} {crowd}, each in the data or not by the toss of a coin, an attacker who knows all the rest is "
+        f"Of {size:,} {crowd}, each {secret} by the toss of a coin, an attacker who knows all the rest is "
         f"right about at most {right:,} on average with the published numbers, and about {size // 2:,} without."
     )
 

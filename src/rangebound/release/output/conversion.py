@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from rangebound import arguments
-from rangebound.gdp import delta_of_parts, rho_of_mu
+from rangebound.gdp import rho_of_mu
 from rangebound.numeric import root_up, rounded_up
-from rangebound.release.noise.allocation import Allocation, parts_together, spent
+from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.release.output.plan_risk import account_profile
 from rangebound.release.output.rendering import Published
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import allocations, stated_epsilon
@@ -52,9 +53,7 @@ class Conversions:
 def conversions(plan: Plan, allocation: Allocation) -> Conversions:
     """What an allocation of a plan's budget costs, in the terms of several definitions.
 
-    Every part has a mu, also in plain sums, and the squares add up. A delta is that of the profile of all parts
-    together, pure ones by their epsilons, and of the deltas of parts that have one. In plain sums it is no more than
-    they add up to, from the sum of the epsilons on.
+    Every part has a mu, also in plain sums, and the squares add up. A delta is that of `account_profile`.
 
     >>> from rangebound.release import parse_plan
     >>> from rangebound.release.prepare import prepare
@@ -64,13 +63,7 @@ def conversions(plan: Plan, allocation: Allocation) -> Conversions:
     """
     epsilon, delta = plan.budget.epsilon, plan.budget.delta
     mu = root_up(sum((each.square for each in allocation.shares), Fraction(0)))
-    (total, added), (gaussian, pure) = spent(allocation), parts_together(allocation.shares)
-    limit, slack = (Fraction(epsilon), delta) if allocation.mu else (total, rounded_up(added))
-
-    def at(other: float) -> float:
-        profile = min(rounded_up(added + Fraction(delta_of_parts(gaussian, pure, epsilon=other))), 1.0)
-        return min(profile, slack) if other >= limit else profile
-
+    (_, added), at = spent(allocation), account_profile(plan, allocation)
     return Conversions(
         gaussian=bool(allocation.mu),
         epsilon=epsilon,
@@ -82,8 +75,8 @@ def conversions(plan: Plan, allocation: Allocation) -> Conversions:
     )
 
 
-def conversions_of(release: Published) -> Conversions | None:
-    """The same of a table that was published, by the shares that its rows state.
+def allocation_of(release: Published) -> Allocation | None:
+    """How the budget of a published table was split, by the shares that its rows state.
 
     Edge cases: None where no way to split the plan's budget has these shares, for a table of another version.
     """
@@ -96,8 +89,14 @@ def conversions_of(release: Published) -> Conversions | None:
         if said <= {
             (at, stated_epsilon(plan.query[at], each), each.delta, each.mu) for at, each in way.questions.items()
         }:
-            return conversions(plan, way)
+            return way
     return None
+
+
+def conversions_of(release: Published) -> Conversions | None:
+    """The same of a table that was published; None where its allocation is not known."""
+    way = allocation_of(release)
+    return None if way is None else conversions(release.plan, way)
 
 
 def _up(value: float) -> str:

@@ -13,6 +13,7 @@ from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.conversion import conversions
 from rangebound.release.output.forecast import part_of
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
+from rangebound.release.output.plan_risk import plan_odds
 from rangebound.release.output.scope import scope
 from rangebound.release.plan.column_declaration import described
 from rangebound.release.plan.fields import date
@@ -63,6 +64,7 @@ def explain(plan: Plan | Mapping[str, object], *, account: Account | None = None
         lines += [f"Not counted there: {each.cut_uncounted}, for {each.name!r}." for each in missed]
     if ready.allocation.mu:
         lines.append(str(conversions(plan, ready.allocation)))
+    lines.append(plan_odds(plan, ready.allocation))
     lines += _unused(ready)
     lines += [_together(ready, number) for number in range(len(ready.workloads))]
     lines += _keys(plan)

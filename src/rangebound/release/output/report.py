@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import html
 
-from rangebound.release.output.conversion import conversions_of
+from rangebound.release.output.conversion import allocation_of, conversions
 from rangebound.release.output.explain import explain
 from rangebound.release.output.pictures import STYLE, pictures
+from rangebound.release.output.plan_risk import plan_odds
 from rangebound.release.output.rendering import Published, table
 from rangebound.release.output.scope import scope
 from rangebound.release.output.stated_promise import stated_promise
@@ -38,10 +39,11 @@ def report(release: Published) -> str:
         for index, question in enumerate(plan.query)
     )
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
-    terms = conversions_of(release)
     promise = stated_promise(release.certificate)
     weaker = f"<p><strong>{html.escape(promise)}</strong></p>" if promise else ""
-    stated = f"<p>The same in other terms. {html.escape(str(terms))}</p>" if terms else ""
+    way = allocation_of(release)
+    stated = "" if way is None else f"<p>{html.escape(plan_odds(plan, way))}</p>"
+    stated += "" if way is None else f"<p>The same in other terms. {html.escape(str(conversions(plan, way)))}</p>"
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}{STYLE}</style>'
