@@ -355,25 +355,35 @@ def _unclamped(mechanism: Base) -> Base:
 
 
 def _bins(base: Base, step: float | None) -> tuple[Floats, Floats]:
-    """The edges between the bins of what is published, and the values, which are the middles of bins in the range."""
-    hull = base.query.range.hull
-    points = _points(base)
-    if points is None:
-        asked = base.query.sensitivity / _USUAL if step is None else arguments.positive("step", step)
+    """The edges between the bins of what is published, and the values, which are the middles of bins in the range.
+
+    Bins of staircase noise divide the sensitivity evenly, so that `_groups` finds those that say the same. Where the
+    range is not a whole number of them, its ends are values too.
+    """
+    hull, sensitivity = base.query.range.hull, base.query.sensitivity
+    points = values = _points(base)
+    if points is None or values is None:
+        asked = sensitivity / _USUAL if step is None else arguments.positive("step", step)
         width = max(asked, hull.width / _MOST_BINS)
-        points = np.linspace(hull.lower, hull.upper, max(round(hull.width / width), 1) + 1)
-    gap = float(points[1] - points[0])
+        points = values = np.linspace(hull.lower, hull.upper, max(round(hull.width / width), 1) + 1)
+        if isinstance(base, Staircase) and width <= min(sensitivity, hull.width):
+            width = sensitivity / math.floor((1.0 + 1e-9) * sensitivity / width)
+            half = 0.5 * math.floor((1.0 + 1e-9) * hull.width / width)
+            points = 0.5 * (hull.lower + hull.upper) + width * np.arange(-half, half + 0.5)
+            if half * width < 0.5 * hull.width * (1.0 - 1e-9):
+                values = np.concatenate([[hull.lower], points, [hull.upper]])
     if isinstance(base, (DiscreteLaplace, Table)):
         outputs = np.asarray(base.outputs) if isinstance(base, Table) else points
-        return (outputs[:-1] + outputs[1:]) / 2.0, points
+        return (outputs[:-1] + outputs[1:]) / 2.0, values
+    gap = float(points[1] - points[0])
     beyond = 0.0
     if isinstance(base, Staircase) and isinstance(base.support, Interval):
         beyond = hull.lower - base.support.lower
     count = round(beyond / gap)
     outside = gap * np.arange(1.0, count + 1.0)
-    middles = np.concatenate([hull.lower - outside[::-1], points, hull.upper + outside])
+    middles = np.concatenate([points[0] - outside[::-1], points, points[-1] + outside])
     edges = (middles[:-1] + middles[1:]) / 2.0
-    return _off_lattice(edges, base, (hull.lower + hull.upper) / 2.0), points
+    return _off_lattice(edges, base, (hull.lower + hull.upper) / 2.0), values
 
 
 def _off_lattice(edges: Floats, base: Base, middle: float) -> Floats:
@@ -499,7 +509,7 @@ def _bayes(base: Base, edges: Floats, places: Floats, weights: Floats, *, square
 def _minimax(base: Base, edges: Floats, values: Floats, *, squared: bool, tell: Tell) -> Floats:
     """The table whose largest error over all true answers is the smallest, to `_GAP`."""
     places, ends = _places(base)
-    groups = _groups(base, len(edges) + 1, values)
+    groups = _groups(base, edges)
     folded = np.zeros((len(places), int(groups.max()) + 1))
     np.add.at(folded.T, groups, _bin_masses(base, places, edges).T)
     off = np.abs(np.concatenate(ends)[:, None] - values)
@@ -508,15 +518,16 @@ def _minimax(base: Base, edges: Floats, values: Floats, *, squared: bool, tell: 
     return found
 
 
-def _groups(base: Base, bins: int, values: Floats) -> npt.NDArray[np.intp]:
+def _groups(base: Base, edges: Floats) -> npt.NDArray[np.intp]:
     """Bins that say the same about the true answer: those beyond the range, a whole number of sensitivities apart.
 
     The noise there falls by the same factor for every true answer, so that one law on the values is enough for all.
     """
-    beyond, found = (bins - len(values)) // 2, np.arange(bins)
-    if not isinstance(base, Staircase) or not beyond:
+    bins, found = len(edges) + 1, np.arange(len(edges) + 1)
+    beyond = int((edges < base.query.range.hull.lower).sum())
+    if not isinstance(base, Staircase) or beyond < 2:
         return found
-    exact = base.query.sensitivity / float(values[1] - values[0])
+    exact = base.query.sensitivity / float(edges[1] - edges[0])
     period = round(exact)
     if abs(exact - period) > 1e-9 * period:
         return found
