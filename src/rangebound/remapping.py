@@ -346,7 +346,11 @@ def _unclamped(mechanism: Base) -> Base:
     if not isinstance(mechanism, Staircase) or not isinstance(mechanism.support, Interval):
         return mechanism
     hull, far = mechanism.query.range.hull, math.ceil(min(_FAR, 2.0 + 8.0 / mechanism.epsilon()))
-    reach = far * mechanism.steps * mechanism.step
+    cell = float(mechanism.width)
+    reach = far * mechanism.steps * cell
+    rest = hull.width / cell - math.floor((1.0 + 1e-9) * hull.width / cell)
+    if rest > 1e-9 * hull.width / cell:  # the same from both ends: half of the game is enough
+        reach += 0.5 * (1.0 - rest) * cell
     wide = Interval(min(hull.lower - reach, mechanism.support.lower), max(hull.upper + reach, mechanism.support.upper))
     same = Staircase(
         scale=mechanism.scale, query=mechanism.query, step=mechanism.step, plateau=mechanism.plateau, support=wide

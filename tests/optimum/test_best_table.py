@@ -258,3 +258,16 @@ def test_an_epsilon_that_is_too_large_for_a_limit_leaves_a_ranking_without_warni
         warnings.simplefilter("error")
         ranking = rb.choose(query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), epsilon=800.0)
         assert "at most 700" in ranking.no_limit
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "sensitivity", "epsilon"),
+    [(-0.48, 0.481, 0.126, 0.166), (0.0, 7.7, 1.0, 0.7), (-1.29, 0.389, 0.515, 2.28)],
+)
+def test_a_free_table_is_near_the_limit_where_the_range_is_no_whole_number_of_sensitivities(
+    lower, upper, sensitivity, epsilon
+):
+    query = rb.Query(range=rb.Interval(lower, upper), sensitivity=sensitivity)
+    table = rb.optimal(query=query, epsilon=epsilon, shape="free")
+    assert table.limit is not None
+    assert table.limit.value <= table.worst_error().mae <= 1.011 * table.limit.value

@@ -6,7 +6,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.finite import reach
-from rangebound.optimum.input_lattice import first_neighbours, limit_inputs, table_inputs
+from rangebound.optimum.input_lattice import first_neighbours, limit_inputs, limit_inputs_from_both_ends, table_inputs
 
 RANGES = [
     rb.Interval(0, 10),
@@ -40,3 +40,13 @@ def test_points_of_a_limit_are_neighbours_as_far_as_the_sensitivity_reaches(answ
     for j, i in enumerate(first):
         assert Fraction(inputs[j]) - Fraction(inputs[i]) <= Fraction(sensitivity)
         assert i == 0 or Fraction(inputs[j]) - Fraction(inputs[i - 1]) > Fraction(sensitivity)
+
+
+@pytest.mark.parametrize(("lower", "upper", "sensitivity"), [(0.0, 7.7, 1.0), (3.0, 10.3, 0.7), (1e6, 1e6 + 5.3, 0.3)])
+def test_points_from_both_ends_are_two_lattices_in_turn(lower, upper, sensitivity):
+    inputs = limit_inputs_from_both_ends(rb.Interval(lower, upper), Fraction(sensitivity) / 4)
+    assert inputs[0] >= lower
+    assert inputs[-1] <= upper
+    assert inputs[-1] - inputs[0] == pytest.approx(upper - lower, rel=1e-9)
+    first = first_neighbours(rb.Query(range=rb.Interval(lower, upper), sensitivity=sensitivity), inputs)
+    assert {j - i for j, i in enumerate(first) if j >= 8} == {8}

@@ -125,11 +125,21 @@ def test_a_limit_that_starts_from_a_table_is_the_same(objective, spread):
     assert table.limit.verify()
 
 
-def test_staircases_of_a_table_on_other_inputs_are_not_used():
+def test_staircases_of_a_table_hold_at_every_point_of_their_cells():
     columns = Columns(levels=np.array([[0, 0, 1]]), outputs=np.array([1]))
     known = KnownColumns(inputs=[0.0, 1.0, 2.0], outputs=[0.5, 1.5], columns=columns)
-    assert known.on(np.array([0.0, 0.5])) is None
+    assert known.on(np.array([0.0, 1.4, 1.6])).levels.tolist() == [[0, 0, 1], [0, 0, 1]]
     found = known.on(np.array([0.0, 2.0]))
-    assert found is not None
     assert found.levels.tolist() == [[0, 1], [0, 1]]
     assert sorted(found.outputs.tolist()) == [0, 1]
+
+
+@pytest.mark.parametrize(("upper", "sensitivity"), [(7.7, 1.0), (3.9, 1.3), (7.3, 0.7)])
+def test_the_limit_of_a_range_uses_both_of_its_ends(upper, sensitivity):
+    """A lattice from the lower end alone left up to a step out; 3.9 is a little less than three times 1.3."""
+    found = rb.limit(query=rb.Query(range=rb.Interval(0, upper), sensitivity=sensitivity), epsilon=0.2)
+    assert found.inputs[0] == 0.0
+    assert found.inputs[-1] == pytest.approx(upper, rel=1e-9)
+    assert found.verify()
+    narrower = rb.limit(query=rb.Query(range=rb.Interval(0, 0.99 * upper), sensitivity=sensitivity), epsilon=0.2)
+    assert narrower.value < found.value

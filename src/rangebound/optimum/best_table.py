@@ -188,7 +188,8 @@ def _free(setting: TableSetting, tell: Tell) -> tuple[Table, KnownColumns | None
         nonlocal known
         enough = _ENOUGH * (len(part.inputs) > _SMALL)
         gap = _GAP if len(part.inputs) <= _LARGE else 2.0 * _GAP
-        found = solve(part.problem, gap=gap, enough=enough, final=1e-8, tell=open_gap(tell))
+        final = 1e-7 * min(part.epsilon, 1.0)  # what it takes to make rows private is as much over epsilon
+        found = solve(part.problem, gap=gap, enough=enough, final=final, tell=open_gap(tell))
         if len(part.inputs) == len(setting.inputs):
             known = KnownColumns(inputs=part.inputs, outputs=part.outputs, columns=found.columns)
         return found.probabilities

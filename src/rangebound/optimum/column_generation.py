@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ Whole = npt.NDArray[np.int64]
 
 _MANY = 200  # inputs from which on most of the first columns are left out
 _KEPT = 600  # columns of a small master problem: with fewer its dual is too free
+_CROWDED = 8  # columns to a row of a master problem from which on it drops some: its dual moves away each time
+_NEAR = (1e-2, 3e-3)  # of the error, between it and a limit: below, a search for either ends after two idle rounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +31,14 @@ class DesignProblem:
     """The design of a table: `losses[q, t, y]` is the error of publishing output y at the q-th answer of input t.
 
     With `prior` (of the shape of a loss over answers) the weighted risk is least, without it the largest one is.
+    Inputs that are `interleaved` belong to two lattices in turn, one from each end.
     """
 
     first_neighbour: Whole
     epsilon: float
     losses: Floats
     prior: Floats | None = None
+    interleaved: bool = False
 
     @property
     def inputs(self) -> int:
@@ -63,7 +67,7 @@ class DesignProblem:
         losses, prior = self.losses[:, inputs][:, :, outputs], self.prior
         if prior is not None:
             prior = prior[:, inputs] * (prior.sum() / prior[:, inputs].sum())
-        return DesignProblem(first_neighbour=first, epsilon=self.epsilon, losses=losses, prior=prior)
+        return replace(self, first_neighbour=first, losses=losses, prior=prior)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,73 +139,97 @@ def solve(
     problem: DesignProblem,
     *,
     start: Columns | None = None,
+    dual: tuple[Floats, Floats] | None = None,
     final: float = 0.0,
     enough: float = 0.0,
+    limit_enough: float = 0.0,
     gap: float = 2e-4,
     rounds: int = 60,
     tell: Callable[[float], None] | None = None,
 ) -> Design:
     """The best table for a problem, to a relative `gap` between its error and a limit on that of every table.
 
-    It also ends where three rounds gain less than `enough` of the error. A `final` tolerance solves the last master
-    problem once more, to that tolerance: rows that do not quite sum to 1 would cost error when they are made to.
-    `tell` hears the gap after every round, and `start` has columns to begin with. All of it uses one BLAS thread.
+    It also ends where rounds gain less than `enough` of the error, or raise the limit by less than `limit_enough`. A
+    `final` tolerance solves the last master problem once more, to that tolerance: rows that do not quite sum to 1 would
+    cost error when they are made to. `tell` hears the gap after every round; `start` has columns to begin with, and
+    `dual` a prior over answers and prices of inputs whose limit is known to be near. All of it uses one BLAS thread.
     """
     with one_blas_thread():
-        return _solve(problem, start, final=final, enough=enough, gap=gap, rounds=rounds, tell=tell)
+        return _solve(
+            problem,
+            start,
+            dual,
+            final=final,
+            enough=enough,
+            limit_enough=limit_enough,
+            gap=gap,
+            rounds=rounds,
+            tell=tell,
+        )
 
 
 def _solve(
     problem: DesignProblem,
     start: Columns | None,
+    dual: tuple[Floats, Floats] | None,
     *,
     final: float = 0.0,
     enough: float = 0.0,
+    limit_enough: float = 0.0,
     gap: float,
     rounds: int = 60,
     tell: Callable[[float], None] | None = None,
 ) -> Design:
     half = problem.symmetric
+    limit, prior, prices, value = -np.inf, np.zeros(0), np.zeros(0), np.inf
     columns = first_columns(problem)
     if start is not None:
         columns = start.with_others(columns)
-    elif problem.inputs > 24:
-        inputs, outputs = _every_second(problem.inputs), _every_second(problem.losses.shape[2])
+    if dual is None and problem.inputs > 24 and (start is None or problem.prior is None):
+        inputs = _every_second(problem.inputs, problem.interleaved)
+        outputs = _every_second(problem.losses.shape[2], problem.interleaved)
         coarse = problem.coarse(inputs, outputs)
         if coarse.connected:
-            rough = _solve(coarse, None, gap=max(gap, 5e-3)).columns
-            if problem.inputs > _MANY:  # the rough ones are better, and a smaller master problem is faster
-                columns = columns.taken(slice(None, None, 4)).with_others(columns.taken(slice(1)))
-            columns = _refined(rough, problem, inputs, outputs).with_others(columns)
-    limit, prior, prices, value = -np.inf, np.zeros(0), np.zeros(0), np.inf
-    tolerance, before = 3e-4, np.inf
-    earlier: list[float] = []
+            rough = _solve(
+                coarse, None, None, gap=max(gap, 5e-3), enough=min(enough, 1e-3), limit_enough=min(limit_enough, 1e-3)
+            )
+            if start is None:
+                if problem.inputs > _MANY:  # the rough ones are better, and a smaller master problem is faster
+                    columns = columns.taken(slice(None, None, 4)).with_others(columns.taken(slice(1)))
+                columns = _refined(rough.columns, problem, inputs, outputs).with_others(columns)
+            if problem.prior is None:  # a limit for some inputs is one for all of them
+                dual = np.zeros((len(rough.prior), problem.inputs)), np.zeros(problem.inputs)
+                dual[0][:, inputs], dual[1][inputs] = rough.prior, rough.prices
+    if dual is not None:
+        found = _limit(problem, *dual, half)
+        limit, prior, prices = found.limit, found.prior, found.prices
+        columns = columns.with_others(found.columns)
+    tolerance = 3e-4
+    earlier: list[tuple[float, float]] = []
     for _ in range(rounds):
         master = _Master(problem, columns, half)
         solved = minimise(*master.program, slacks=master.slacks, tolerance=tolerance)
         dual = master.dual(solved.dual)
-        found = _limit(problem, *dual, half)
-        fresh = found.columns
+        bounds = [_limit(problem, *dual, half)]
         if len(prices):  # half way to the best dual so far is often better than either
-            middle = _limit(problem, 0.7 * prior + 0.3 * dual[0], 0.7 * prices + 0.3 * dual[1], half)
-            fresh = fresh.with_others(middle.columns)
-            found = max(found, middle, key=lambda each: each.limit)
+            bounds.append(_limit(problem, 0.7 * prior + 0.3 * dual[0], 0.7 * prices + 0.3 * dual[1], half))
+        found = max(bounds, key=lambda each: each.limit)
         if found.limit > limit:
             limit, prior, prices = found.limit, found.prior, found.prices
         value = min(value, master.value(solved.primal))
         open_gap = (value - limit) / abs(value)
         if tell is not None:
             tell(open_gap)
-        if open_gap < gap or (len(earlier) > 2 and earlier[-3] - value < enough * value):
+        earlier.append((value, limit))
+        if open_gap < gap or _idle(earlier, open_gap, enough, limit_enough):
             break
-        earlier.append(value)
-        if open_gap > 0.97 * before:  # a round for nothing: solve the next one more closely, and drop no column
-            tolerance = max(1e-9, 2e-3 * open_gap, 0.3 * tolerance)
-        else:
-            tolerance = max(1e-8, min(tolerance, 0.03 * open_gap))
+        tolerance = max(1e-8, min(tolerance, 0.1 * open_gap))
+        if len(columns) > _CROWDED * len(master.program[1]):
             columns = columns.taken(master.useful(solved.primal, solved.dual))
-        columns, before = columns.with_others(fresh), open_gap
+        for bound in bounds:
+            columns = columns.with_others(bound.columns)
     if final:
+        master = _Master(problem, master.columns.taken(master.useful(solved.primal, solved.dual)), half)
         solved = minimise(*master.program, slacks=master.slacks, tolerance=final)
         value = min(value, master.value(solved.primal))
     return Design(
@@ -213,6 +241,14 @@ def _solve(
         columns=master.columns.taken(master.used(solved.primal)),
         closed=bool(value - limit <= gap * abs(value)),
     )
+
+
+def _idle(rounds: list[tuple[float, float]], open_gap: float, enough: float, limit_enough: float) -> bool:
+    """Whether the last rounds (the value and the limit after each) gained too little of the one that is asked for."""
+    value, limit = rounds[-1]
+    gained = [before - value for before, _ in rounds[-3 if open_gap < _NEAR[0] else -5 :: -1]]
+    raised = [limit - before for _, before in rounds[-3 if open_gap < _NEAR[1] else -9 :: -1]]
+    return bool(gained and gained[0] < enough * value) or bool(raised and raised[0] < limit_enough * value)
 
 
 class _Master:
@@ -345,8 +381,11 @@ def first_columns(problem: DesignProblem) -> Columns:
     return every.with_others(every)
 
 
-def _every_second(count: int) -> Whole:
-    """Every second one of so many, both ends among them, the same from both sides."""
+def _every_second(count: int, interleaved: bool = False) -> Whole:
+    """Every second one of so many (of each of two lattices in turn), both ends among them, the same from both sides."""
+    if interleaved:
+        place = np.arange(count)
+        return place[np.where(place % 2, count - 1 - place, place) % 4 == 0]
     half = np.arange(0, (count + 1) // 2, 2)
     return np.union1d(half, count - 1 - half)
 

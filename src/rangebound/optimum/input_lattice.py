@@ -76,6 +76,20 @@ def limit_inputs(answers: Support, step: Fraction, most: int) -> list[float]:
     return found[:most]
 
 
+def limit_inputs_from_both_ends(answers: Support, step: Fraction) -> list[float]:
+    """Points of one interval in two lattices of `step` (rounded down a little), one from each end, in turn.
+
+    >>> from rangebound.support import Interval
+    >>> limit_inputs_from_both_ends(Interval(0, 1), Fraction(3, 8))
+    [0.0, 0.25, 0.375, 0.625, 0.75, 1.0]
+    """
+    unit, hull = _unit(answers), answers.hull
+    step = max(math.floor(step / unit), 1) * unit
+    lower, upper = math.ceil(Fraction(hull.lower) / unit) * unit, math.floor(Fraction(hull.upper) / unit) * unit
+    away = [i * step for i in range(math.floor((upper - lower) / step) + 1)]
+    return sorted({float(each) for i in away for each in (lower + i, upper - i)})
+
+
 def first_neighbours(query: Query, inputs: list[float]) -> list[int]:
     """For every input the first one at a distance of at most the sensitivity, exactly; in a grid, as in a table.
 

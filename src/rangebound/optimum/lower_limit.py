@@ -14,7 +14,13 @@ from rangebound import arguments
 from rangebound.errors import CertificateInvalid, Unsatisfiable
 from rangebound.numeric import rounded_down
 from rangebound.optimum.column_generation import Columns, DesignProblem, open_gap, solve
-from rangebound.optimum.input_lattice import check_doubles, check_lattice, first_neighbours, limit_inputs
+from rangebound.optimum.input_lattice import (
+    check_doubles,
+    check_lattice,
+    first_neighbours,
+    limit_inputs,
+    limit_inputs_from_both_ends,
+)
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.progress_line import Tell, progress_line
 from rangebound.query import Query
@@ -23,7 +29,10 @@ from rangebound.support import Grid
 Floats = npt.NDArray[np.float64]
 
 _INPUTS = 161
-_GAP = 1e-4  # of the value, between the limit and the best table on the same inputs
+_GAP = 2e-4  # of the value, between the limit and the best table on the same inputs
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # inputs to a sensitivity that can be halved, most of them often
+_SPARE = 1.1  # times as many inputs, where these parts need them
+_REST = 2e-4  # of the range: where more of it is left out, inputs are counted from both ends
 _FINEST = 1e-3  # of a squared error: what the distance of the outputs may cost
 _UNITS = 52  # binary places of the prior
 _LONGEST = 4  # blocks without neighbours in each other, of which the one with the highest limit is taken
@@ -72,15 +81,13 @@ class KnownColumns:
     outputs: list[float]
     columns: Columns
 
-    def on(self, points: Floats) -> Columns | None:
-        """The same staircases on some of the inputs, which are the outputs too; None if one is not among them.
+    def on(self, points: Floats) -> Columns:
+        """The same staircases on points of the range, which are the outputs too: each has the level of its cell.
 
-        Neighbours among these points are neighbours in the table, and staircases on fewer inputs are still staircases.
+        Cells of neighbouring points are neighbours in the table, so that staircases of cells are staircases of points.
         """
         inputs, outputs = np.array(self.inputs), np.array(self.outputs)
-        if not np.isin(points, inputs).all():
-            return None
-        levels = self.columns.levels[:, np.searchsorted(inputs, points)]
+        levels = self.columns.levels[:, np.searchsorted((inputs[:-1] + inputs[1:]) / 2.0, points, side="right")]
         above = np.minimum(np.searchsorted(points, outputs), len(points) - 1)
         below = np.maximum(np.searchsorted(points, outputs, side="right") - 1, 0)
         chosen = self.columns.outputs
@@ -102,7 +109,7 @@ def proved(
     A table that is `known` shortens the search, and `tell` hears how far it is.
     """
     check_doubles(query, epsilon)
-    inputs, width = _inputs(query, epsilon, over, most)
+    inputs, width, interleaved = _inputs(query, epsilon, over, most)
     blocks = _blocks(query, inputs, most if over is Over.AVERAGE else len(inputs))
     uniform = None
     if over is Over.AVERAGE:
@@ -115,7 +122,7 @@ def proved(
     for block in blocks:
         key = np.subtract(block, block[0]).tobytes()
         if key not in alike:
-            alike[key] = _Block(query, block, epsilon, loss, uniform, known, tell)
+            alike[key] = _Block(query, block, epsilon, loss, uniform, known, tell, interleaved)
     found = [(block, alike[np.subtract(block, block[0]).tobytes()]) for block in blocks]
     if uniform is None:
         found = [max(found, key=lambda pair: pair[1].design.limit)]
@@ -141,16 +148,19 @@ class _Block:
         uniform: float | None,
         known: KnownColumns | None,
         tell: Tell | None,
+        interleaved: bool,
     ) -> None:
         self.epsilon, self.loss, self.uniform = epsilon, loss, uniform
         self.tell = None if tell is None else open_gap(tell)
         self.points = np.array(inputs)
         self.first = np.array(first_neighbours(query, inputs))
         self.gap = float(np.diff(self.points).max())
+        self.interleaved = interleaved
         self.design = solve(
             self._problem(self.points),
             start=None if known is None else known.on(self.points),
-            gap=_GAP if loss is LimitedError.MAE else 40.0 * _GAP,
+            gap=_GAP if loss is LimitedError.MAE else 20.0 * _GAP,
+            limit_enough=_GAP,
             tell=self.tell,
         )
 
@@ -159,13 +169,20 @@ class _Block:
         places = np.arange(parts * (len(self.points) - 1) + 1) / parts
         finer = np.interp(places, np.arange(len(self.points)), self.points)
         start = Columns(levels=self.design.columns.levels, outputs=self.design.columns.outputs * parts)
-        self.design = solve(self._problem(finer), start=start, gap=4.0 * _GAP, tell=self.tell)
+        dual = (self.design.prior, self.design.prices)
+        self.design = solve(self._problem(finer), start=start, dual=dual, gap=2.0 * _GAP, tell=self.tell)
 
     def _problem(self, outputs: Floats) -> DesignProblem:
         away = np.abs(self.points[None, :, None] - outputs)
         losses = away if self.loss is LimitedError.MAE else away * away
         prior = None if self.uniform is None else np.full((1, len(self.points)), self.uniform)
-        return DesignProblem(first_neighbour=self.first, epsilon=self.epsilon, losses=losses, prior=prior)
+        return DesignProblem(
+            first_neighbour=self.first,
+            epsilon=self.epsilon,
+            losses=losses,
+            prior=prior,
+            interleaved=self.interleaved and len(outputs) == len(self.points),
+        )
 
 
 def _rounded(
@@ -208,32 +225,50 @@ def _rounded(
     raise Unsatisfiable(f"epsilon={epsilon}: no limit could be proved over {query.range}")
 
 
-def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[float], float]:
-    """Inputs for a limit, and their distance: at most so many, and for an average some times as many.
+def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[float], float, bool]:
+    """Inputs for a limit, their distance, and whether they are two lattices: so many, for an average some times more.
 
     A lattice of D/k is coarse where epsilon is large, and a part of the range is short where epsilon is small.
     """
     every = _TIMES * most if over is Over.AVERAGE else most
     if isinstance(query.range, Grid):
-        return [float(each) for each in query.range.points[:every]], 0.0
+        return [float(each) for each in query.range.points[:every]], 0.0, False
     sensitivity, width = Fraction(query.sensitivity), Fraction(0)
     for lower, upper in query.range.spans:
         width += Fraction(upper) - Fraction(lower)
     least = min(max(math.ceil(4.0 * epsilon), 1), 16)
+    spans = [(Fraction(lower), Fraction(upper)) for lower, upper in query.range.spans]
     if over is Over.AVERAGE:  # what is left out of an average counts as 0
         least = max(min(least, (every - 1) * sensitivity // width), 1)
-    parts = min(max((most - 1) * sensitivity // width, least), max(16, min(math.ceil(8.0 * epsilon), 32)))
-    spans = [(Fraction(lower), Fraction(upper)) for lower, upper in query.range.spans]
-    if over is Over.AVERAGE:
+        parts = min(max((most - 1) * sensitivity // width, least), max(16, min(math.ceil(8.0 * epsilon), 32)))
         near = range(max(parts * 3 // 4, 1), parts + 1)
         parts = max(near, key=lambda k: (sum(((b - a) * k / sensitivity // 1) / k for a, b in spans), k))
-    inputs = limit_inputs(query.range, sensitivity / parts, every)
+        step = sensitivity / parts
+    else:
+        room = _SPARE * (most - 1) * sensitivity / width
+        parts, halves = _parts(16.0 * epsilon, room), _parts(8.0 * epsilon, room / 2)
+        step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)
+        if len(spans) == 1:
+            above = width / math.ceil(width / step)  # nearer, so that both ends are inputs
+            if step - above <= _REST * step:
+                step = above
+            elif least <= halves <= room / 2 and width % step > _REST * width:
+                inputs = limit_inputs_from_both_ends(query.range, sensitivity / halves)
+                check_lattice(query, inputs)
+                return inputs, 0.0, True
+    inputs = limit_inputs(query.range, step, every)
     check_lattice(query, inputs)
-    step = Fraction(inputs[1]) - Fraction(inputs[0])
+    apart = Fraction(inputs[1]) - Fraction(inputs[0])
     if over is Over.AVERAGE:
-        cells = (t for t in inputs if any(lower <= t and Fraction(t) + step <= upper for lower, upper in spans))
-        inputs = list(cells)
-    return inputs, float(step)
+        whole = (t for t in inputs if any(lower <= t and Fraction(t) + apart <= upper for lower, upper in spans))
+        inputs = list(whole)
+    return inputs, float(apart), False
+
+
+def _parts(wanted: float, room: Fraction) -> int:
+    """How many inputs there are to a sensitivity: what is wanted, at least 4, as far as there is room."""
+    enough = next((k for k in _PARTS if k >= max(wanted, 4.0)), _PARTS[-1])
+    return max([k for k in _PARTS if k <= min(enough, room)], default=1)
 
 
 def _blocks(query: Query, inputs: list[float], most: int) -> list[list[float]]:
