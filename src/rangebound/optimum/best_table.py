@@ -117,7 +117,7 @@ def optimal(
 ) -> Table:
     """The private table with the least error, with the limit that no mechanism can be below beside it.
 
-    A true answer goes to the nearest of finitely many inputs, `step` apart (by default an 8th to a 32th of the
+    A true answer goes to the nearest of finitely many inputs, `step` apart (by default an 8th to a 64th of the
     sensitivity, more in wide ranges), and the output is drawn from that input's law. `objective` is the mean absolute
     or the mean squared error; `at` the worst true answer, the average over a uniform one, or weights of the inputs.
     A `"smooth"` shape falls away from the truth on both sides, without a spike at the ends; a `"free"` one is anything.
@@ -324,7 +324,8 @@ def _parts(query: Query, epsilon: float, shape: TableShape) -> int:
     width = sum(Fraction(upper) - Fraction(lower) for lower, upper in query.range.spans) / Fraction(query.sensitivity)
     most = math.floor((_MOST[shape] - 1) / width)
     if shape is TableShape.FREE:
-        return min(32 if epsilon > 1.5 else 16, most)
+        finest = max(32, min(64, math.floor((_LARGE - 1) / width)))  # in narrow ranges there is time for more
+        return min(finest if epsilon > 1.5 else 16, most)
     least = max(8.0 * epsilon, 1.0)
     whole = math.floor((_WHOLE - 21) / width)
     if _wide(query, epsilon) or (not whole and len(query.range.spans) == 1):

@@ -385,7 +385,7 @@ def _every_second(count: int, interleaved: bool = False) -> Whole:
     """Every second one of so many (of each of two lattices in turn), both ends among them, the same from both sides."""
     if interleaved:
         place = np.arange(count)
-        return place[np.where(place % 2, count - 1 - place, place) % 4 == 0]
+        return np.flatnonzero(np.where(place % 2, count - 1 - place, place) % 4 == 0)
     half = np.arange(0, (count + 1) // 2, 2)
     return np.union1d(half, count - 1 - half)
 

@@ -245,7 +245,7 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
         parts = max(near, key=lambda k: (sum(((b - a) * k / sensitivity // 1) / k for a, b in spans), k))
         step = sensitivity / parts
     else:
-        room = _SPARE * (most - 1) * sensitivity / width
+        room = _SPARE * (most - 1) / float(width / sensitivity)
         parts, halves = _parts(16.0 * epsilon, room), _parts(8.0 * epsilon, room / 2)
         step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)
         if len(spans) == 1:
@@ -265,10 +265,10 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
     return inputs, float(apart), False
 
 
-def _parts(wanted: float, room: Fraction) -> int:
+def _parts(wanted: float, room: float) -> int:
     """How many inputs there are to a sensitivity: what is wanted, at least 4, as far as there is room."""
     enough = next((k for k in _PARTS if k >= max(wanted, 4.0)), _PARTS[-1])
-    return max([k for k in _PARTS if k <= min(enough, room)], default=1)
+    return max((k for k in _PARTS if k <= enough and k <= room), default=1)
 
 
 def _blocks(query: Query, inputs: list[float], most: int) -> list[list[float]]:
