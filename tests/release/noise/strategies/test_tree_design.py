@@ -79,7 +79,7 @@ def test_the_cost_of_one_leaf_times_their_number_is_not_enough():
     one = design_tree(Tree(parents=TREES["regular"]), budget=1.0, account=GAUSSIAN)
     three = TreeStrategy(tree=one.tree, account=GAUSSIAN, contributions=Contributions(cells=3), scales=one.scales)
     assert worst_neighbour(three) > 1.2 * 3 * one.cost
-    assert worst_neighbour(three) <= three.cost
+    assert worst_neighbour(three) <= float(three.cost) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("parents", TREES.values(), ids=TREES)
