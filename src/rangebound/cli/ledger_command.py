@@ -38,9 +38,10 @@ def init(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Make a ledger for a team in PostgreSQL, with the roles owner, approver, analyst and auditor.
+    """Make a ledger for a team in PostgreSQL, with its roles.
 
-    Run it as a superuser; then grant each person one of the roles, and hand on the key file.
+    The roles are owner, approver, analyst and auditor. Run it as a superuser; then grant each person one of them, and
+    hand on the key file.
     """
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
@@ -216,9 +217,10 @@ def verify(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Check every entry, every published byte and the file; or an export.
+    """Check every entry and published byte of a ledger, or an export.
 
-    Other commands check the same when they open a ledger, except for published bytes that they do not show.
+    The file itself is checked too. Other commands check the same when they open a ledger, except for published bytes
+    that they do not show.
     """
     from rangebound.cli import printing
     from rangebound.errors import LedgerTampered
@@ -247,9 +249,9 @@ def move(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Move a ledger from a file to PostgreSQL or back, with its whole chain; the old place is closed for good.
+    """Move a ledger from a file to PostgreSQL or back.
 
-    If it is interrupted, the same command finishes it.
+    Its whole chain moves, and the old place is closed for good. If it is interrupted, the same command finishes it.
     """
     from rangebound.cli import printing
     from rangebound.ledger.move import move as moved
