@@ -247,7 +247,7 @@ def _idle(rounds: list[tuple[float, float]], open_gap: float, enough: float, lim
     """Whether the last rounds (the value and the limit after each) gained too little of the one that is asked for."""
     value, limit = rounds[-1]
     gained = [before - value for before, _ in rounds[-3 if open_gap < _NEAR[0] else -5 :: -1]]
-    raised = [limit - before for _, before in rounds[-3 if open_gap < _NEAR[1] else -9 :: -1]]
+    raised = [limit - before for _, before in rounds[-3 if open_gap < _NEAR[1] else -16 :: -1]]
     return bool(gained and gained[0] < enough * value) or bool(raised and raised[0] < limit_enough * value)
 
 

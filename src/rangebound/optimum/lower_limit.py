@@ -246,7 +246,7 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
         step = sensitivity / parts
     else:
         room = _SPARE * (most - 1) / float(width / sensitivity)
-        parts, halves = _parts(16.0 * epsilon, room), _parts(8.0 * epsilon, room / 2)
+        parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
         step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)
         if len(spans) == 1:
             above = width / math.ceil(width / step)  # nearer, so that both ends are inputs
@@ -266,8 +266,8 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
 
 
 def _parts(wanted: float, room: float) -> int:
-    """How many inputs there are to a sensitivity: what is wanted, at least 4, as far as there is room."""
-    enough = next((k for k in _PARTS if k >= max(wanted, 4.0)), _PARTS[-1])
+    """How many inputs there are to a sensitivity: what is wanted, at least 8, as far as there is room."""
+    enough = next((k for k in _PARTS if k >= max(wanted, 8.0)), _PARTS[-1])
     return max((k for k in _PARTS if k <= enough and k <= room), default=1)
 
 
