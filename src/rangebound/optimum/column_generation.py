@@ -204,7 +204,7 @@ def _solve(
         found = _limit(problem, *dual, half)
         limit, prior, prices = found.limit, found.prior, found.prices
         columns = columns.with_others(found.columns)
-    tolerance = 3e-4
+    tolerance, before = 3e-4, np.inf
     earlier: list[tuple[float, float]] = []
     for _ in range(rounds):
         master = _Master(problem, columns, half)
@@ -223,9 +223,13 @@ def _solve(
         earlier.append((value, limit))
         if open_gap < gap or _idle(earlier, open_gap, enough, limit_enough):
             break
-        tolerance = max(1e-8, min(tolerance, 0.1 * open_gap))
-        if len(columns) > _CROWDED * len(master.program[1]):
-            columns = columns.taken(master.useful(solved.primal, solved.dual))
+        if problem.prior is not None and open_gap > 0.97 * before:  # a round for nothing: solve the next more closely
+            tolerance = max(1e-9, 2e-3 * open_gap, 0.3 * tolerance)
+        else:
+            tolerance = max(1e-8, min(tolerance, (0.1 if problem.prior is None else 0.03) * open_gap))
+            if problem.prior is not None or len(columns) > _CROWDED * len(master.program[1]):
+                columns = columns.taken(master.useful(solved.primal, solved.dual))
+        before = open_gap
         for bound in bounds:
             columns = columns.with_others(bound.columns)
     if final:

@@ -160,7 +160,7 @@ class _Block:
             self._problem(self.points),
             start=None if known is None else known.on(self.points),
             gap=_GAP if loss is LimitedError.MAE else 20.0 * _GAP,
-            limit_enough=_GAP,
+            limit_enough=_GAP * (uniform is None),
             tell=self.tell,
         )
 
@@ -169,7 +169,7 @@ class _Block:
         places = np.arange(parts * (len(self.points) - 1) + 1) / parts
         finer = np.interp(places, np.arange(len(self.points)), self.points)
         start = Columns(levels=self.design.columns.levels, outputs=self.design.columns.outputs * parts)
-        dual = (self.design.prior, self.design.prices)
+        dual = (self.design.prior, self.design.prices) if self.uniform is None else None
         self.design = solve(self._problem(finer), start=start, dual=dual, gap=2.0 * _GAP, tell=self.tell)
 
     def _problem(self, outputs: Floats) -> DesignProblem:
