@@ -110,7 +110,9 @@ def calibrate(
             raise ArgumentError(f"advantage={advantage}: must be given alone; leave out epsilon, delta and notion")
         return _by_advantage(noise, query, support, bounding, arguments.probability("advantage", advantage))
     if epsilon is None:
-        raise ArgumentTypeError("epsilon is missing; write epsilon=1.0, or advantage=0.05 to bound an attacker's gain")
+        raise ArgumentTypeError(
+            "epsilon is missing, or None; write epsilon=1.0, or advantage=0.05 to bound an attacker's gain"
+        )
     epsilon = arguments.positive("epsilon", epsilon)
     delta = arguments.probability("delta", delta)
     if epsilon > _LARGEST_EPSILON:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
-import secrets
+import os
 import sqlite3
 import time
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class TokenStore:
         plain_name("who", who)
         if not 0.0 < days <= _LONGEST_LIFE:
             raise ArgumentError(f"days={days!r}: must be more than 0 and at most {_LONGEST_LIFE}")
-        token, now = PREFIX + secrets.token_urlsafe(32), time.time()
+        token, now = PREFIX + base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("="), time.time()
         row = (token_hash(token), who, role.value, "\n".join(accounts), now, now + days * _DAY, 0)
         with self._connection:
             self._connection.execute("INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?)", row)
