@@ -10,7 +10,7 @@ from sqlglot import exp
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
 from rangebound.release.plan.asking.computed import Computed, Fixed, KeyOf, Number, Operation
 from rangebound.release.plan.asking.refusal import fragment, refused
-from rangebound.release.plan.asking.row_expression import INSTEAD, RowExpressions, bare, iso_day
+from rangebound.release.plan.asking.row_expression import BINARY, INSTEAD, RowExpressions, bare, iso_day
 from rangebound.release.plan.asking.statement import only
 
 
@@ -32,20 +32,6 @@ class NamedQuestion:
     node: exp.Expr
 
 
-_OPERATORS: Mapping[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.EQ: "==",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.And: "and",
-    exp.Or: "or",
-}
 _FUNCTIONS: Mapping[type[exp.Expr], str] = {
     exp.Neg: "-x",
     exp.Not: "not",
@@ -121,9 +107,9 @@ class PublishedValues:
         def inner(*parts: exp.Expr) -> tuple[Computed, ...]:
             return tuple(self.computed(each, asking=asking) for each in parts)
 
-        if type(node) in _OPERATORS:
+        if type(node) in BINARY:
             only(self.text, node, this="", expression="", typed="", safe="")
-            return self._compared(node, _OPERATORS[type(node)], *inner(node.this, node.expression))
+            return self._compared(node, BINARY[type(node)], *inner(node.this, node.expression))
         if type(node) in _FUNCTIONS:
             only(self.text, node, this="")
             return Operation(_FUNCTIONS[type(node)], inner(node.this))

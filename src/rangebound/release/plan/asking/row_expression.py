@@ -41,7 +41,7 @@ _PARTS = {
     "ISODOW": "weekday",
     "HOUR": "hour",
 }
-_BINARY: Mapping[type[exp.Expr], str] = {
+BINARY: Mapping[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -55,6 +55,7 @@ _BINARY: Mapping[type[exp.Expr], str] = {
     exp.And: "and",
     exp.Or: "or",
 }
+"""Operators of two sides, as a plan writes them."""
 ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NUMERIC = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL)
 _WHOLE = (exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT)
@@ -209,7 +210,7 @@ class RowExpressions:
         left, right = self.written(node.this), self.written(node.expression)
         if isinstance(node, ORDERED):  # texts have no order, so a text that is a day is meant as one
             left, right = self._dated(node.this, left), self._dated(node.expression, right)
-        return f"({left} {_BINARY[type(node)]} {right})"
+        return f"({left} {BINARY[type(node)]} {right})"
 
     def _dated(self, node: exp.Expr, written: str) -> str:
         value = self.constant(node)
@@ -347,7 +348,7 @@ _WRITERS: Mapping[type[exp.Expr], Writer] = {
     exp.Round: RowExpressions._round,
     exp.Extract: RowExpressions._extract,
     exp.Cast: RowExpressions._cast,
-    **dict.fromkeys(_BINARY, RowExpressions._binary),
+    **dict.fromkeys(BINARY, RowExpressions._binary),
     **dict.fromkeys(_CALLS, RowExpressions._call),
 }
 CONDITIONS = (exp.EQ, exp.NEQ, *ORDERED, exp.And, exp.Or, exp.Not, exp.In, exp.Between, exp.Is, exp.Like, exp.Boolean)
