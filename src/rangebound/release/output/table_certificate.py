@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rangebound import arguments
@@ -12,9 +13,11 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInval
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.rule import AnyCost, charged
+from rangebound.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
+from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection
@@ -28,6 +31,7 @@ from rangebound.release.plan.workloads import Workload
 from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
 
 FORMAT = "rangebound release certificate 1"
+_TOLERANCE = 1e-9  # of calibrated scales, relative; see `rangebound.calibrate`
 WORK = 1000.0
 """Steps that a check takes at most unless it is told otherwise: of about 10 milliseconds each, ten seconds in all."""
 
@@ -148,14 +152,15 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     selected keys, and must be the same to the last bit: rows and their order, names, numbers, intervals, rank errors,
     costs, and what consistency made of them.
 
-    Guarantee: raises `CertificateInvalid` unless all of that holds; nothing is compared with slack.
+    Guarantee: raises `CertificateInvalid` unless all of that holds. Nothing is compared with slack but calibrated
+    scales: the stated one must be within a billionth of what is found here, and the claim is proved for the stated one.
     Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
     check without the data can see. `check_entry` checks the charge.
     Edge cases: a table that would take more than `work` steps is refused before they are taken, `work=math.inf` takes
     them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 50 numbers, for 1,000
     points of a quantile's grid, and for 4,000 numbers of units of a partition selection. Numbers are made again by this
-    version of the library, so a table made by another one, or on a machine whose logarithm rounds otherwise, may be
-    refused though it is genuine; none is accepted that is not.
+    version of the library, so a table made by another one, or an interval made on a machine whose logarithm rounds
+    otherwise, may be refused though it is genuine; none is accepted that is not.
     """
     _demand_work((len(certificate) + len(published)) / _BYTES, work)
     entry = _entry(certificate)
@@ -169,7 +174,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         own = next((way for way in ways if _is_stated(way, stated)), None)
         steps = _steps(release, ways if own is None else [own])
         _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)
-        ready = prepare(plan) if own is None else prepared(plan, own, release.tables)
+        ready = prepare(plan) if own is None else _with_stated_noise(prepared(plan, own, release.tables), stated)
         if own is None and any(isinstance(each, TablePublisher) for each in ready.publishers):  # none is computed here
             raise CertificateInvalid("queries: are not those of this table and its plan; it may be of another table")
     except CertificateInvalid:
@@ -203,6 +208,35 @@ def _is_stated(way: Allocation, stated: dict[str, Any]) -> bool:
         return False
     said = [{name: each.get(name) for name in own} for each, own in zip(parts, shares, strict=False)]
     return stated.get("mu", 0.0) == way.mu and said == shares
+
+
+def _with_stated_noise(ready: Prepared, stated: dict[str, Any]) -> Prepared:
+    """The same with the noise that a certificate states, where it is what calibration finds but for its tolerance.
+
+    Machines whose logarithms round otherwise find scales that differ in their last bits; the check proves each claim
+    for the noise that is stated.
+    """
+    publishers = list(ready.publishers)
+    for index, publisher in enumerate(publishers):
+        if isinstance(publisher, MechanismPublisher):
+            own, said = publisher.to_dict(), stated["queries"][index].get("mechanism")
+            if (
+                isinstance(said, dict)
+                and {**said, "noise": own["noise"]} == own
+                and _is_close(said["noise"], own["noise"])
+            ):
+                noise = Mechanism.from_dict(said).noise
+                publishers[index] = replace(publisher, mechanism=replace(publisher.mechanism, noise=noise))
+    return replace(ready, publishers=tuple(publishers))
+
+
+def _is_close(said: object, own: object) -> bool:
+    """Whether noise as plain data is the same but for the tolerance of a calibration."""
+    if isinstance(said, dict) and isinstance(own, dict):
+        return said.keys() == own.keys() and all(_is_close(said[name], own[name]) for name in own)
+    if isinstance(said, float) and isinstance(own, float):
+        return math.isclose(said, own, rel_tol=_TOLERANCE)
+    return said == own
 
 
 def _groups(plan: Plan) -> float:
