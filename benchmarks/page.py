@@ -13,7 +13,18 @@ from typing import Any
 from benchmarks.peers import PEERS
 from benchmarks.report import Row, number
 
-BENCHMARKS = ("ranges", "least_error", "core", "sampling", "accounting", "ledger", "release", "whole_tables", "learn")
+BENCHMARKS = (
+    "ranges",
+    "least_error",
+    "core",
+    "sampling",
+    "accounting",
+    "risk",
+    "ledger",
+    "release",
+    "whole_tables",
+    "learn",
+)
 
 INTRO = """# Benchmarks
 

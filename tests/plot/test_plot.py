@@ -29,6 +29,7 @@ PICTURES = {
     "law": lambda ax: plot.law(TRUNCATED.law(3.0), CLAMPED.law(3.0), ax=ax),
     "profile": lambda ax: plot.profile(TRUNCATED, CLAMPED, epsilons=[0.0, 0.2, 0.4], ax=ax),
     "renyi": lambda ax: plot.renyi_curve(TRUNCATED, CLAMPED, orders=[2.0, 8.0], ax=ax),
+    "tradeoff": lambda ax: plot.tradeoff(TRUNCATED, CLAMPED, false_positive_rates=[0.0, 0.1, 1.0], ax=ax),
     "fisher": lambda ax: plot.fisher(TRUNCATED, CLAMPED, answers=[0.0, 5.0], ax=ax),
     "worst_pair": lambda ax: plot.worst_pair(TRUNCATED, epsilon=0.3, ax=ax),
     "errors": lambda ax: plot.errors(QUERY, epsilons=[0.5, 1.0], ax=ax),
@@ -147,6 +148,18 @@ def test_the_renyi_curve_is_that_of_the_mechanism():
     assert mark.get_ydata() == [TRUNCATED.epsilon()]
 
 
+def test_the_tradeoff_is_that_of_the_mechanism_and_below_a_guess():
+    many = rb.compose((TRUNCATED, 3))
+    ax = plot.tradeoff(TRUNCATED, many, false_positive_rates=[0.0, 0.1, 0.5, 1.0])
+    one, three, guess = (line.get_ydata() for line in ax.lines)
+    exact = TRUNCATED.tradeoff([0.0, 0.1, 0.5, 1.0])
+    assert np.all(one <= exact)
+    assert np.all(one >= exact - 1e-4)
+    assert np.all(three <= one)
+    assert list(guess) == [1.0, 0.0]
+    assert [each.get_text() for each in ax.get_legend().get_texts()][1:] == ["composition 2", "a guess"]
+
+
 def test_the_fisher_information_is_that_of_the_mechanism():
     x, y = plot.fisher(LINE).lines[0].get_data()
     assert (x[0], x[-1]) == (0.0, 8.0)
@@ -204,6 +217,9 @@ def test_errors_are_those_of_choose():
         (lambda: plot.profile(TRUNCATED.law(3.0)), "must be a mechanism"),
         (lambda: plot.profile(TRUNCATED, epsilons=[-1.0]), "must be zero or more"),
         (lambda: plot.profile(TRUNCATED, epsilons=[np.nan]), "must be finite"),
+        (lambda: plot.tradeoff(), "at least one mechanism"),
+        (lambda: plot.tradeoff(3.0), "must be a mechanism, or what compose"),
+        (lambda: plot.tradeoff(TRUNCATED, false_positive_rates=[1.5]), r"must lie in \[0, 1\]"),
         (lambda: plot.renyi_curve(TRUNCATED, orders=[1.0]), "must be above 1"),
         (lambda: plot.fisher(TRUNCATED, answers="x"), "must be a real number"),
         (lambda: plot.worst_pair(TRUNCATED, epsilon=-1.0), "must be zero or more"),

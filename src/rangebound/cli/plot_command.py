@@ -56,6 +56,15 @@ def renyi(made: Mechanisms, output: Output) -> None:
 
 @app.command()
 @words.on_mechanisms
+def tradeoff(made: Mechanisms, output: Output) -> None:
+    """The least miss rate of an attacker against the false positive rate."""
+    from rangebound import plot
+
+    _save(plot.tradeoff(*made), output)
+
+
+@app.command()
+@words.on_mechanisms
 def fisher(made: Mechanisms, output: Output) -> None:
     """The Fisher information against the true answer."""
     from rangebound import plot

@@ -13,6 +13,7 @@ from rangebound.release.output.answer import Answer
 from rangebound.release.output.conversion import Conversions
 from rangebound.release.output.explain import explain
 from rangebound.release.output.forecast import Outlook, forecast
+from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release
@@ -99,6 +100,7 @@ __all__ = [
     "forecast",
     "make_plan",
     "parse_plan",
+    "plan_risk",
     "plan_schema",
     "read_plan",
     "release",

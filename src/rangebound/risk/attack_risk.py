@@ -16,7 +16,7 @@ from rangebound import arguments
 from rangebound.ball import Ball, ball, down, refine, up
 from rangebound.errors import ArgumentError
 from rangebound.risk.smallest_mu import smallest_mu
-from rangebound.risk.tradeoff_curve import Profile, miss_rate
+from rangebound.risk.tradeoff_curve import TOLERANCE, Profile, miss_rate
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,22 +42,26 @@ class AttackRisk(ABC):
         """A mu for which it is known to be mu-GDP, from elsewhere than the profile; inf where none is."""
         return math.inf
 
-    def _miss_rate(self, false_positives: float) -> float:
-        return miss_rate(self._attack_delta, self._attack_pure(), false_positives)
+    def _miss_rates(self, false_positives: Sequence[float], tolerance: float = TOLERANCE) -> list[float]:
+        pure, known = self._attack_pure(), dict[float, float]()
+        return [miss_rate(self._attack_delta, pure, each, known, tolerance) for each in false_positives]
 
     @overload
-    def tradeoff(self, false_positive_rate: float) -> float: ...
+    def tradeoff(self, false_positive_rate: float, *, tolerance: float = TOLERANCE) -> float: ...
 
     @overload
-    def tradeoff(self, false_positive_rate: Sequence[float] | Floats) -> Floats: ...
+    def tradeoff(self, false_positive_rate: Sequence[float] | Floats, *, tolerance: float = TOLERANCE) -> Floats: ...
 
-    def tradeoff(self, false_positive_rate: float | Sequence[float] | Floats) -> float | Floats:
+    def tradeoff(
+        self, false_positive_rate: float | Sequence[float] | Floats, *, tolerance: float = TOLERANCE
+    ) -> float | Floats:
         """The least miss rate of an attacker with this false positive rate (one or an array): the trade-off curve.
 
         f(alpha) = sup over epsilon >= 0 of max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)).
 
-        Guarantee: no test misses less, for any pair of neighbours; at most 1e-9 below what the profile allows. A pair
-        attains it where one pair is the worst at every epsilon; else it is the convex hull of the curves of all pairs.
+        Guarantee: no test misses less, for any pair of neighbours; at most `tolerance` below what the profile allows: a
+        larger one is faster. A pair attains it where one pair is the worst at every epsilon; else it is the convex hull
+        of the curves of all pairs.
         Edge cases: 1 - alpha would be perfect privacy. At 0 it is below 1 only where some output reveals who is in the
         data.
 
@@ -66,11 +70,14 @@ class AttackRisk(ABC):
         >>> m.tradeoff([0.0, 0.1, 0.5]).round(4).tolist()
         [1.0, 0.7282, 0.1839]
         """
+        close = arguments.positive("tolerance", tolerance)
         if isinstance(false_positive_rate, (list, tuple)) or np.ndim(false_positive_rate):
             rates = arguments.reals("false_positive_rate", false_positive_rate)
-            found = [self.tradeoff(each) for each in rates.reshape(-1).tolist()]
+            found = self._miss_rates(
+                [_share("false_positive_rate", each) for each in rates.reshape(-1).tolist()], close
+            )
             return np.asarray(found).reshape(rates.shape)
-        return self._miss_rate(_share("false_positive_rate", false_positive_rate))
+        return self._miss_rates([_share("false_positive_rate", false_positive_rate)], close)[0]
 
     def advantage(self) -> float:
         """The largest membership advantage: the true positive rate of an attacker less the false positive rate.
@@ -146,7 +153,7 @@ class AttackRisk(ABC):
         """The largest probability to reconstruct a record that is guessed with probability `baseline` without output.
 
         `baseline` is the chance of the best guess before: 1/2 for a coin, 1/n for one of n records that are equally
-        likely. Afterwards it is at most 1 - f(baseline) [hayes2023, Thm 2].
+        likely. Afterwards it is at most 1 - f(baseline) [hayes2023] [kaissis2023].
 
         Guarantee: never below the true value.
         Assumes: the attacker knows all other records and the distribution of this one.
@@ -155,7 +162,7 @@ class AttackRisk(ABC):
         >>> round(rb.DiscreteLaplace(scale=1.0).reconstruction(0.1), 4)
         0.2718
         """
-        return min(up(1 - ball(self._miss_rate(_share("baseline", baseline)))), 1.0)
+        return min(up(1 - ball(self._miss_rates([_share("baseline", baseline)])[0])), 1.0)
 
     def odds(self, crowd: str = "people") -> str:
         """The risk in one sentence, for every reader.

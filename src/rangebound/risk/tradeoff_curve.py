@@ -11,7 +11,7 @@ test gets below, and
 
     f(alpha) = sup over epsilon >= 0 of max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))
 
-is the least miss rate that the profile allows [wasserman2010] [dong2022, Prop 6]. For one pair and its mirror image it
+is the least miss rate that the profile allows [wasserman2010] [dong2022]. For one pair and its mirror image it
 is attained. For many pairs it is the largest convex function below the curves of all of them: the profile is the
 conjugate of f, the supremum of conjugates is that of the infimum, and a conjugate knows the convex hull alone. So it is
 attained everywhere if one pair is the worst at every epsilon, and else where the hull touches a curve.
@@ -31,13 +31,23 @@ from rangebound.ball import Ball, ball, down, refine
 Profile = Callable[[float], float]
 """The delta at every epsilon >= 0, over all ordered pairs of neighbours; never too small."""
 
-_CLOSE = 1e-9  # absolute: how far below the best line a miss rate may be
+TOLERANCE = 1e-9
+"""How far below the best line a miss rate may be, absolute."""
 _FARTHEST = 700.0  # of epsilon: beyond this no double needs a line
 _MOST_STEPS = 100
 
 
-def miss_rate(delta: Profile, pure: float, false_positives: float) -> float:
+def miss_rate(
+    delta: Profile,
+    pure: float,
+    false_positives: float,
+    known: dict[float, float] | None = None,
+    tolerance: float = TOLERANCE,
+) -> float:
     """The least miss rate at this false positive rate, rounded down; `pure` is an epsilon where delta is 0, or inf.
+
+    It is at most `tolerance` below what the profile allows. `known` has deltas by their epsilons; the search begins
+    with these, and puts those that it finds beside them.
 
     With t = e^epsilon a line is 1 - D(t) - t alpha, where D(t) = delta(log t), and D(t) = 1 - t + t delta(-log t) for
     t < 1. D is convex in t with slopes from -1 to 0, so the lines are a concave function of t, with slopes from -alpha
@@ -48,11 +58,16 @@ def miss_rate(delta: Profile, pure: float, false_positives: float) -> float:
     0.25
     """
 
+    found = {} if known is None else known
+
     def line(x: float) -> float:
-        return _line(delta(abs(x)), x, false_positives)
+        if abs(x) not in found:
+            found[abs(x)] = delta(abs(x))
+        return _line(found[abs(x)], x, false_positives)
 
     reach = min(pure, _FARTHEST)
     seen = {math.exp(x): line(x) for x in (-min(reach, 1.0), 0.0, min(reach, 1.0))}
+    seen |= {math.exp(sign * each): line(sign * each) for each in sorted(found) for sign in (-1.0, 1.0)}
     for sign in (-1.0, 1.0):  # far from 0 a line may not be worth its time: only as long as they rise
         x = 1.0
         while x < reach and seen[math.exp(sign * x)] >= max(seen.values()):
@@ -60,7 +75,7 @@ def miss_rate(delta: Profile, pure: float, false_positives: float) -> float:
             seen[math.exp(sign * x)] = line(sign * x)
     for _ in range(_MOST_STEPS if len(seen) > 1 else 0):
         t, height = _peak(sorted(seen.items()), false_positives)
-        if t in seen or height <= max(*seen.values(), 0.0) + _CLOSE:
+        if t in seen or height <= max(*seen.values(), 0.0) + tolerance:
             break
         seen[t] = line(math.log(t))
     return max(*seen.values(), 0.0)

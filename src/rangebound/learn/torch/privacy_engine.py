@@ -28,6 +28,7 @@ from rangebound.ledger.rule import AnyCost
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.query import Query
+from rangebound.risk import AttackRisk
 from rangebound.support import Grid, Interval, Support
 
 _REACH = 4.0  # scales beyond its support at which the sum of the gradients is clipped for a truncated law
@@ -237,6 +238,15 @@ class PrivacyEngine:
         """
         self._refuse_insecure()
         return worst_case.epsilon(self._history, delta)
+
+    def risk(self) -> AttackRisk:
+        """What an attacker gains from all steps so far: `advantage()`, `tradeoff(...)`, `posterior(...)`, `odds()`.
+
+        Guarantee: never understated, for neighbouring datasets by `relation`, whatever of the run is published.
+        Edge cases: nothing before the first step. Refused after steps with noise other than `SecureNoise`.
+        """
+        self._refuse_insecure()
+        return worst_case.together(self._history)
 
     def statement(self, delta: float) -> str:
         """The guarantee of all steps so far in a sentence, to publish with the model."""

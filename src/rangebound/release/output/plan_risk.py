@@ -9,6 +9,7 @@ from rangebound.gdp import delta_of_parts
 from rangebound.numeric import root_up, rounded_up
 from rangebound.release.noise.allocation import Allocation, parts_together, spent
 from rangebound.release.plan.model import Plan
+from rangebound.release.prepare import prepare
 from rangebound.risk import ProfileRisk, guaranteed, odds
 from rangebound.risk.tradeoff_curve import Profile
 
@@ -31,17 +32,19 @@ def account_profile(plan: Plan, allocation: Allocation) -> Profile:
     return at
 
 
-def plan_risk(plan: Plan, allocation: Allocation) -> ProfileRisk:
+def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
     """The attack risk of all numbers of a plan together: trade-off, advantage, mu, certainty, reconstruction.
+
+    `allocation` is how the budget is split: by default as a release splits it.
 
     Guarantee: never understated, for an attacker who knows all rows but those of one unit.
 
     >>> from rangebound.release import parse_plan
-    >>> from rangebound.release.prepare import prepare
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> round(plan_risk(plan, prepare(plan).allocation).advantage(), 4)
+    >>> round(plan_risk(plan).advantage(), 4)
     0.4622
     """
+    allocation = prepare(plan).allocation if allocation is None else allocation
     total, added = spent(allocation)
     exact, mu = (
         account_profile(plan, allocation),

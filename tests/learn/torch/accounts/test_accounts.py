@@ -197,6 +197,7 @@ def test_epsilon_over_steps() -> None:
     x, y = data((6,), count=50)
     engine, optimizer, loader = private(linear(), x, y, batch_size=5)
     assert engine.epsilon(delta=1e-5) == 0.0
+    assert engine.risk().advantage() == 0.0
     planned = engine.epsilons(1e-5, [1, 5, 10])
     train(optimizer, loader, 5)
     assert engine.epsilon(delta=1e-5) == planned[1]

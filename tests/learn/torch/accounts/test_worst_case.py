@@ -96,3 +96,14 @@ def test_a_sampled_truncated_step_keeps_its_epsilon_in_both_directions(rate: flo
     seen = [products(one.mechanism, rate, at, found) for at in (-2.0, -1.3, -0.5, 0.2, 1.0)]
     assert max(map(max, seen)) <= delta * (1.0 + 1e-4)
     assert max(max(products(one.mechanism, rate, at, 0.5 * found)) for at in (-2.0, -0.5, 1.0)) > delta
+
+
+def test_the_risk_of_a_run_is_that_of_the_gaussian_that_dominates_it() -> None:
+    run = worst_case.together({step(LINE, rb.UNBOUNDED, coordinates=4): 2, step(LINE, rb.UNBOUNDED, together=True): 1})
+    mu = math.sqrt(2 * 4 * 0.5**2 + 0.5**2)
+    exact = 2.0 * norm.cdf(0.5 * mu) - 1.0
+    assert exact <= run.advantage() <= exact + 1e-4
+    assert run.tradeoff(0.1) == pytest.approx(norm.cdf(norm.isf(0.1) - mu), abs=1e-4)
+    assert worst_case.together({}).advantage() == 0.0
+    sampled = worst_case.together({step(LINE, rb.UNBOUNDED, coordinates=4, rate=0.1): 2})
+    assert 0.0 < sampled.advantage() < 0.5 * run.advantage()  # control: a sample reveals less

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound import arguments
-from rangebound.accounting import compose, renyi
+from rangebound.accounting import Composition, compose, renyi
 from rangebound.accounting.contraction import contraction
 from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
 from rangebound.ball import ball, precision, up
@@ -102,10 +102,15 @@ def epsilon(history: History, delta: float) -> float:
     taken = {step: times for step, times in history.items() if times}
     if not taken:
         return 0.0
-    found = [compose(*(_free(step, times) for step, times in taken.items())).epsilon(delta).upper]
+    found = [together(taken).epsilon(delta).upper]
     if all(step.rate >= 1.0 and len(step.mechanism.shape.points) <= _POINTS for step in taken):
         found.append(_by_coordinates(taken, delta))
     return min(found)
+
+
+def together(history: History) -> Composition:
+    """All steps together, each by the Gaussian that dominates it: what an attacker gains from the run."""
+    return compose(*(_free(step, times) for step, times in history.items() if times))
 
 
 def relation(history: History) -> Relation:
