@@ -57,7 +57,7 @@ def renyi(made: Mechanisms, output: Output) -> None:
 @app.command()
 @words.on_mechanisms
 def tradeoff(made: Mechanisms, output: Output) -> None:
-    """The least miss rate of an attacker against the false positive rate."""
+    """How often an attacker misses, by the false positive rate."""
     from rangebound import plot
 
     _save(plot.tradeoff(*made), output)
