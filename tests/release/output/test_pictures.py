@@ -91,7 +91,7 @@ def test_a_series_is_drawn_over_time_for_every_group(table):
         (row for row in table.rows() if row["query"] == "days" and row["clinic"] == CLINICS[1] and row["part"] == ""),
         key=lambda row: row["day"],
     )
-    heights = [float(line.get("y1")) for line in first.findall(".//line") if line.get("stroke-width")]
+    heights = [float(line.get("y1")) for line in first.findall(".//line") if "curve" in line.get("class")]
     values = [row["value"] for row in rows[:-1]]
     assert sorted(range(19), key=lambda at: (-heights[at], at)) == sorted(range(19), key=lambda at: (values[at], at))
 
@@ -129,3 +129,26 @@ def test_the_page_has_all_of_them(table):
     for question in table.plan.query:
         assert f"<h3>{question.name}: {question.kind}</h3>" in page
     assert "<b>south" not in page
+    assert "<script" not in page
+    assert re.findall(r"https?://", page) == []  # one file, no network
+    assert re.findall(r"<h2 id=(\w+)>", page) == ["short", "pictures", "statistics", "privacy"]
+    assert set(re.findall(r"href=#(\w+)", page)) == {"short", "pictures", "statistics", "privacy"}
+    assert page.count("north: about") >= 1
+    for name in re.findall(r"var\((--\w+)\)", page):  # every colour is there for light, for dark and for paper
+        assert page.count(f"{name}: #") == 3
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+@pytest.mark.parametrize(
+    "ends", [(3.0, 9.0), (0.0, 10.0), (50.0, 60.0), (-4.0, 2.0), (7.0, 7.0), (0.0, 0.0), (1e-7, 2e-7)]
+)
+def test_no_bar_touches_an_end_of_its_axis(ends, from_zero):
+    row = {"query": "q", "kind": "mean", "part": "", "unreliable": False, "date": False}
+    rows = [{**row, "value": sum(ends) / 2, "lower": ends[0], "upper": ends[1]}]
+    (drawing,) = svgs(pictures("q", rows, levels=False, from_zero=from_zero))
+    bar = next(line for line in drawing.findall(".//line") if line.get("class") == "bar")
+    left, right = 210.0, 560.0  # of the axis
+    assert left < float(bar.get("x1")) or (from_zero and ends[0] == 0.0)
+    assert left <= float(bar.get("x1")) <= float(bar.get("x2")) < right
+    shown = [each.text for each in drawing.findall(".//text") if each.get("class") == "small"]
+    assert not from_zero or ends[0] < 0.0 or shown[0] == "0"

@@ -6,14 +6,15 @@ import datetime
 import html
 import math
 from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN
 from itertools import groupby, pairwise
 
 from rangebound.arguments import counted, upwards
+from rangebound.release.output.in_words import outwards, plain_number, rounded
 from rangebound.release.output.rendering import FACTS, Row, shown
 from rangebound.release.plan.fields import date
 
-_ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 220, 760, 50, 170
-_PLAIN, _GREY = ("", "#555", "#0072b2"), (' fill="#888"', "#bbb", "#aaa")  # of labels, error bars and points
+_ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 190, 170
 _LONGEST = 34  # letters that fit beside a picture
 _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
@@ -21,13 +22,23 @@ _FEWEST_DAYS = 8  # that are drawn as a series
 STYLE = """
 table.cross th { border: 0; text-align: right }
 table.cross td { text-align: right; font-variant-numeric: tabular-nums }
-table.cross small { color: #666; white-space: nowrap } table.cross td.unreliable, td.unreliable small { color: #888 }
-p.panel { margin: .6rem 0 0; font-size: 13px } svg { width: 100% }
+table.cross small { color: var(--soft); white-space: nowrap }
+table.cross td.unreliable, td.unreliable small { color: var(--faint) }
+p.panel { margin: .6rem 0 0; font-size: 13px }
+svg { width: 100%; break-inside: avoid; font-size: 12px; font-variant-numeric: tabular-nums }
+svg text { fill: var(--ink) } svg .grid { stroke: var(--line) } svg .bar { stroke: var(--soft); stroke-width: 1.5 }
+svg .dot { fill: var(--accent) } svg .curve { stroke: var(--accent); stroke-width: 1.5 }
+svg .band { fill: var(--accent); fill-opacity: .18 } svg .small { font-size: 11px; fill: var(--soft) }
+svg .unreliable { fill: var(--faint); stroke: var(--faint) } svg text.unreliable { stroke: none }
 """
 
 
-def pictures(name: str, rows: Sequence[Row], *, levels: bool, selected: str | None = None) -> str:
+def pictures(
+    name: str, rows: Sequence[Row], *, levels: bool, selected: str | None = None, from_zero: bool = False
+) -> str:
     """The numbers of one question: each level of sums in a picture of its own where there are `levels`.
+
+    Axes reach beyond all that is drawn, and with `from_zero` they begin at 0.
 
     Days are drawn as a series, two columns with their margins as a table, all else as points with error bars. Where the
     answers are keys of the column `selected`, they are listed by rank.
@@ -45,7 +56,7 @@ def pictures(name: str, rows: Sequence[Row], *, levels: bool, selected: str | No
         drawn = [_ranking(own, columns, selected)]
     if not drawn:
         for said, panel in _panels(own, columns) if levels else [("", own)]:
-            drawn += _drawn(said, panel, columns, kind)
+            drawn += _drawn(said, panel, columns, kind, from_zero=from_zero)
     more = len(drawn) - _MOST_PICTURES
     left_out = (
         f"<p class=scope>{counted(more, 'more picture')} left out; the table has all numbers.</p>" if more > 0 else ""
@@ -87,17 +98,17 @@ def _panels(rows: Sequence[Row], columns: Sequence[str]) -> list[tuple[str, list
     return [(said[each], panel) for each, panel in found.items()]
 
 
-def _drawn(said: str, rows: list[Row], columns: Sequence[str], kind: str) -> list[str]:
+def _drawn(said: str, rows: list[Row], columns: Sequence[str], kind: str, *, from_zero: bool) -> list[str]:
     """The pictures of one level."""
-    days = next((key for key in columns if _are_days(rows, key)), None)
+    days, ends = next((key for key in columns if _are_days(rows, key)), None), _ends(rows[:_MOST_ROWS], from_zero)
     if days is None:
-        return [_heading(said) + _points(rows, columns, kind, parts=not said)]
+        return [_heading(said) + _points(rows, columns, ends, kind, parts=not said)]
     others = [key for key in columns if key != days]
 
     def group(row: Row) -> tuple[str, ...]:
         return tuple(str(row[key]) for key in others if row[key] is not None)
 
-    ends, level = _ends(rows), said and (rows[0]["part"] or f"by {days}")
+    level = said and (rows[0]["part"] or f"by {days}")
     found = []
     for keys, series in groupby(sorted(rows, key=group), key=group):
         words = ", ".join(each for each in (level, *keys) if each)
@@ -109,10 +120,15 @@ def _heading(words: str) -> str:
     return f"<p class=panel>{html.escape(words)}</p>" if words else ""
 
 
-def _ends(rows: Sequence[Row]) -> tuple[float, float]:
-    """The smallest and the largest number of a picture."""
+def _ends(rows: Sequence[Row], from_zero: bool) -> tuple[float, float]:
+    """The ends of an axis: round numbers beyond all that is drawn, or 0."""
     ends = [x for row in rows for x in (row["value"], row["lower"], row["upper"]) if math.isfinite(x)]
-    return min(ends), max(ends)
+    low, high = min(ends), max(ends)
+    low = min(low, 0.0) if from_zero else low
+    step = tick_step(low, high, least=1.0 if rows[0]["date"] else 0.0)
+    return (low if low == 0.0 and from_zero else step * (math.ceil(low / step) - 1)), step * (
+        math.floor(high / step) + 1
+    )
 
 
 def _day(text: object) -> datetime.date | None:
@@ -132,31 +148,30 @@ def _series(rows: list[Row], column: str, ends: tuple[float, float], kind: str) 
     """Numbers over time, with the band of their intervals."""
     dated = sorted(((datetime.date.fromisoformat(row[column]).toordinal(), row) for row in rows), key=lambda x: x[0])
     (first, last), (low, high) = (dated[0][0], dated[-1][0]), ends
-    low = min(low, 0.0) if high > 0.0 else low
 
     def across(day: float) -> float:
-        return round(_LABEL / 2 + (day - first) / ((last - first) or 1) * (_WIDTH - _LABEL / 2 - _EDGE), 1)
+        return round(_LABEL / 2 + (day - first) / ((last - first) or 1) * (_WIDTH - _LABEL), 1)
 
     def down(x: float) -> float:
         return round(_HEIGHT - (min(max(x, low), high) - low) / ((high - low) or 1.0) * (_HEIGHT - 8), 1)
 
     marks = [
-        f'<line x1="{across(first)}" x2="{across(last)}" y1="{down(x)}" y2="{down(x)}" stroke="#ddd"/>'
-        f'<text x="{across(first) - 6}" y="{down(x) + 4}" text-anchor="end" font-size="11">{shown("value", x)}</text>'
+        f'<line x1="{across(first)}" x2="{across(last)}" y1="{down(x)}" y2="{down(x)}" class="grid"/>'
+        f'<text x="{across(first) - 6}" y="{down(x) + 4}" text-anchor="end" class="small">{shown("value", x)}</text>'
         for x in ticks(low, high, least=0.0)
     ]
     labelled = [round(first + (last - first) * part / 4) for part in range(5)] if last > first else [first]
     marks += [
-        f'<text x="{across(day)}" y="{_HEIGHT + 14}" text-anchor="middle" font-size="11">'
+        f'<text x="{across(day)}" y="{_HEIGHT + 14}" text-anchor="middle" class="small">'
         f"{datetime.date.fromordinal(day).isoformat()}</text>"
         for day in labelled
     ]
     upper = [f"{across(day)},{down(row['upper'])}" for day, row in dated]
     lower = [f"{across(day)},{down(row['lower'])}" for day, row in reversed(dated)]
-    marks.append(f'<polygon points="{" ".join(upper + lower)}" fill="#0072b2" fill-opacity=".18"/>')
+    marks.append(f'<polygon points="{" ".join(upper + lower)}" class="band"/>')
     marks += [
         f'<line x1="{across(a)}" y1="{down(one["value"])}" x2="{across(b)}" y2="{down(two["value"])}" '
-        f'stroke="{_GREY[2] if one["unreliable"] or two["unreliable"] else _PLAIN[2]}" stroke-width="1.5"/>'
+        f'class="curve{" unreliable" if one["unreliable"] or two["unreliable"] else ""}"/>'
         for (a, one), (b, two) in pairwise(dated)
     ]
     box = f"0 0 {_WIDTH} {_HEIGHT + 20}"
@@ -196,36 +211,54 @@ def _cross_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     return f"<table class=cross><tr><th>{corner}</th>{head}</tr>{body}</table>"
 
 
-def _points(rows: Sequence[Row], columns: Sequence[str], kind: str, *, parts: bool) -> str:
+def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, float], kind: str, *, parts: bool) -> str:
     """Numbers as points with error bars, one line each."""
     own = rows[:_MOST_ROWS]
-    left, right = _ends(own)
+    left, right = ends
     width, dated = (right - left) or 1.0, bool(own[0]["date"])
     bottom = len(own) * _ROW
 
     def at(x: float) -> float:
-        return float(f"{_LABEL + (min(max(x, left), right) - left) / width * (_WIDTH - _LABEL - _EDGE) + 10:.1f}")
+        return float(f"{_LABEL + 10 + (min(max(x, left), right) - left) / width * (_WIDTH - _LABEL - _EDGE - 20):.1f}")
 
     marks = [
-        f'<line x1="{at(x)}" x2="{at(x)}" y1="0" y2="{bottom}" stroke="#ddd"/>'
-        f'<text x="{at(x)}" y="{bottom + 14}" text-anchor="middle" font-size="11">'
+        f'<line x1="{at(x)}" x2="{at(x)}" y1="0" y2="{bottom}" class="grid"/>'
+        f'<text x="{at(x)}" y="{bottom + 14}" text-anchor="middle" class="small">'
         f"{date(x).isoformat() if dated else shown('value', x)}</text>"
         for x in ticks(left, right, least=1.0 if dated else 0.0)
     ]
     for place, row in enumerate(own):
         y = place * _ROW + _ROW / 2
-        ink, bar, dot = _GREY if row["unreliable"] else _PLAIN
+        grey = " unreliable" if row["unreliable"] else ""
         keys = [str(row[key]) for key in columns if row[key] is not None]
         label = ", ".join([*keys, *([row["part"]] if parts and row["part"] else [])]) or "all"
         label = html.escape(label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "...")
         marks.append(
-            f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" font-size="12"{ink}>{label}</text>'
-            f'<line x1="{at(row["lower"])}" x2="{at(row["upper"])}" y1="{y}" y2="{y}" stroke="{bar}"/>'
-            f'<circle cx="{at(row["value"])}" cy="{y}" r="4" fill="{dot}"/>'
+            f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" class="label{grey}">{label}</text>'
+            f'<line x1="{at(row["lower"])}" x2="{at(row["upper"])}" y1="{y}" y2="{y}" class="bar{grey}"/>'
+            f'<circle cx="{at(row["value"])}" cy="{y}" r="4" class="dot{grey}"/>'
+            f'<text x="{_WIDTH}" y="{y + 4}" text-anchor="end" class="small{grey}">{_told(row, dated=dated)}</text>'
         )
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more number')}.</p>" if more else ""
     return f'<svg viewBox="0 0 {_WIDTH} {bottom + 18}" role="img" aria-label="{kind}">{"".join(marks)}</svg>{left_out}'
+
+
+def _told(row: Row, *, dated: bool) -> str:
+    """A number and its interval, beside its point; the interval is rounded outwards."""
+    if dated:
+        first, middle, last = (date(row[name]).isoformat() for name in ("lower", "value", "upper"))
+        return f"{middle} ({first} to {last})"
+    lower, upper, digit = outwards(row["lower"], row["upper"])
+    value = rounded(row["value"], digit / 10, ROUND_HALF_EVEN)
+    return f"{plain_number(value)} ({plain_number(lower)} to {plain_number(upper)})"
+
+
+def tick_step(left: float, right: float, *, least: float) -> float:
+    """The distance of round numbers between two ends, of which there are some three to six; at least `least`."""
+    rough = max((right - left) / 6, least) or max(abs(left), 1.0)
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(each * power for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9))
 
 
 def ticks(left: float, right: float, *, least: float) -> list[float]:
@@ -236,8 +269,6 @@ def ticks(left: float, right: float, *, least: float) -> list[float]:
     """
     if not right > left:
         return [left]
-    rough = max((right - left) / 6, least)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(each * power for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9))
-    first, last = math.ceil(left / step), math.floor(right / step)
+    step = tick_step(left, right, least=least)
+    first, last = math.ceil(left / step - 1e-9), math.floor(right / step + 1e-9)
     return [float(f"{place * step:.15g}") for place in range(first, last + 1)]

@@ -36,6 +36,9 @@ class Published(Protocol):
     def to_bytes(self) -> bytes:
         """The release as canonical JSON."""
 
+    def to_csv(self) -> str:
+        """The table as CSV."""
+
 
 NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
 """The columns that hold numbers, or dates in their place."""

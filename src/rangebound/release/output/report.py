@@ -1,62 +1,162 @@
-"""One page about a release: the plan in words, the table, pictures with error bars, what was spent."""
+"""One page about a release, for three readers: numbers in words and pictures, the table, the guarantee and its plan."""
 
 from __future__ import annotations
 
 import hashlib
 import html
 
+from rangebound.arguments import counted
 from rangebound.release.output.conversion import allocation_of, conversions
 from rangebound.release.output.explain import explain
+from rangebound.release.output.in_words import in_words
 from rangebound.release.output.pictures import STYLE, pictures
 from rangebound.release.output.plan_risk import plan_odds
 from rangebound.release.output.rendering import Published, table
 from rangebound.release.output.scope import scope
-from rangebound.release.output.stated_promise import stated_promise
+from rangebound.release.output.stated_promise import stated_entry, stated_promise
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+:root { color-scheme: light dark; --ink: #222; --soft: #555; --faint: #767676; --line: #ddd; --paper: #fff;
+  --shade: #f4f4f4; --accent: #0072b2 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --soft: #b8b8b8; --faint: #8f8f8f; --line: #3a3a3a;
+  --paper: #16181b; --shade: #22252a; --accent: #56b4e9 } }
+@media print { :root { --ink: #000; --soft: #444; --faint: #767676; --line: #ccc; --paper: #fff; --shade: #fff;
+  --accent: #0072b2 } nav { display: none } details > * { display: block } h2 { break-before: page }
+  h2:first-of-type { break-before: auto } h2, h3 { break-after: avoid } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
+  background: var(--paper) }
+a { color: var(--accent) } nav a { margin-right: 1.2rem } h2 { margin-top: 2.2rem }
+ul.told { columns: 22rem; padding-left: 1.2rem; margin: .2rem 0 1rem } ul.told li { break-inside: avoid }
 table { border-collapse: collapse; width: 100%; font-size: 13px } td, th { padding: .2rem .5rem; text-align: left }
 div.wide { overflow-x: auto } @media screen { div.wide td { white-space: nowrap } }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-tr:nth-child(even) { background: #f4f4f4 }
-th { border-bottom: 1px solid #888 } pre { background: #f4f4f4; padding: 1rem; white-space: pre-wrap }
-tr.unreliable { color: #888 }
-p.scope { font-size: 13px; color: #555; margin: .2rem 0 }
+tr:nth-child(even) { background: var(--shade) } th { border-bottom: 1px solid var(--faint) }
+pre { background: var(--shade); padding: 1rem; white-space: pre-wrap } pre.all { user-select: all }
+tr.unreliable { color: var(--faint) } p.scope { font-size: 13px; color: var(--soft); margin: .2rem 0 }
+code { overflow-wrap: anywhere }
 """
+_READERS = (
+    "<nav><a href=#short>In short</a><a href=#pictures>Pictures</a><a href=#statistics>For statisticians</a>"
+    "<a href=#privacy>For privacy officers</a></nav>"
+)
 _GREY_NOTE = " Numbers in grey are unreliable: their interval is wider than the number."
+_REGRESSION = """<h3>How to use the numbers</h3><ul>
+<li>A published number is the true one plus noise that was drawn for it alone. Its size is the expected error of the
+plan below, and it is known: no estimate of it is needed.</li>
+<li>As an outcome of a regression: the noise adds to the residual variance. Weight each number by
+1 / (s&sup2; + e&sup2;), with s&sup2; the residual variance and e its expected error (root mean square).</li>
+<li>As an explanatory variable: noise makes slopes too small. Take e&sup2; as the known variance of a measurement error,
+in Deming regression, regression calibration or SIMEX.</li>
+<li>Differences and sums of independent numbers: add the squares of their errors. Numbers of one crosstab, hierarchy or
+series, and numbers that a consistent plan fits to each other, are not independent.</li>
+<li>Near an end of its range a number is clamped or truncated, so it is biased there; the column bias bounds by how
+much. Do not drop numbers because they are small: that makes the bias yours.</li></ul>"""
 
 
 def report(release: Published) -> str:
-    """The page as HTML; it needs no other file.
+    """The page as HTML, for three kinds of readers; it needs no other file and no network, and no script runs in it.
+
+    First come the numbers in words and in pictures, then the table with what a statistician asks, then the guarantee
+    with what a privacy officer asks. It is made for screens, light and dark, and for paper.
 
     Guarantee: made of the published numbers and the plan alone, and every text of the plan is escaped.
     """
     plan, rows = release.plan, release.rows()
     title = html.escape(plan.title or "Private release")
-    drawn = "".join(
-        pictures(question.name, rows, levels=question.together or question.apart, selected=question.selected)
-        + _scope(scope(plan, index))
-        for index, question in enumerate(plan.query)
-    )
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
-    promise = stated_promise(release.certificate)
-    weaker = f"<p><strong>{html.escape(promise)}</strong></p>" if promise else ""
-    way = allocation_of(release)
-    stated = "" if way is None else f"<p>{html.escape(plan_odds(plan, way))}</p>"
-    stated += "" if way is None else f"<p>The same in other terms. {html.escape(str(conversions(plan, way)))}</p>"
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}{STYLE}</style><h1>{title}</h1>{_READERS}"
+        f"<h2 id=short>In short</h2><p>{_told(release)}{grey}</p>{_words(release)}"
+        f"<h2 id=pictures>Pictures</h2><p>Points are the published numbers, lines and bands their "
+        f"{plan.level:.0%} confidence intervals.</p>{_pictures(release)}"
+        f"<h2 id=statistics>For statisticians</h2>{_statistics(release)}"
+        f"<h2 id=privacy>For privacy officers</h2>{_privacy(release)}</html>\n"
+    )
+
+
+def _told(release: Published) -> str:
+    """What the numbers are, for a reader who sees such a table for the first time."""
+    plan = release.plan
+    many = counted(f"{len(release.rows()):,}", "number") if len(release.rows()) != 1 else "1 number"
+    return (
+        f"This page has {many}. Noise was added to each of them on purpose, so that nobody can learn from them whether "
+        "one person is in the data. So each is given with an interval: at "
+        f"{plan.level:.0%} confidence{', for all of them at once,' if plan.joint else ''} the exact number is in it. "
+        "The intervals are for the noise. They say nothing about how the data were gathered, nor about what was left "
+        "out, cut or clipped before, which stands below each picture."
+    )
+
+
+def _words(release: Published) -> str:
+    return "".join(
+        f"<h3>{html.escape(name)}</h3><ul class=told>{''.join(f'<li>{html.escape(each)}</li>' for each in lines)}</ul>"
+        for name, lines in in_words(release)
+    )
+
+
+def _pictures(release: Published) -> str:
+    plan, rows = release.plan, release.rows()
+    found = []
+    for index, question in enumerate(plan.query):
+        ends = question.published_in(plan.unit_of(question)).hull
+        found.append(
+            pictures(
+                question.name,
+                rows,
+                levels=question.together or question.apart,
+                selected=question.selected,
+                from_zero=ends.lower == 0.0 and not question.answers_dated,
+            )
+        )
+        said = scope(plan, index)
+        found.append(f"<p class=scope>Of: {html.escape(said)}.</p>" if said else "")
+    return "".join(found)
+
+
+def _statistics(release: Published) -> str:
+    """The table to read and to copy, how sure it is, and how to use it."""
+    plan = release.plan
+    level = (
+        f"All intervals hold at once with probability {plan.level:.0%} or more."
+        if plan.joint
+        else f"Each interval covers the exact answer of its question with probability {plan.level:.0%} or more; of "
+        "many of them, some do not."
+    )
+    fitted = (
+        "Numbers that must agree were fitted to each other after the noise, which costs no privacy."
+        if plan.consistent
+        else "Numbers were not fitted to each other: totals may differ from the sums of their parts by the noise."
+    )
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}{STYLE}</style>'
-        f"<h1>{title}</h1><p>Spent: {plan.budget}. Error bars and bands are {plan.level:.0%} confidence intervals for "
-        f"the noise{', all of them at once' if plan.joint else ''}; "
-        "they say nothing about how the data were gathered, nor about what was left out, cut or clipped before the "
-        f"noise, which stands below each picture.{grey}</p>{weaker}{stated}<h2>Numbers</h2>{drawn}"
-        f"<h2>Table</h2><div class=wide>{table(release)}</div>{noted}"
-        f"<h2>Plan</h2><pre>{html.escape(explain(plan))}</pre>"
-        f"<p>Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code></p></html>\n"
+        f"<p>{level} {fitted}</p><div class=wide>{table(release)}</div>{noted}"
+        f"<details><summary>The same as CSV, to copy</summary><pre class=all>{html.escape(release.to_csv())}</pre>"
+        f"</details>{_REGRESSION}"
     )
 
 
-def _scope(said: str) -> str:
-    """What the numbers of a question are of."""
-    return f"<p class=scope>Of: {html.escape(said)}.</p>" if said else ""
+def _privacy(release: Published) -> str:
+    """The guarantee in several terms, the risk in odds, where it was charged, and how to check all that."""
+    plan, way = release.plan, allocation_of(release)
+    promise, entry = stated_promise(release.certificate), stated_entry(release.certificate)
+    lines = [f"Spent: {plan.budget}."]
+    if promise:
+        lines.append(f"<strong>{html.escape(promise)}</strong>")
+    if way is not None:
+        lines.append(html.escape(plan_odds(plan, way)))
+        lines.append(f"The same in other terms. {html.escape(str(conversions(plan, way)))}")
+    if entry is not None:
+        lines.append(
+            f"Charged to account <code>{html.escape(entry['account'])}</code> under request "
+            f"<code>{html.escape(entry['request'])}</code>; the ledger's head is then "
+            f"<code>{html.escape(entry['head'])}</code>."
+        )
+    lines.append(
+        "To check it: <code>rangebound verify certificate.json table.json</code> proves the guarantee again from the "
+        "certificate and the published bytes, and with <code>--ledger</code> the charge."
+    )
+    lines.append(f"Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code>")
+    said = "".join(f"<p>{each}</p>" for each in lines)
+    return f"{said}<h3>The plan</h3><pre>{html.escape(explain(plan))}</pre>"
