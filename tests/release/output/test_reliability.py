@@ -181,7 +181,7 @@ def test_the_flag_is_in_every_form_and_grey_in_the_report():
     header, *lines = (line.split(",") for line in found.to_csv().splitlines())
     assert [line[header.index("unreliable")] for line in lines] == ["False", "True"]
     page = report(found)
-    assert page.count("<tr class=unreliable>") == page.count('fill="#aaa"') == 1
+    assert page.count("<tr class=unreliable>") == page.count('class="dot unreliable"') == 1
     assert "Numbers in grey are unreliable" in page
     assert "unreliable" in str(found)
     many = release(plan, pa.table({"k": keys * 500}), ledger=None)
