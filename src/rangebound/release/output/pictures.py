@@ -14,7 +14,7 @@ from rangebound.release.output.in_words import outwards, plain_number, rounded
 from rangebound.release.output.rendering import FACTS, Row, shown
 from rangebound.release.plan.fields import date
 
-_ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 190, 170
+_ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 230, 170
 _LONGEST = 34  # letters that fit beside a picture
 _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
@@ -25,6 +25,7 @@ table.cross td { text-align: right; font-variant-numeric: tabular-nums }
 table.cross small { color: var(--soft); white-space: nowrap }
 table.cross td.unreliable, td.unreliable small { color: var(--faint) }
 p.panel { margin: .6rem 0 0; font-size: 13px }
+@media screen { svg { min-width: 36rem } }
 svg { width: 100%; break-inside: avoid; font-size: 12px; font-variant-numeric: tabular-nums }
 svg text { fill: var(--ink) } svg .grid { stroke: var(--line) } svg .bar { stroke: var(--soft); stroke-width: 1.5 }
 svg .dot { fill: var(--accent) } svg .curve { stroke: var(--accent); stroke-width: 1.5 }
@@ -175,7 +176,7 @@ def _series(rows: list[Row], column: str, ends: tuple[float, float], kind: str) 
         for (a, one), (b, two) in pairwise(dated)
     ]
     box = f"0 0 {_WIDTH} {_HEIGHT + 20}"
-    return f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>'
+    return _framed(f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>')
 
 
 def _is_cross_table(rows: Sequence[Row], columns: Sequence[str]) -> bool:
@@ -225,7 +226,7 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
         f'<line x1="{at(x)}" x2="{at(x)}" y1="0" y2="{bottom}" class="grid"/>'
         f'<text x="{at(x)}" y="{bottom + 14}" text-anchor="middle" class="small">'
         f"{date(x).isoformat() if dated else shown('value', x)}</text>"
-        for x in ticks(left, right, least=1.0 if dated else 0.0)
+        for x in ticks(left, right, least=1.0 if dated else 0.0)[:: 2 if dated else 1]  # dates are long
     ]
     for place, row in enumerate(own):
         y = place * _ROW + _ROW / 2
@@ -241,7 +242,13 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
         )
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more number')}.</p>" if more else ""
-    return f'<svg viewBox="0 0 {_WIDTH} {bottom + 18}" role="img" aria-label="{kind}">{"".join(marks)}</svg>{left_out}'
+    box = f"0 0 {_WIDTH} {bottom + 18}"
+    return _framed(f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>') + left_out
+
+
+def _framed(drawing: str) -> str:
+    """A picture that can be moved sideways where the page is narrow."""
+    return f"<div class=wide tabindex=0>{drawing}</div>"
 
 
 def _told(row: Row, *, dated: bool) -> str:

@@ -21,8 +21,9 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --soft: #b8b8b8; --faint: #8f8f8f; --line: #3a3a3a;
   --paper: #16181b; --shade: #22252a; --accent: #56b4e9 } }
 @media print { :root { --ink: #000; --soft: #444; --faint: #767676; --line: #ccc; --paper: #fff; --shade: #fff;
-  --accent: #0072b2 } nav { display: none } details > * { display: block } h2 { break-before: page }
-  h2:first-of-type { break-before: auto } h2, h3 { break-after: avoid } }
+  --accent: #0072b2 } nav { display: none } h2 { break-before: page }
+  h2:first-of-type { break-before: auto } h2, h3 { break-after: avoid } div.wide { overflow: visible !important }
+  table { font-size: 8px !important } td, th { padding: 1px 3px !important } details { display: none } }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
   background: var(--paper) }
 a { color: var(--accent) } nav a { margin-right: 1.2rem } h2 { margin-top: 2.2rem }
@@ -131,7 +132,7 @@ def _statistics(release: Published) -> str:
     )
     noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
     return (
-        f"<p>{level} {fitted}</p><div class=wide>{table(release)}</div>{noted}"
+        f"<p>{level} {fitted}</p><div class=wide tabindex=0>{table(release)}</div>{noted}"
         f"<details><summary>The same as CSV, to copy</summary><pre class=all>{html.escape(release.to_csv())}</pre>"
         f"</details>{_REGRESSION}"
     )
