@@ -14,6 +14,7 @@ from rangebound.cli import (
     account_command,
     audit_command,
     dummy_command,
+    explore_command,
     ledger_command,
     plan_command,
     plot_command,
@@ -44,6 +45,7 @@ app.command()(sql_command.sql)
 app.command()(release_command.verify)
 app.command()(release_command.demo)
 app.command()(dummy_command.dummy)
+app.command()(explore_command.explore)
 app.add_typer(serve_command.app, name="serve")
 app.add_typer(plot_command.app, name="plot")
 app.add_typer(audit_command.app, name="audit")

@@ -143,6 +143,11 @@ class MechanismPublisher:
             return None
         return (_RADII[family.curve](family, self.level) + (self.step or family.scale * 2.0**-20)) * (1.0 + 1e-12)
 
+    @property
+    def published_mechanism(self) -> Mechanism:
+        """The mechanism as its numbers are published: clamped where they are clamped when they are read."""
+        return self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
+
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of one coordinate far from the ends of its range."""
         return form.format(f"{math.sqrt(self.mechanism.error(_somewhere(self.mechanism)).mse) * scale:.4g}")
@@ -150,18 +155,16 @@ class MechanismPublisher:
     @property
     def mse(self) -> float:
         """The largest mean squared error of a published coordinate, over all true ones."""
-        mechanism = self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
-        return _largest_error(mechanism).mse
+        return _largest_error(self.published_mechanism).mse
 
     @property
     def mae(self) -> float:
         """The largest mean absolute error of a published coordinate, over all true ones."""
-        mechanism = self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
-        return _largest_error(mechanism).mae
+        return _largest_error(self.published_mechanism).mae
 
     def words(self) -> str:
         """Bounding, family and scale."""
-        return describe(self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped))
+        return describe(self.published_mechanism)
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
@@ -279,6 +282,11 @@ class DiscreteLaplacePublisher:
     def half_width(self) -> float | None:
         """How far the ends of an interval are from the number."""
         return float(self.mechanism.reach(self.level))
+
+    @property
+    def published_mechanism(self) -> DiscreteLaplace:
+        """The mechanism as its numbers are published: clamped where they are clamped when they are read."""
+        return self.mechanism if self.clamped is None else replace(self.mechanism, support=self.clamped)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error far from the ends of the support."""

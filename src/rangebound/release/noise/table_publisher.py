@@ -96,6 +96,11 @@ class TablePublisher:
         return bisect_right(self._middles, value)
 
     @property
+    def published_mechanism(self) -> Table:
+        """The table: its numbers are published as they are drawn."""
+        return self.table
+
+    @property
     def width(self) -> int:
         """One number for each draw."""
         return 1

@@ -1,0 +1,63 @@
+"""Take the pictures of docs/choosing-epsilon.md from the explorer itself: `python -m docs.images.explorer`.
+
+Needs Chromium and Playwright, as the tests of the page do.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from tests.explore.browsing import browser_or_skip, changed, opened, running_explorer, written_demo
+
+HERE = Path(__file__).resolve().parent
+COLOURS = 64
+
+
+def main() -> None:
+    browsers = browser_or_skip()
+    browser = next(browsers)
+    with tempfile.TemporaryDirectory() as name:
+        folder = written_demo(Path(name))
+        with running_explorer(folder / "plan.toml") as address:
+            page = opened(browser, address)
+            changed(page, lambda: page.fill("#epsilon-exact", "2") or page.press("#epsilon-exact", "Enter"))
+            changed(page, lambda: page.fill("#margin-1", "20") or page.press("#margin-1", "Enter"))
+            page.wait_for_selector("#use-solution")
+            page.evaluate("document.activeElement.blur()")
+            _picture(page, "explore-questions", "#budget", "#questions")
+            _picture(page, "explore-risk", "#risk")
+            _picture(page, "explore-law", "#law")
+            _picture(page, "explore-others", "#others")
+            page.close()
+            narrow = opened(browser, address, viewport={"width": 390, "height": 820}, color_scheme="dark")
+            narrow.screenshot(path=HERE / "explore-narrow.png")
+            _shrink(HERE / "explore-narrow.png")
+            narrow.close()
+    next(browsers, None)
+
+
+def _picture(page: Any, name: str, *sections: str) -> None:
+    """One picture of some sections that follow each other, in the colours that it needs."""
+    page.evaluate("document.getElementById('budget').style.position = 'static'")
+    boxes = [page.locator(each).bounding_box() for each in sections]
+    top = page.evaluate("scrollY")
+    clip = {
+        "x": boxes[0]["x"] - 8,
+        "y": boxes[0]["y"] + top - 8,
+        "width": boxes[0]["width"] + 16,
+        "height": boxes[-1]["y"] + boxes[-1]["height"] - boxes[0]["y"] + 16,
+    }
+    page.screenshot(path=HERE / f"{name}.png", full_page=True, clip=clip)
+    _shrink(HERE / f"{name}.png")
+
+
+def _shrink(file: Path) -> None:
+    Image.open(file).convert("RGB").quantize(COLOURS).save(file, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,422 @@
+// The page: what was changed goes to the server, what comes back is shown. A quick answer comes first and is marked;
+// the certified one replaces it.
+
+import { epsilonChart, lawChart, shareBar, short, tradeoffChart } from "./charts.js";
+
+const at = (id) => document.getElementById(id);
+const PAUSE = 150; // milliseconds without a change before a proof is asked for
+const state = { plan: "", changes: {}, question: null, answers: null, view: null, solution: null };
+let begin = null, epsilons = [], deltas = [];
+let waiting = null, asking = false, timer = null;
+let number = 0, shown = 0; // of the last change or proof that was asked for, and of the last proof that is shown
+
+async function ask(task, more = {}) {
+  const body = { plan: state.plan, changes: state.changes, ...more };
+  const answer = await fetch(`api/${task}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error || `error ${answer.status}`);
+  return found;
+}
+
+function say(kind, words) {
+  document.body.dataset.state = kind;
+  at("status").textContent = words;
+}
+
+function make(tag, attributes = {}, ...inside) {
+  const found = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") found.className = value;
+    else if (name.startsWith("data-") || name.startsWith("aria-") || name === "scope" || name === "colspan") found.setAttribute(name, value);
+    else found[name] = value;
+  }
+  found.append(...inside);
+  return found;
+}
+
+function put(target, value, text) {
+  if (value === null || value === undefined) delete target.dataset.value;
+  else target.dataset.value = value;
+  target.textContent = text;
+}
+
+// ---- a change: quick first, then certified
+
+function changed(drag = null) {
+  number++; // a proof that is on its way is of the state before
+  waiting = { drag, since: performance.now() };
+  clearTimeout(timer);
+  timer = setTimeout(proveSoon, PAUSE);
+  if (!asking) quick();
+}
+
+function proveSoon() {
+  if (asking) timer = setTimeout(proveSoon, 20); // a share that is dragged has its weights first
+  else certify();
+}
+
+async function quick() {
+  asking = true;
+  while (waiting) {
+    const { drag, since } = waiting, own = number;
+    waiting = null;
+    try {
+      const found = await ask("quick", drag ? { drag } : {});
+      if (drag) {
+        state.changes.weights = found.changed.weights;
+        state.changes.selection = found.changed.selection;
+      }
+      if (shown > own) continue;
+      say("quick", "Quick estimate; the certified numbers follow.");
+      showQuick(found);
+      performance.measure("slider", { start: since, end: performance.now() });
+    } catch (error) {
+      say("error", error.message);
+    }
+  }
+  asking = false;
+}
+
+async function certify() {
+  const own = ++number;
+  clearTimeout(timer);
+  try {
+    const found = await ask("certified", { question: state.question, answers: state.answers });
+    if (own !== number || found.superseded) return;
+    shown = own;
+    state.view = found;
+    if (found.law) state.question = found.law.query;
+    showCertified(found);
+    say("certified", "Certified.");
+  } catch (error) {
+    if (own === number) say("error", error.message);
+  }
+}
+
+// ---- what is shown
+
+function showBudget(epsilon, delta) {
+  const index = epsilons.findLastIndex((each) => each <= epsilon * (1 + 1e-12));
+  at("epsilon").value = Math.max(index, 0);
+  at("epsilon").setAttribute("aria-valuetext", short(epsilon));
+  if (document.activeElement !== at("epsilon-exact")) at("epsilon-exact").value = epsilon;
+  const place = deltas.findLastIndex((each) => each <= delta * (1 + 1e-12));
+  at("delta").value = Math.max(place, 0);
+  at("delta").setAttribute("aria-valuetext", short(delta));
+  put(at("delta-shown"), delta, delta === 0 ? "0 (none)" : short(delta));
+  at("other-chart").replaceChildren(epsilonChart(begin.deployments, epsilon, `Epsilon of ${begin.deployments.length} published deployments on a logarithmic line; this plan has ${short(epsilon)}.`));
+}
+
+function showRisk(risk) {
+  at("odds").textContent = risk.odds;
+  put(at("advantage"), risk.advantage, risk.texts.advantage);
+}
+
+function showShares(queries) {
+  const parts = queries.filter((each) => each.share > 0);
+  at("share-bar").hidden = parts.length < 2;
+  at("share-bar").replaceChildren(shareBar(parts, `Shares of the budget: ${parts.map((each) => `${each.query} ${short(100 * each.share)} %`).join(", ")}.`));
+}
+
+function showQuick(found) {
+  const changes = state.changes, budget = state.view ? state.view.budget : {};
+  showBudget(changes.epsilon ?? budget.epsilon ?? 1, changes.delta ?? budget.delta ?? 0);
+  showRisk(found.risk);
+  showShares(found.queries);
+  for (const each of found.queries) {
+    const row = document.querySelector(`#question-table tr[data-query="${CSS.escape(each.query)}"]`);
+    if (!row) continue;
+    const slider = row.querySelector("td.share input");
+    if (slider && document.activeElement !== slider) slider.value = 100 * each.share;
+    put(row.querySelector("td.share output"), each.share, `${short(100 * each.share)} %`);
+    if (each.half_width !== null) put(row.querySelector("[data-field=half-width]"), each.half_width, `≈ ${short(each.half_width)}`);
+    for (const cell of row.querySelectorAll("[data-field]")) cell.classList.add("stale");
+  }
+  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
+}
+
+function showCertified(view) {
+  for (const each of document.querySelectorAll(".stale")) each.classList.remove("stale");
+  at("title").textContent = document.title = view.title || "rangebound explore";
+  put(at("level"), view.level, `${short(100 * view.level)} %`);
+  showBudget(view.budget.epsilon, view.budget.delta);
+  showRisk(view.risk);
+  showShares(view.queries);
+  showQuestions(view);
+  showAttack(view.risk);
+  showLaw(view);
+  at("explained").textContent = view.explained;
+  at("even-shares").hidden = !state.changes.weights;
+}
+
+// Rows stay as long as the questions do: a slider that is being dragged is not replaced under the hand.
+function showQuestions(view) {
+  const free = view.queries.filter((each, index) => each.share > 0 && each.margin === null && !view.questions[index].made);
+  const body = document.querySelector("#question-table tbody");
+  const kind = JSON.stringify(view.queries.map((each, index) => [each.query, each.kind, free.length > 1 && free.includes(each), view.questions[index].no_margin]));
+  if (body.dataset.kind !== kind) {
+    const active = document.activeElement?.id;
+    body.replaceChildren(...view.queries.map((each, index) => questionRow(each, view.questions[index], index, free.length > 1 && free.includes(each))));
+    body.dataset.kind = kind;
+    if (active) at(active)?.focus();
+  }
+  view.queries.forEach((each, index) => {
+    const row = body.children[index], texts = view.cells[index];
+    const slider = row.querySelector("td.share input"), margin = row.querySelector("td.margin input");
+    if (slider && (document.activeElement !== slider || !slider.matches(":active"))) slider.value = 100 * each.share;
+    if (margin && document.activeElement !== margin) margin.value = each.margin ?? "";
+    put(row.querySelector("td.share output"), each.share, texts.share);
+    const values = { "half-width": each.half_width, "at half epsilon": each.at_half_epsilon, "at twice epsilon": each.at_twice_epsilon, "above limit": each.above_limit, error: null };
+    for (const [name, value] of Object.entries(values)) {
+      const cell = row.querySelector(`[data-field="${name.replaceAll(" ", "-")}"]`);
+      put(cell, value, texts[name] || "–");
+      cell.title = name === "above limit" && value === null ? each.no_limit : name === "error" ? each.error : "";
+    }
+  });
+}
+
+function questionRow(each, facts, index, movable) {
+  const row = make("tr", { "data-query": each.query });
+  row.append(make("th", { scope: "row", title: facts.described }, each.query, " ", make("span", { class: "kind quiet" }, each.kind)));
+  const share = make("td", { class: "share", "data-name": "Share" }), margin = make("td", { class: "margin", "data-name": "Wanted margin" });
+  if (movable) {
+    const slider = make("input", { type: "range", id: `share-${index}`, min: 0, max: 100, step: 0.5, "aria-label": `Share of ${each.query}, in percent` });
+    slider.addEventListener("input", () => changed({ query: each.query, share: Number(slider.value) / 100 }));
+    share.append(slider);
+  }
+  share.append(make("output"));
+  if (facts.no_margin || facts.made) margin.append(make("span", { class: "quiet", title: facts.no_margin }, "by the data"));
+  else {
+    const field = make("input", { type: "number", id: `margin-${index}`, min: 0, step: "any", placeholder: "none", "aria-label": `Wanted margin of ${each.query}` });
+    field.addEventListener("change", () => wanted(each.query, field.value));
+    margin.append(field);
+  }
+  row.append(share, margin);
+  for (const name of ["Half-width", "At half epsilon", "At twice epsilon", "Above limit", "Error"]) row.append(make("td", { "data-name": name, "data-field": name.toLowerCase().replaceAll(" ", "-") }));
+  return row;
+}
+
+function showAttack(risk) {
+  at("tradeoff").replaceChildren(tradeoffChart(risk.tradeoff, `Trade-off curve: with 5 % false alarms an attacker misses at least ${short(100 * risk.tradeoff.find((each) => each[0] === 0.05)[1])} %.`));
+  const facts = [
+    ["Advantage: hits less false alarms, at most", "advantage", risk.advantage],
+    ["Right about a coin, on average at most", "success", risk.success],
+    ["Certainty after the worst output, from 50 %", "posterior", risk.posterior],
+    ...risk.reconstruction.map(([before, after], index) => [`Reconstruct a record that is guessed with ${short(100 * before)} %`, `reconstruction-${index}`, after]),
+    ["Mu of Gaussian differential privacy", "mu", risk.mu],
+  ];
+  at("risk-numbers").replaceChildren(...facts.flatMap(([words, name, value]) => [make("dt", {}, words), make("dd", { "data-risk": name, "data-value": value }, risk.texts[name])]));
+}
+
+function showLaw(view) {
+  const law = view.law, names = view.queries.filter((each, index) => !view.questions[index].made).map((each) => each.query);
+  at("law-question").replaceChildren(...names.map((each) => make("option", { value: each, selected: each === law.query }, each)));
+  at("laws").hidden = at("boundings").hidden = Boolean(law.reason);
+  for (const index of [0, 1, 2]) at(`answer-${index}`).disabled = Boolean(law.reason);
+  if (law.reason) {
+    at("law-words").textContent = `No picture for this question: ${law.reason}. What each number will look like stands above.`;
+    return;
+  }
+  const limit = law.limit === null ? `No limit is proved: ${law.no_limit}.` : `Its worst mean absolute error is ${short(law.worst_mae)}; no private mechanism has less than ${law.limit_text}.`;
+  at("law-words").textContent = `Published by ${law.mechanism}. ${limit} Dashed: the true number. Triangle: the mean of what is published. Band: 95 of 100 published numbers.`;
+  const sizes = ["small", "middling", "large"];
+  at("laws").replaceChildren(...law.cells.map((cell, index) => {
+    if (document.activeElement !== at(`answer-${index}`)) at(`answer-${index}`).value = cell.answer;
+    const words = `A ${sizes[index]} cell, true number ${short(cell.answer)}: bias ${short(cell.bias)}, 95 of 100 from ${short(cell.common[0])} to ${short(cell.common[1])}`;
+    const spikes = cell.spikes.filter((each) => each[1] >= 0.0005).map(([place, mass]) => `, spike of ${short(100 * mass)} % at ${short(place)}`).join("");
+    const figure = make("figure", { "data-cell": sizes[index], "data-bias": cell.bias, "data-mae": cell.mae });
+    figure.append(lawChart(cell, words + spikes), make("figcaption", {}, `${words[0]}${words.slice(1)}${spikes}; mean absolute error ${short(cell.mae)}.`));
+    return figure;
+  }));
+  const head = make("tr", {}, make("th", { scope: "col" }, "Noise"), make("th", { scope: "col" }, "Scale"), ...law.cells.flatMap((cell) => [make("th", { scope: "col" }, `Bias at ${short(cell.answer)}`), make("th", { scope: "col" }, `Error at ${short(cell.answer)}`)]), make("th", { scope: "col" }, "Spike, small cell"), make("th", { scope: "col" }, "Worst error"));
+  at("boundings").querySelector("thead").replaceChildren(head);
+  const rows = law.boundings.map((each) => {
+    const row = make("tr", { "data-bounding": each.bounding }, make("th", { scope: "row" }, `${each.bounding}${each.outside ? " (leaves the range)" : ""}`));
+    if (each.reason) return row.append(make("td", { colspan: 9 }, each.reason)), row;
+    const cell = (name, value, text) => make("td", { "data-of": name, "data-value": value }, text ?? short(value));
+    row.append(make("td", { "data-of": "scale", "data-value": each.scale }, `${each.noise} ${short(each.scale)}`));
+    law.cells.forEach((_, index) => row.append(cell(`bias-${index}`, each.bias[index], Math.abs(each.bias[index]) < 1e-6 ? "0" : short(each.bias[index])), cell(`mae-${index}`, each.mae[index])));
+    row.append(cell("spike", each.spike[0], each.spike[0] ? `${short(100 * each.spike[0])} %` : "none"), cell("worst-mae", each.worst_mae));
+    return row;
+  });
+  if (law.limit !== null) rows.push(make("tr", {}, make("th", { scope: "row" }, "proved limit of all"), make("td", { colspan: 8 }), make("td", { "data-of": "limit", "data-value": law.limit }, law.limit_text)));
+  at("boundings").querySelector("tbody").replaceChildren(...rows);
+}
+
+function showTable(found) {
+  const text = (value) => value === null || value === "" ? "" : typeof value === "boolean" ? (value ? "yes" : "") : typeof value === "number" ? short(value) : String(value).replace("inf", "∞");
+  const head = make("thead", {}, make("tr", {}, ...found.columns.map((each) => make("th", { scope: "col" }, each))));
+  const body = make("tbody", {}, ...found.rows.map((row) => make("tr", {}, ...row.map((value) => make("td", {}, text(value))))));
+  at("trial-table").replaceChildren(make("table", {}, head, body));
+}
+
+// ---- margins
+
+async function wanted(query, text) {
+  const margins = (state.changes.margins ??= {});
+  margins[query] = text === "" ? null : Number(text);
+  if (state.changes.weights) delete state.changes.weights[query];
+  await solve();
+  certify();
+}
+
+async function solve() {
+  state.solution = null;
+  at("use-solution").hidden = true;
+  put(at("solution"), null, "Solving.");
+  try {
+    const found = await ask("solve");
+    state.solution = found.epsilon;
+    put(at("solution"), found.epsilon, found.words);
+    at("use-solution").textContent = `Take epsilon ${found.epsilon}`;
+    at("use-solution").hidden = false;
+  } catch (error) {
+    put(at("solution"), null, error.message.startsWith("query: no question has a margin") ? "" : error.message);
+  }
+}
+
+// ---- the account, made-up rows, the real ones
+
+async function account() {
+  const found = await ask("account").catch((error) => ({ reason: error.message }));
+  at("ask-publish").hidden = Boolean(found.reason);
+  at("no-account").textContent = found.reason ?? `Account ${found.account} has ${found.left} left. Publishing the real table would read ${found.source} and spend ${found.cost}.`;
+  return found;
+}
+
+async function trial() {
+  at("trial-words").textContent = "Making rows up.";
+  try {
+    showTable(await ask("trial"));
+    at("trial-words").textContent = "Made-up rows: noise, intervals and cost are as they would be; the answers are not. Nothing was charged.";
+  } catch (error) {
+    at("trial-words").textContent = error.message;
+  }
+}
+
+async function askPublish() {
+  const found = await account();
+  if (found.reason) return;
+  at("publish-words").textContent = `This reads ${found.source} and charges account ${found.account}, which has ${found.left} left. The charge is ${found.cost}, and cannot be taken back.`;
+  at("confirm-publish").dataset.cost = found.cost;
+  at("publish").showModal();
+}
+
+async function publish() {
+  const request = at("publish-request").value.trim();
+  if (!request) return at("publish-request").focus();
+  at("publish").close();
+  at("trial-words").textContent = "Charging, reading, drawing.";
+  try {
+    const found = await ask("publish", { request, confirmed: at("confirm-publish").dataset.cost });
+    showTable(found);
+    at("trial-words").textContent = `The real table, charged to the ledger as ${request}; the account has ${found.left} left. Keep its files: `;
+    for (const [name, text] of Object.entries(found.files)) at("trial-words").append(button(name, () => save(name, text)), " ");
+    account();
+  } catch (error) {
+    at("trial-words").textContent = `Not published: ${error.message}`;
+  }
+}
+
+// ---- files
+
+function button(words, act) {
+  const found = make("button", { type: "button" }, words);
+  found.addEventListener("click", act);
+  return found;
+}
+
+function save(name, text) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([text])), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+async function exported(name) {
+  try {
+    const found = await ask("export", { name });
+    save(found.name, found.text);
+  } catch (error) {
+    say("error", error.message);
+  }
+}
+
+// ---- the controls
+
+function numberFields() {
+  const kind = at("number-kind").value, upper = at("number-upper").value;
+  const what = kind === "count" ? "It is" : "Each value is";
+  at("lower-words").textContent = `${what} at least`;
+  at("upper-words").textContent = `${what} at most`;
+  return { kind, lower: Number(at("number-lower").value), upper: upper === "" ? null : Number(upper), rows: Number(at("number-rows").value) };
+}
+
+async function newPlan(text) {
+  state.plan = at("plan-text").value = text;
+  state.answers = state.question = null;
+  state.changes.weights = undefined;
+  state.changes.margins = {};
+  put(at("solution"), null, "");
+  at("use-solution").hidden = true;
+  await certify();
+  account();
+}
+
+function listen() {
+  at("epsilon").addEventListener("input", () => {
+    state.changes.epsilon = epsilons[Number(at("epsilon").value)];
+    at("epsilon-exact").value = state.changes.epsilon;
+    changed();
+  });
+  at("epsilon-exact").addEventListener("change", () => {
+    const value = Number(at("epsilon-exact").value);
+    if (value > 0) { state.changes.epsilon = value; changed(); }
+  });
+  at("delta").addEventListener("input", () => {
+    state.changes.delta = deltas[Number(at("delta").value)];
+    changed();
+  });
+  at("use-solution").addEventListener("click", () => { state.changes.epsilon = state.solution; changed(); });
+  at("even-shares").addEventListener("click", () => { state.changes.weights = undefined; state.changes.selection = undefined; changed(); });
+  at("law-question").addEventListener("change", () => { state.question = at("law-question").value; state.answers = null; certify(); });
+  for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", () => { state.answers = [0, 1, 2].map((each) => Number(at(`answer-${each}`).value)); certify(); });
+  for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", async () => {
+    try {
+      newPlan((await ask("number", { number: numberFields() })).plan);
+    } catch (error) {
+      say("error", error.message);
+    }
+  });
+  at("apply-plan").addEventListener("click", () => { state.changes = {}; newPlan(at("plan-text").value); });
+  at("make-trial").addEventListener("click", trial);
+  at("ask-publish").addEventListener("click", askPublish);
+  at("confirm-publish").addEventListener("click", publish);
+  at("cancel-publish").addEventListener("click", () => at("publish").close());
+}
+
+function showOthers() {
+  const rows = begin.deployments.map((each) => make("tr", {},
+    make("th", { scope: "row" }, each.who), make("td", { "data-name": "What" }, `${each.what}, ${each.year}`),
+    make("td", { "data-name": "Epsilon", "data-value": each.epsilon }, short(each.epsilon)), make("td", { "data-name": "Delta" }, short(each.delta)),
+    make("td", { "data-name": "For each" }, each.note ? `${each.unit} (${each.note})` : each.unit),
+    make("td", { "data-name": "Source" }, make("a", { href: each.link, rel: "noreferrer", target: "_blank" }, each.source))));
+  document.querySelector("#other-table tbody").replaceChildren(...rows);
+}
+
+async function open() {
+  begin = await (await fetch("start")).json();
+  epsilons = begin.epsilons;
+  deltas = begin.deltas;
+  at("epsilon").max = epsilons.length - 1;
+  at("delta").max = deltas.length - 1;
+  at("version").textContent = begin.version;
+  at("number").hidden = !begin.one_number;
+  at("exports").replaceChildren(...begin.exports.map((name) => button(`Save ${name}`, () => exported(name))));
+  state.plan = at("plan-text").value = begin.plan;
+  showOthers();
+  listen();
+  await certify();
+  account();
+}
+
+open().catch((error) => say("error", error.message));

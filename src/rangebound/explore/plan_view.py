@@ -1,0 +1,110 @@
+"""All that the page shows about a plan, certified: its dry run, the risk of all numbers, the law of one question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rangebound.arguments import upwards
+from rangebound.errors import ArgumentError
+from rangebound.explore.cell_laws import cell_laws
+from rangebound.explore.quick_shares import KnownWidths, percent_up
+from rangebound.ledger.record import Account
+from rangebound.release.output.dry_run import dry_run
+from rangebound.release.output.forecast import COLUMNS, forecast
+from rangebound.release.output.plan_limits import plan_limits
+from rangebound.release.output.plan_risk import advantage_odds, plan_risk
+from rangebound.release.plan.model import Plan
+from rangebound.release.prepare import Prepared, prepare
+
+_RATES = (0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_BASELINES = (0.01, 0.1)
+
+
+def plan_view(
+    plan: Plan,
+    *,
+    question: str | None = None,
+    answers: Sequence[float] | None = None,
+    account: Account | None = None,
+) -> tuple[dict[str, object], KnownWidths]:
+    """What the page shows, as plain data, and what a quick answer may be scaled from; touches no data.
+
+    `explained`, `privacy` and `queries` are those of `--dry-run`. `law` is that of one `question`, by default the first
+    that has one, at three true `answers`. `cells` are the texts that `--dry-run` prints.
+
+    Guarantee: every number is that of the function of the library that makes it; nothing is computed here.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> found, _ = plan_view(plan)
+    >>> found["certified"], found["queries"][0]["half_width"], found["law"]["cells"][0]["answer"]
+    (True, 3.0, 3.0)
+    """
+    ready = prepare(plan)
+    said = dry_run(plan, account=account)
+    found = {
+        "certified": True,
+        "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta, "words": str(plan.budget)},
+        "level": plan.level,
+        **said,
+        "title": plan.title,
+        "cells": [dict(zip(COLUMNS, each.cells(), strict=True)) for each in forecast(plan)],
+        "questions": [_facts(plan, at) for at in range(len(plan.query))],
+        "risk": risk_numbers(ready),
+        "law": _law(ready, question, answers),
+    }
+    widths = {
+        each.name: (
+            ready.allocation.questions[at],
+            each.half_width(ready.publishers[at], plan.unit_of(each)),
+        )
+        for at, each in enumerate(plan.query)
+    }
+    return found, KnownWidths(gaussian=bool(ready.allocation.mu), choice=plan.budget.delta > 0.0, widths=widths)
+
+
+def _facts(plan: Plan, at: int) -> dict[str, object]:
+    """What can be changed about a question: whether it takes a margin, and its weight."""
+    question = plan.query[at]
+    return {
+        "query": question.name,
+        "described": question.described(),
+        "made": question.made,
+        "weight": question.weight,
+        "no_margin": question.no_margin(plan.unit_of(question)),
+    }
+
+
+def risk_numbers(ready: Prepared) -> dict[str, object]:
+    """The attack risk of all numbers of a plan together, as `plan_risk` has it; None where there is no such number.
+
+    The texts are rounded up, so that no risk is understated.
+    """
+    risk = plan_risk(ready.plan, ready.allocation)
+    mu, advantage = risk.gdp(), risk.advantage()
+    rates = {"advantage": advantage, "success": risk.success(0.5), "posterior": risk.posterior(0.5)}
+    reconstruction = [[each, risk.reconstruction(each)] for each in _BASELINES]
+    shares = rates | {f"reconstruction-{at}": after for at, (_, after) in enumerate(reconstruction)}
+    texts = {name: percent_up(value) for name, value in shares.items()}
+    return {
+        **rates,
+        "odds": advantage_odds(ready.plan, advantage),
+        "mu": mu if math.isfinite(mu) else None,
+        "reconstruction": reconstruction,
+        "tradeoff": [[each, risk.tradeoff(each)] for each in (0.0, *_RATES, 1.0)],
+        "texts": texts | {"mu": upwards(mu, 4) if math.isfinite(mu) else "none"},
+    }
+
+
+def _law(ready: Prepared, question: str | None, answers: Sequence[float] | None) -> dict[str, object]:
+    names = [each.name for each in ready.plan.query]
+    if question is not None and question not in names:
+        raise ArgumentError(f"question={question!r:.80}: is not in the plan")
+    limits = plan_limits(ready)
+    if question is not None:
+        index = names.index(question)
+        return cell_laws(ready, index, limits[index], answers)
+    tried = (cell_laws(ready, at, limits[at]) for at in range(len(names)) if not ready.plan.query[at].made)
+    first = next(tried)
+    return first if "reason" not in first else next((each for each in tried if "reason" not in each), first)

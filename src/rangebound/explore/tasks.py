@@ -1,0 +1,122 @@
+"""What the page asks for, by name: each a function of plain data, made of functions that others call too."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rangebound.arguments import upwards
+from rangebound.errors import ArgumentError
+from rangebound.explore.adjusted_plan import PlanChanges, adjusted
+from rangebound.explore.charged_release import account_words, charged_release, paying_account
+from rangebound.explore.made_up_trial import made_up_trial
+from rangebound.explore.notebook_export import notebook
+from rangebound.explore.one_number import OneNumber
+from rangebound.explore.plan_view import plan_view
+from rangebound.explore.quick_shares import KnownWidths
+from rangebound.release.output.rendering import Row
+from rangebound.release.output.solution import solve
+from rangebound.release.output.table import Release
+from rangebound.release.plan.fields import date
+from rangebound.release.plan.model import Plan
+
+Answered = tuple[dict[str, object], KnownWidths | None]
+_RECORD = "rangebound.release.output.record"
+
+
+def plan_of(asked: Mapping[str, Any], folder: Path) -> Plan:
+    """The plan that a request is about: its text, with the changes that were made on the page."""
+    text = asked.get("plan")
+    if not isinstance(text, str):
+        raise ArgumentError("plan: must be the text of a plan")
+    return adjusted(text, PlanChanges.from_dict(asked.get("changes") or {}), folder)
+
+
+def _certified(asked: Mapping[str, Any], folder: Path) -> Answered:
+    plan, answers = plan_of(asked, folder), asked.get("answers")
+    if answers is not None and not (isinstance(answers, list) and all(type(x) in (int, float) for x in answers)):
+        raise ArgumentError("answers: must be numbers")
+    question = asked.get("question")
+    account = paying_account(plan, folder)
+    return plan_view(plan, question=question, answers=answers, account=account)
+
+
+def _solved(asked: Mapping[str, Any], folder: Path) -> Answered:
+    found = solve(plan_of(asked, folder))
+    return {**found.to_dict(), "words": f"Epsilon {upwards(found.epsilon)} meets all margins."}, None
+
+
+def _trial(asked: Mapping[str, Any], folder: Path) -> Answered:
+    return _shown(made_up_trial(plan_of(asked, folder))), None
+
+
+def _published(asked: Mapping[str, Any], folder: Path) -> Answered:
+    request, confirmed = asked.get("request"), asked.get("confirmed")
+    if not isinstance(request, str) or not request or not isinstance(confirmed, str):
+        raise ArgumentError("request: missing; give the release an id, which is charged once")
+    made, left = charged_release(plan_of(asked, folder), folder, request=request, confirmed=confirmed)
+    files = {"table.csv": made.to_csv(), "table.json": made.to_bytes().decode(), "certificate.json": made.certificate}
+    return {**_shown(made), "files": files, "left": left}, None
+
+
+def _shown(made: Release) -> dict[str, object]:
+    """The columns of a table that a reader looks at; days as dates."""
+    names = ["query", *made.grouped_by, "part", "value", "lower", "upper", "unreliable"]
+    rows = [_dated(row) if row["date"] else row for row in made.rows()]
+    kept = [name for name in names if any(row.get(name) not in (None, "", False) for row in rows)]
+    return {"columns": kept, "rows": [[row.get(name) for name in kept] for row in rows], "notes": list(made.notes)}
+
+
+def _dated(row: Row) -> Row:
+    days = {name: date(row[name]).isoformat() for name in ("value", "lower", "upper") if row[name] is not None}
+    return {**row, **days}
+
+
+def _account(asked: Mapping[str, Any], folder: Path) -> Answered:
+    return account_words(plan_of(asked, folder), folder), None
+
+
+def _number(asked: Mapping[str, Any], folder: Path) -> Answered:
+    return {"plan": OneNumber.from_dict(asked.get("number")).plan().to_toml()}, None
+
+
+def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
+    plan = plan_of(asked, folder)
+    made: dict[str, Callable[[], str]] = {
+        "plan.toml": plan.to_toml,
+        "plan.ipynb": lambda: notebook(plan),
+        "record.yaml": lambda: _record(plan, folder),
+    }
+    name = asked.get("name")
+    if name not in made or (name == "record.yaml" and not has_record()):
+        raise ArgumentError(f"name={name!r:.80}: must be one of {', '.join(exports())}")
+    return {"name": name, "text": made[name]()}, None
+
+
+def has_record() -> bool:
+    """Whether this version can write the record of a release."""
+    return importlib.util.find_spec(_RECORD) is not None
+
+
+def exports() -> tuple[str, ...]:
+    """The files that the page offers."""
+    return ("plan.toml", "plan.ipynb", *(["record.yaml"] if has_record() else []))
+
+
+def _record(plan: Plan, folder: Path) -> str:
+    return str(importlib.import_module(_RECORD).record(plan))
+
+
+TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
+    "certified": _certified,
+    "solve": _solved,
+    "trial": _trial,
+    "publish": _published,
+    "account": _account,
+    "number": _number,
+    "export": _exported,
+}
+"""What the page may ask for; beside these, `quick` is answered at once."""

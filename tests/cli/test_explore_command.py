@@ -1,0 +1,44 @@
+"""`rangebound explore`: it says where the page is, and what is wrong in a line."""
+
+import json
+import urllib.request
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from rangebound.cli.app import run
+from tests.explore.browsing import PATIENCE, running_explorer
+
+
+def test_without_a_plan_it_is_one_number():
+    with running_explorer() as address, urllib.request.urlopen(f"{address}start", timeout=PATIENCE) as answer:
+        found = json.load(answer)
+    assert found["one_number"]
+    assert 'title = "One number"' in found["plan"]
+
+
+def test_a_browser_is_opened_unless_one_says_otherwise(monkeypatch, capsys):
+    import webbrowser
+
+    from rangebound.explore import page_server
+
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(page_server, "explore", lambda plan, port, ready: ready("http://127.0.0.1:1/token/"))
+    assert run(["explore"]) == 0
+    assert opened == ["http://127.0.0.1:1/token/"]
+    assert run(["explore", "--no-browser"]) == 0
+    assert len(opened) == 1
+    assert capsys.readouterr().out.count("exploring at http://127.0.0.1:1/token/") == 2
+
+
+def test_mistakes_are_one_line(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text("budget = 1")
+    assert run(["explore", str(tmp_path / "plan.toml")]) == 2
+    assert "budget" in capsys.readouterr().err
+    assert run(["explore", str(tmp_path / "missing.toml")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert run(["explore", "--port", "99999"]) == 2
+    assert "--port" in capsys.readouterr().err

@@ -1,0 +1,117 @@
+"""The local server: behind its token, for this machine alone, and within its limits."""
+
+import http.client
+import json
+import re
+import statistics
+import time
+import urllib.parse
+
+import pytest
+
+from rangebound.explore.page_server import DELTAS, EPSILONS
+from rangebound.release import demo
+from tests.explore.browsing import PATIENCE, posted
+
+PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
+
+
+def got(address, path="", **headers):
+    parts = urllib.parse.urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
+    connection.request("GET", parts.path + path if not path.startswith("/") else path, headers=headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read(), dict(answer.getheaders())
+    connection.close()
+    return found
+
+
+def test_the_page_and_its_files_are_there(explorer):
+    status, page, headers = got(explorer)
+    assert status == 200
+    assert headers["content-type"].startswith("text/html")
+    for name in re.findall(rb'(?:src|href)="([^"#]+\.(?:js|css))"', page):
+        assert got(explorer, name.decode())[0] == 200
+    assert got(explorer, "charts.js")[0] == 200
+    assert got(explorer, "page_server.py")[0] == 404
+    assert got(explorer, "../page_server.py")[0] == 404
+
+
+def test_nothing_is_loaded_from_elsewhere(explorer):
+    for name in ("", "explorer.js", "charts.js", "explorer.css"):
+        _, data, headers = got(explorer, name)
+        assert re.findall(rb"https?://[^\s\"'`)]+", data.replace(b"http://www.w3.org/2000/svg", b"")) == []
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_only_the_token_opens_it(explorer):
+    token = urllib.parse.urlsplit(explorer).path.strip("/")
+    other = token[:-1] + ("0" if token[-1] != "0" else "1")
+    for path in ("/", "/start", f"/{other}/", f"/{other}/start", f"/{token}", "//", f"/{token[:-1]}/"):
+        assert got(explorer, path)[0] == 404
+    assert got(explorer, f"/{token}/start")[0] == 200  # the control
+
+
+def test_only_this_machine_is_answered(explorer):
+    port = urllib.parse.urlsplit(explorer).port
+    assert got(explorer, Host=f"localhost:{port}")[0] == 200
+    assert got(explorer, Host=f"evil.example:{port}")[0] == 404
+    assert posted(explorer, "quick", {"plan": PLAN}, Origin="https://evil.example")[0] == 404
+    assert posted(explorer, "quick", {"plan": PLAN}, Origin=f"http://127.0.0.1:{port}")[0] == 200
+
+
+def test_errors_are_said_in_a_line(explorer):
+    status, found = posted(explorer, "quick", {"plan": "budget = 1"})
+    assert status == 400
+    assert "budget" in found["error"]
+    assert posted(explorer, "certified", {"plan": PLAN, "changes": {"epsilon": -1}})[0] == 400
+    assert posted(explorer, "quick", [1])[0] == 400
+    assert posted(explorer, "quick", {"plan": PLAN, "drag": {"query": "visits"}})[0] == 400
+    assert posted(explorer, "quick", {"plan": "x" * 2_100_000})[0] == 400
+    assert posted(explorer, "odd", {})[0] == 404
+
+
+def test_a_quick_answer_is_scaled_from_the_last_proof(explorer):
+    _, proved = posted(explorer, "certified", {"plan": PLAN})
+    assert proved["certified"]
+    _, quick = posted(explorer, "quick", {"plan": PLAN, "changes": {"epsilon": 0.5}})
+    assert quick["queries"][0]["half_width"] == 2.0 * proved["queries"][0]["half_width"]
+    assert not quick["certified"]
+
+
+def test_a_drag_gives_weights_that_the_page_keeps(explorer):
+    asked = {"plan": demo.plan(), "changes": {"epsilon": 2.0}, "drag": {"query": "patients", "share": 0.5}}
+    _, found = posted(explorer, "quick", asked)
+    shares = {each["query"]: each["share"] for each in found["queries"]}
+    assert shares["patients"] == pytest.approx(0.5, abs=1e-6)
+    changes = {"epsilon": 2.0, **found["changed"]}
+    _, after = posted(explorer, "quick", {"plan": demo.plan(), "changes": changes})
+    assert {each["query"]: each["share"] for each in after["queries"]} == shares
+
+
+def test_a_quick_answer_takes_a_blink(explorer):
+    medians = []
+    while len(medians) < 4 and not (medians and medians[-1] < 0.1):  # again where the machine was busy with others
+        times = []
+        for at in range(15):
+            began = time.perf_counter()
+            posted(explorer, "quick", {"plan": demo.plan(), "changes": {"epsilon": 1.0 + 0.1 * at + len(medians) / 30}})
+            times.append(time.perf_counter() - began)
+        medians.append(statistics.median(times))
+    assert min(medians) < 0.1
+
+
+def test_numbers_without_end_are_words(explorer):
+    status, found = posted(explorer, "trial", {"plan": PLAN.replace("1.0", "0.01")})
+    assert status == 200
+    assert json.dumps(found, allow_nan=False)
+
+
+def test_sliders_have_round_positions():
+    assert list(EPSILONS) == sorted(EPSILONS)
+    assert (EPSILONS[0], EPSILONS[-1]) == (0.01, 100.0)
+    assert {0.1, 0.5, 1.0, 2.0, 10.0} <= set(EPSILONS)
+    assert list(DELTAS) == sorted(DELTAS)
+    assert {0.0, 1e-6, 1e-9} <= set(DELTAS)

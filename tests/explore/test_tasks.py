@@ -1,0 +1,73 @@
+"""What the page asks for, by name."""
+
+import json
+import tomllib
+
+import pytest
+
+from rangebound.cli.app import run
+from rangebound.errors import ArgumentError, PlanError
+from rangebound.explore import tasks
+from rangebound.release import demo, parse_plan
+
+PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
+
+
+def asked(task, folder, **more):
+    return tasks.TASKS[task]({"plan": PLAN, **more}, folder)[0]
+
+
+def test_margins_are_solved_as_the_command_does(tmp_path, capsys):
+    margins = {"visits by clinic": 50.0, "patients": 20.0}
+    found = tasks.TASKS["solve"]({"plan": demo.plan(), "changes": {"margins": margins}}, tmp_path)[0]
+    text = demo.plan()
+    for name, kind in (("visits by clinic", "count"), ("patients", "count of units")):
+        text = text.replace(f'name = "{name}"\nkind', f'name = "{name}"\nmargin = {margins[name]}\nkind')
+        assert f'kind = "{kind}"' in text
+    (tmp_path / "plan.toml").write_text(text)
+    assert run(["plan", "solve", str(tmp_path / "plan.toml"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said.pop("changed") is False
+    assert {name: found[name] for name in said} == said
+    with pytest.raises(PlanError, match="no question has a margin"):
+        tasks.TASKS["solve"]({"plan": demo.plan()}, tmp_path)
+
+
+def test_a_plan_is_exported_with_its_changes(tmp_path):
+    found = asked("export", tmp_path, name="plan.toml", changes={"epsilon": 2.5})
+    assert parse_plan(found["text"]).budget.epsilon == 2.5
+    assert tomllib.loads(found["text"])["query"][0]["name"] == "visits"
+    cells = json.loads(asked("export", tmp_path, name="plan.ipynb")["text"])["cells"]
+    assert "epsilon = 1.0" in "".join(cells[1]["source"])
+    with pytest.raises(ArgumentError, match="name"):
+        asked("export", tmp_path, name="odd.txt")
+
+
+def test_all_exports_that_are_offered_can_be_had(tmp_path):
+    for name in tasks.exports():
+        assert asked("export", tmp_path, name=name)["text"]
+
+
+def test_a_trial_shows_days_as_dates(tmp_path):
+    found = tasks.TASKS["trial"]({"plan": demo.plan()}, tmp_path)[0]
+    days = [row for row in found["rows"] if row[0] == "median day of visit"]
+    place = found["columns"].index("value")
+    assert days[0][place].startswith("2025-")
+    assert found["columns"][:2] == ["query", "clinic"]
+
+
+def test_a_real_table_needs_an_id(tmp_path):
+    for more in ({}, {"request": ""}, {"request": "one"}, {"request": 1, "confirmed": "epsilon 1"}):
+        with pytest.raises(ArgumentError, match="request"):
+            asked("publish", tmp_path, **more)
+
+
+def test_a_form_becomes_the_text_of_a_plan(tmp_path):
+    text = asked("number", tmp_path, number={"kind": "count", "upper": 7})["plan"]
+    assert parse_plan(text).query[0].allowed.hull.upper == 7.0
+
+
+@pytest.mark.parametrize("more", [{"plan": 7}, {"answers": "1"}, {"answers": [True, 1, 2]}, {"question": "odd"}])
+def test_odd_questions_are_refused(tmp_path, more):
+    with pytest.raises(ArgumentError):
+        asked("certified", tmp_path, **more)
