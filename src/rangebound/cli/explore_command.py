@@ -18,7 +18,7 @@ def explore(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where the page is; 0 takes one that is free.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address; open no browser.")] = False,
 ) -> None:
-    """Choose epsilon in the browser: errors, intervals and risk as you move it; read no data."""
+    """Choose epsilon on a page in the browser; read no data."""
     from rangebound.extras import need
 
     need("starlette", "uvicorn", "duckdb", "pydantic", what="rangebound explore")
