@@ -14,6 +14,7 @@ EXTRAS = {
     "rich": "cli",
     "typer": "cli",
     "pyarrow": "parquet",
+    "xlsxwriter": "xlsx",
     "pyspark": "spark",
     "grpc": "spark",
     "grpc_status": "spark",

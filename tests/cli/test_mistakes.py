@@ -120,7 +120,7 @@ MISTAKES = {
     "plan check no_table.toml": "no_table.toml:3: source.path='visit.csv': there is no such file",
     "plan check excel.toml": "excel.toml:3: source.path='bytes': must end in .csv, .tsv or .parquet",
     "release plan.toml --request 1 --threads 0": "equal to 1. See rangebound release --help.",
-    "release plan.toml --request 1 -o table.xlsx": "must end in .csv, .parquet, .json or .html",
+    "release plan.toml --request 1 -o table.xls": "must end in .csv, .parquet, .xlsx, .json or .html",
     "release plan.toml --request 1 -o none/table.csv": "in an existing folder",
     "release plan.toml --request 1 --certificate none/c.json": "in an existing folder",
     "release plan.toml --request 1 -o visits.csv": "path='visits.csv': must be a separate file",

@@ -225,7 +225,7 @@ def test_names_in_a_plan_cannot_steer_the_terminal(folder, capsys):
 @pytest.mark.parametrize(
     "options",
     [
-        ["-o", "t.xlsx"],
+        ["-o", "t.xls"],
         ["-o", "nowhere/t.csv"],
         ["-o", "visits.csv"],
         ["-o", "t.json", "-o", "sub/../t.json"],

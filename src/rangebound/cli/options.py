@@ -38,7 +38,22 @@ KeyFile = Annotated[Path | None, typer.Option(help="The ledger's key file.", sho
 Outputs = Annotated[
     list[Path] | None,
     typer.Option(
-        "--output", "-o", help="A file to write: .csv, .parquet, .json or .html; may be repeated.", show_default=False
+        "--output",
+        "-o",
+        help="A file to write: .csv, .csv-metadata.json, .parquet, .xlsx, .json or .html; may be repeated.",
+        show_default=False,
+    ),
+]
+RecordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--record", help="Where to write the record for the registry of deployments, a .yaml file.", show_default=False
+    ),
+]
+FactSheetFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--fact-sheet", help="Where to write the fact sheet against NIST SP 800-226, a .md file.", show_default=False
     ),
 ]
 CertificateFile = Annotated[Path | None, typer.Option(help="Where to write the certificate.", show_default=False)]

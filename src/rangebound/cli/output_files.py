@@ -19,6 +19,7 @@ _BEGINNINGS = {
     ".json": (b"{",),
     ".html": (b"<",),
     ".parquet": (b"PAR1",),
+    ".xlsx": (b"PK",),
     ".png": (b"\x89PNG",),
     ".svg": (b"<",),
     ".pdf": (b"%PDF",),

@@ -199,13 +199,14 @@ def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None
     from rangebound.release import forecast as outlooks
     from rangebound.release.output.dry_run import dry_run
     from rangebound.release.output.forecast import COLUMNS
+    from rangebound.release.output.hazards import hazards
 
     if as_json:
         return _print_json({**facts, **dry_run(plan, account=account)})
     table = _table(*COLUMNS)
     for each in outlooks(plan):
         _add(table, *each.cells())
-    _print(explain(plan, account=account), "", table)
+    _print(explain(plan, account=account), "", table, *(f"warning: {each}" for each in hazards(plan, account=account)))
 
 
 def solution(found: Solution, *, as_json: bool) -> None:
@@ -223,12 +224,14 @@ def solution(found: Solution, *, as_json: bool) -> None:
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
     from rangebound.release.output.conversion import conversions_of
+    from rangebound.release.output.hazards import hazards
     from rangebound.release.output.rendering import briefly, shown
     from rangebound.release.output.scope import scope_lines
 
-    rows = release.rows()
+    rows, warned = release.rows(), list(hazards(release.plan, account=charge.account))
     if as_json:
         notes = {"notes": list(release.notes)} if release.notes else {}
+        notes |= {"warnings": warned} if warned else {}
         certificate = json.loads(release.certificate)
         terms = conversions_of(release)
         privacy = {"privacy": terms.to_dict()} if terms else {}
@@ -238,6 +241,7 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     for row in shortened:
         _add(found, *(shown(name, value) for name, value in row.items()))
     said = [*scope_lines(release.plan), *(f"note: {plain(each)}" for each in release.notes)]
+    said += [f"warning: {each}" for each in warned]
     _print(found, *said, *map(plain, charge.lines(str(release.plan.budget))))
 
 

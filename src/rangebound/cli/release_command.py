@@ -20,6 +20,7 @@ import typer
 from rangebound.cli.options import (
     CertificateFile,
     DryRun,
+    FactSheetFile,
     Interrupted,
     Json,
     KeyFile,
@@ -27,6 +28,7 @@ from rangebound.cli.options import (
     Memory,
     Outputs,
     PostgresAddress,
+    RecordFile,
     Request,
     SparkAddress,
     Threads,
@@ -34,6 +36,7 @@ from rangebound.cli.options import (
 )
 from rangebound.cli.output_files import check_files
 from rangebound.cli.paying_ledger import PayingLedger, account_in, ask_first, consulted, is_closed, ledger_place, paying
+from rangebound.cli.record_files import RecordFiles, charged_entry
 from rangebound.errors import ArgumentError, plain
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ def release(
     key: KeyFile = None,
     output: Outputs = None,
     certificate: CertificateFile = None,
+    record: RecordFile = None,
+    fact_sheet: FactSheetFile = None,
     threads: Threads = None,
     memory: Memory = None,
     spark: SparkAddress = None,
@@ -89,9 +94,12 @@ def release(
         timeout=timeout,
     )
     place = ledger_place(found.budget.ledger, plan, ledger)
+    written = RecordFiles(record=record, fact_sheet=fact_sheet)
+    written.check()
     if dry_run:
         with pointing(plan), consulted(place, key) as known:
             account = account_in(known, found.budget.account)
+            written.write(found, account=account)
             if is_closed(known, found.budget.account, request):
                 facts = {"dry_run": True, "approval": "needed"}
                 return printing.forecast(found, facts, account=account, as_json=json)
@@ -110,6 +118,7 @@ def release(
                 plan=plan,
                 output=output,
                 certificate=certificate,
+                written=written,
                 json=json,
             )
     return printing.table(made, charge, as_json=json)
@@ -123,6 +132,7 @@ def publish(
     plan: Path,
     output: list[Path] | None,
     certificate: Path | None,
+    written: RecordFiles,
     json: bool,
 ) -> tuple[Release, Charge]:
     """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
@@ -131,7 +141,7 @@ def publish(
 
     folder, ledger, request = plan.parent, book.ledger, book.request
     assert found.source is not None
-    outputs = [*map(writable, output or []), *([certificate] if certificate else [])]
+    outputs = [*map(writable, output or []), *([certificate] if certificate else []), *written.paths]
     files = [plan, *book.files, *_table_files(found.source, folder), *_joined_files(found, folder)]
     check_files(outputs, files)
     with stopping(ledger, request):
@@ -141,6 +151,8 @@ def publish(
         with _still_charged(ledger, request):
             check_files(outputs, files)
             _write(made, output or [], certificate)
+            entry = charged_entry(ledger, request)
+            written.write(found, certificate=made.certificate, entry=entry, account=charge.account)
     return made, charge
 
 
@@ -200,6 +212,9 @@ def demo(
         ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
         charge = printing.charge(ledger, "demo", before=False, account="clinics")
+        written = RecordFiles(record=place / "record.yaml", fact_sheet=place / "fact-sheet.md")
+        entry = charged_entry(ledger, "demo")
+        written.write(plan, certificate=made.certificate, entry=entry, account=charge.account)
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     printing.table(made, charge, as_json=json)
     if not json:
@@ -207,7 +222,7 @@ def demo(
         program = str(called) if called.name == "rangebound" and not shutil.which("rangebound") else "rangebound"
         files = f"{place / 'certificate.json'} {place / 'table.json'} --ledger {place / clinic.LEDGER}"
         sys.stdout.write(
-            f"report in {place / 'report.html'}, made by plan.toml beside it; to try next:\n"
+            f"report in {place / 'report.html'}, made by plan.toml beside it, and record.yaml; to try next:\n"
             f"  {program} verify {files}\n"
             f"  {program} release {place / 'plan.toml'} --request second\n"
         )

@@ -26,6 +26,7 @@ from rangebound.cli.options import (
 )
 from rangebound.cli.output_files import write_new
 from rangebound.cli.paying_ledger import account_in, ask_first, consulted, is_closed, ledger_place, paying
+from rangebound.cli.record_files import RecordFiles
 from rangebound.cli.release_command import publish
 from rangebound.errors import ArgumentError
 
@@ -122,6 +123,7 @@ def sql(
                         plan=plan,
                         output=output,
                         certificate=certificate,
+                        written=RecordFiles(),
                         json=json,
                     )
     return printing.answer(Answer(asked=asked, release=made), charge, as_json=json)

@@ -11,8 +11,11 @@ need("clarabel", "duckdb", "pydantic", "sqlglot")
 from rangebound.release.asked_in_sql import ask
 from rangebound.release.output.answer import Answer
 from rangebound.release.output.conversion import Conversions
+from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import explain
+from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
 from rangebound.release.output.forecast import Outlook, forecast
+from rangebound.release.output.hazards import hazards
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.suggestion import Suggestion
@@ -80,6 +83,7 @@ __all__ = [
     "Quantiles",
     "Ratio",
     "Release",
+    "Requirement",
     "Series",
     "Share",
     "Solution",
@@ -96,13 +100,18 @@ __all__ = [
     "check_entry",
     "draft",
     "explain",
+    "fact_sheet",
+    "fact_sheet_text",
     "field_table",
     "forecast",
+    "hazards",
     "make_plan",
     "parse_plan",
     "plan_risk",
     "plan_schema",
     "read_plan",
+    "record",
+    "record_text",
     "release",
     "solve",
     "suggest",

@@ -8,6 +8,7 @@ import html
 from rangebound.arguments import counted
 from rangebound.release.output.conversion import allocation_of, conversions
 from rangebound.release.output.explain import explain
+from rangebound.release.output.hazards import hazards
 from rangebound.release.output.in_words import in_words
 from rangebound.release.output.pictures import STYLE, pictures
 from rangebound.release.output.plan_risk import plan_odds
@@ -145,6 +146,7 @@ def _privacy(release: Published) -> str:
     lines = [f"Spent: {plan.budget}."]
     if promise:
         lines.append(f"<strong>{html.escape(promise)}</strong>")
+    lines += [f"<strong>Warning: {html.escape(each)}.</strong>" for each in hazards(plan)]
     if way is not None:
         lines.append(html.escape(plan_odds(plan, way)))
         lines.append(f"The same in other terms. {html.escape(str(conversions(plan, way)))}")

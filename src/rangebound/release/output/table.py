@@ -19,12 +19,14 @@ from rangebound.extras import need
 from rangebound.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
+from rangebound.release.output.csvw_description import ENDING, csvw_description
 from rangebound.release.output.order import grouping_columns, reading_order
 from rangebound.release.output.reliability import biases, is_unreliable, unbiased_numbers
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
 from rangebound.release.output.report import report
 from rangebound.release.output.scope import scopes
 from rangebound.release.output.table_estimates import estimate_rows
+from rangebound.release.output.workbook import workbook
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
@@ -207,8 +209,16 @@ class Release:
         return polars.DataFrame(self.rows(), schema=types)
 
     def write(self, path: str | Path) -> None:
-        """Write the table: the name's ending says how, .csv, .parquet, .json (the certified bytes) or .html."""
+        """Write the table; the name's ending says how.
+
+        .csv, .parquet, .xlsx, .json (the certified bytes) or .html; .csv-metadata.json is the description of the .csv
+        file of that name by CSVW.
+        """
         file = writable(path)
+        described = file.name.removesuffix(ENDING)
+        if file.name.lower().endswith(f".csv{ENDING}"):
+            file.write_text(csvw_description(self, self.columns, described), encoding="utf-8")
+            return
         match file.suffix.lower():
             case ".csv":
                 file.write_text(self.to_csv(), encoding="utf-8")
@@ -216,6 +226,8 @@ class Release:
                 file.write_bytes(self.to_bytes())
             case ".parquet":
                 _optional("pyarrow.parquet").write_table(self.to_arrow(), file)
+            case ".xlsx":
+                file.write_bytes(workbook(self))
             case ".html":
                 file.write_text(report(self), encoding="utf-8")
 
@@ -223,12 +235,13 @@ class Release:
 def writable(path: str | Path) -> Path:
     """The file for a table, if its name says in which form and its folder is there."""
     file = Path(path)
-    if file.suffix.lower() not in (".csv", ".parquet", ".json", ".html"):
-        raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .json or .html")
+    if file.suffix.lower() not in (".csv", ".parquet", ".xlsx", ".json", ".html"):
+        raise ArgumentError(f"path={str(path)!r}: must end in .csv, .parquet, .xlsx, .json or .html")
     if not file.parent.is_dir():
         raise ArgumentError(f"path={str(path)!r}: must be in an existing folder")
-    if file.suffix.lower() == ".parquet":
-        need("pyarrow", what=f"path={str(path)!r}")
+    needed = {".parquet": "pyarrow", ".xlsx": "xlsxwriter"}.get(file.suffix.lower())
+    if needed is not None:
+        need(needed, what=f"path={str(path)!r}")
     return file
 
 

@@ -1,0 +1,341 @@
+"""The record of a release for the Differential Privacy Deployments Registry, as far as plan and ledger know it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+
+from rangebound import arguments
+from rangebound.errors import plain
+from rangebound.ledger.record import Account, Record
+from rangebound.release.noise.allocation import Allocation
+from rangebound.release.output.conversion import conversions
+from rangebound.release.output.hazards import stated_ranges
+from rangebound.release.output.plan_risk import plan_odds
+from rangebound.release.output.scope import scope
+from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.output.yaml_text import yaml_text
+from rangebound.release.plan.model import Plan, as_plan
+from rangebound.release.plan.words import bounds
+from rangebound.release.prepare import Prepared, prepare
+
+OPEN = "OPEN: "
+"""What a field begins with, or a part of one, that only people can fill in."""
+_NOISE = "Nothing that is computed from the data is published without noise"
+_MANY = 20  # keys of a column that a record lists; the plan has all
+_HEAD = """\
+# A record for the Differential Privacy Deployments Registry, by its schema, tier 3.
+# Made of the plan{also}; what these do not know begins with OPEN and is for you to fill in.
+# Open: {fields}.
+"""
+
+
+def record(
+    plan: Plan | Mapping[str, object],
+    *,
+    certificate: str = "",
+    entry: Record | None = None,
+    account: Account | None = None,
+) -> dict[str, object]:
+    """The fields of the registry's schema, tier 3, as plain data; touches no data. [nanayakkara2025]
+
+    `certificate` is the text of the release's certificate, `entry` the charge in the ledger, `account` the one that
+    paid; each is optional, and what it alone knows is open without it.
+
+    Guarantee: nothing is made up. A field that neither plan nor certificate nor ledger knows begins with `OPEN`, and
+    one that they know in part has a line that does; `open_fields` names them. Texts of the plan are on one line each.
+    Edge cases: where an open field is one of a few words (such as the curator's type), the record is valid by the
+    registry's schema only once it is filled in.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> record(plan)["deployment"]["dp_variant"]["variant_name"]
+    'Pure DP'
+    """
+    plan = as_plan(plan)
+    ready = prepare(plan)
+    return {
+        "url_slug": _slug(plan.title) or f"{OPEN}a short name for the address of the record",
+        "deployment": {
+            "basic": _basic(plan, entry),
+            "dp_variant": {
+                "variant_name": "Approximate DP" if plan.budget.delta else "Pure DP",
+                "data_domain": _domain(plan),
+                "unprotected_quantities": unprotected(plan),
+            },
+            "privacy_loss": _privacy_loss(plan, ready, account),
+            "deployment_model": _model(plan, entry, account),
+            "implementation": _implementation(ready, certificate, entry, account),
+            "administrative": {
+                "evidence_sources": {
+                    "publication": {
+                        "evidence_source_type": f"{OPEN}such as Formal publication by the deploying organization",
+                        "misc": {"title": plain(plan.title) or f"{OPEN}title", "url": f"{OPEN}where it is published"},
+                    }
+                },
+                "status": "Draft",
+                "registry_authors": [f"{OPEN}who fills in this record"],
+                "tier": 3,
+            },
+        },
+    }
+
+
+def record_text(found: Mapping[str, object], *, also: str = "") -> str:
+    """A record as YAML, with a comment on top that names the open fields.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> record_text(record(plan)).splitlines()[1]
+    '# Made of the plan; what these do not know begins with OPEN and is for you to fill in.'
+    """
+    return _HEAD.format(also=also, fields=", ".join(open_fields(found))) + yaml_text(found)
+
+
+def open_fields(found: object, path: str = "") -> list[str]:
+    """The paths of the fields that are open, wholly or in part, in the order of the record.
+
+    >>> open_fields({"a": "OPEN: who", "b": [{"c": "known", "d": "known\\nOPEN: the rest\\n"}]})
+    ['a', 'b.0.d']
+    """
+    return list(_open(found, path))
+
+
+def _open(found: object, path: str) -> Iterator[str]:
+    if isinstance(found, str):
+        if any(OPEN in line for line in found.split("\n")):
+            yield path
+        return
+    parts = found.items() if isinstance(found, Mapping) else enumerate(found) if isinstance(found, list) else ()
+    for name, each in parts:
+        yield from _open(each, f"{path}.{name}" if path else str(name))
+
+
+def software() -> str:
+    """The library and its version, as it is installed."""
+    return f"rangebound {version('rangebound')}"
+
+
+def _slug(title: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")[:80]
+
+
+def _basic(plan: Plan, entry: Record | None) -> dict[str, object]:
+    questions = [f"- {each.described()}" for each in plan.query]
+    return {
+        "name": plan.title or f"{OPEN}the name of the table",
+        "data_curators": [
+            {
+                "data_curator_name": f"{OPEN}who publishes the table",
+                "data_curator_type": f"{OPEN}Government, Industry or Nonprofit",
+            }
+        ],
+        "description": _lines("A table of statistics with noise.", *questions),
+        "intended_use": f"{OPEN}what the table is for",
+        "data_product_type": "Summary statistics",
+        "data_product_region": f"{OPEN}which region the data describe",
+        "data_product_sector": f"{OPEN}such as Government or Healthcare",
+        "publication_date": f"{OPEN}the date of publication" if entry is None else entry.time.date().isoformat(),
+    }
+
+
+def _domain(plan: Plan) -> str:
+    owner = plan.unit.column
+    said = ["All tables with the columns that the plan names, whatever their rows."]
+    said += [] if owner is None else [f"Rows without a value in {owner!r} do not count."]
+    said += [f"Joined: {each.words}." for each in plan.join or ()]
+    said += [] if plan.zone is None else [f"Timestamps with a time zone are read as local time in {plan.zone}."]
+    return _lines(*said, f"{OPEN}what the rows are, and how they were gathered")
+
+
+def unprotected(plan: Plan) -> str:
+    """What a plan states as public, and so does not protect, a line each.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('''budget = {epsilon = 1.0}
+    ... keys = {clinic = ["north", "south"]}
+    ... query = [{name = "visits", kind = "count", by = ["clinic"]}]''')
+    >>> print(unprotected(plan), end="")
+    Nothing that is computed from the data is published without noise. Stated as public in the plan, and not protected:
+    - the keys of 'clinic': 'north', 'south'
+    """
+    said = [] if plan.unit.size is None else [f"the number of units, {plan.unit.size}"]
+    for column in sorted(plan.listed_columns):
+        keys = plan.columns((column,))[0]
+        more = f" and {len(keys) - _MANY} more" if len(keys) > _MANY else ""
+        said.append(f"the keys of {column!r}: {', '.join(map(repr, keys[:_MANY]))}{more}")
+    said += [f"the range of {column!r}, {bounds(ends)}" for column, ends in stated_ranges(plan).items()]
+    if not said:
+        return f"{_NOISE}. The plan states neither a size nor keys nor ranges."
+    head = f"{_NOISE}. Stated as public in the plan, and not protected:"
+    return _lines(head, *(f"- {each}" for each in said))
+
+
+def neighbours(plan: Plan) -> str:
+    """What two neighbouring tables are, and how much of a unit counts.
+
+    >>> from rangebound.release import parse_plan
+    >>> neighbours(parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]'))
+    'Two tables are neighbours if one has one row more than the other.'
+    """
+    unit = plan.unit
+    whose = "row" if unit.column is None else f"unit more, with all rows that have its value in {unit.column!r},"
+    if unit.replaced:
+        whose = "row" if unit.column is None else f"unit, with all rows that have its value in {unit.column!r},"
+        change = f"Two tables are neighbours if they differ in one {whose} of {unit.size}."
+    else:
+        change = f"Two tables are neighbours if one has one {whose if unit.column else 'row more'} than the other."
+    return plain(change)
+
+
+def contribution_bounds(plan: Plan) -> list[str]:
+    """How many rows and groups of a unit count, for the plan and for questions with bounds of their own."""
+    unit = plan.counted_unit
+    if plan.per_unit is not None:
+        return [f"All rows of a unit become one row, by {plan.unit.column!r}, before anything is counted."]
+    if unit.column is None:
+        return ["A unit is one row, so nothing has to be cut."]
+    found: dict[str, list[str]] = {}
+    for question in plan.query:
+        own = plan.unit_of(question)
+        groups, rows = arguments.counted(own.groups, "group"), arguments.counted(own.rows, "row")
+        each = f" and {own.period}" if own.period else ""
+        found.setdefault(f"at most {groups} of a unit and {rows} in each{each} count", []).append(repr(question.name))
+    return [plain(f"{bound}: {', '.join(names)}.") for bound, names in found.items()]
+
+
+def _privacy_loss(plan: Plan, ready: Prepared, account: Account | None) -> dict[str, object]:
+    budget, unit = plan.budget, plan.unit
+    whose = f"{OPEN}what a row stands for, such as a visit or a person"
+    if unit.column is not None:
+        whose = f"{OPEN}what {unit.column!r} names, such as a person, a household or a business"
+    named = "A single row" if unit.column is None else f"The owner of rows, by column {unit.column!r}"
+    return {
+        "privacy_unit": plain(f"{named}. {whose}"),
+        "privacy_unit_details": _lines(neighbours(plan), *contribution_bounds(plan)),
+        "number_of_privacy_units": unit.size or f"{OPEN}about how many units the table has",
+        "privacy_parameters": {"epsilon": budget.epsilon} | ({"delta": budget.delta} if budget.delta else {}),
+        "privacy_parameters_details": _lines(
+            *original(plan, ready.allocation), *(_promise(account) if account else ())
+        ),
+    }
+
+
+def original(plan: Plan, allocation: Allocation) -> list[str]:
+    """The parameters in which the noise was chosen, the same guarantee in other terms, and what it means in odds."""
+    way = (
+        "The noise was chosen in a Gaussian account, and epsilon and delta are converted from its mu."
+        if allocation.mu
+        else "The noise was chosen by epsilon and delta themselves, as plain sums."
+    )
+    return [way, str(conversions(plan, allocation)), plan_odds(plan, allocation)]
+
+
+def _promise(account: Account | None) -> list[str]:
+    if account is None:
+        return [f"{OPEN}what the account of the budget promises in all, beyond this release"]
+    total = f"epsilon {account.epsilon}, delta {account.delta}"
+    return [
+        account.weaker_promise or f"All releases of account {account.name!r} together are within {total}, for good."
+    ]
+
+
+def _model(plan: Plan, entry: Record | None, account: Account | None) -> dict[str, object]:
+    reset = account is not None and account.period is not None
+    paid = [] if entry is None else [f"This release is request {entry.request!r}, charged on {entry.time.date()}."]
+    if account is not None:
+        paid.append(f"Account {account.name!r} has paid for {arguments.counted(account.spends, 'charge')} so far.")
+    return {
+        "model_name": "Central",
+        "model_name_details": "The table stays where it is, and exact sums stay in the process that draws the noise.",
+        "trust_assumptions": f"{OPEN}who may see the table itself, and why they are trusted",
+        "actors": f"{OPEN}who has the table, who runs the release, who reads what is published",
+        "release_type": "Many releases" if reset else f"{OPEN}One release or Many releases",
+        "release_type_details": _lines(*paid, *_promise(account), f"{OPEN}plans for further releases of these data"),
+        "data_source_type": f"{OPEN}Static or Dynamic",
+        "data_source_type_details": f"{OPEN}whether rows are added over time",
+        "access_type": "Non-interactive",
+        "access_type_details": "All questions were fixed in a plan before data were read; readers get the table.",
+    }
+
+
+def _implementation(
+    ready: Prepared, certificate: str, entry: Record | None, account: Account | None
+) -> dict[str, object]:
+    plan = ready.plan
+    errors = [
+        f"{each.name}: {each.expected_error(publisher)}"
+        for each, publisher in zip(plan.query, ready.publishers, strict=True)
+    ]
+    return {
+        "preprocessing_and_hyperparameter_tuning": _lines(
+            "Before the noise, by the plan alone:",
+            *(f"- {each.name}: {scope(plan, at) or 'every row counts as it is'}" for at, each in enumerate(plan.query)),
+            f"{OPEN}whether ranges, keys, bounds or epsilon were chosen by looking at the data, and what that cost",
+        ),
+        "mechanisms": _lines(
+            *(f"- {each.name}: {said}" for each, said in zip(plan.query, ready.mechanisms, strict=True)),
+            *_selections(ready),
+            f"- {software()}" + (", which has proved the claim of each number" if certificate else ""),
+            "- floating point: sums are exact whole numbers, and noise is drawn exactly on a public lattice",
+            "- random bits: AES-256 in counter mode, keyed by the operating system",
+            "- time: that of a draw does not depend on the answer; that of a release is not hidden",
+            f"- {OPEN}how the table itself is secured, and who has access to it",
+        ),
+        "composition": _lines(*composition(plan, ready.allocation), *(_promise(account) if account else ())),
+        "post_processing": _lines(*post_processing(plan)),
+        "justification": f"{OPEN}how epsilon, unit, ranges and bounds were chosen, by whom, and why",
+        "utility": _lines("Expected errors, by the plan alone:", *(f"- {each}" for each in errors)),
+        "additional_information": _lines(*_proofs(plan, certificate, entry)),
+    }
+
+
+def _selections(ready: Prepared) -> list[str]:
+    return [
+        f"- keys of {', '.join(map(repr, by))}: selected privately, with delta {arguments.upwards(share.delta)} each"
+        for by, share in ready.allocation.selections.items()
+    ]
+
+
+def composition(plan: Plan, allocation: Allocation) -> list[str]:
+    """How the costs of all numbers add up to the plan's budget."""
+    count = arguments.counted(len(plan.query), "question")
+    if allocation.mu:
+        return [f"{count} in one Gaussian account: squares of mu add up, and become {plan.budget} in the end."]
+    return [f"{count} by sequential composition: epsilons and deltas add up to {plan.budget}."]
+
+
+def post_processing(plan: Plan) -> list[str]:
+    """What is done to numbers after their noise, by the plan alone."""
+    said = ["Numbers that are made of several noisy ones, such as a mean of a sum and a count, are computed of these."]
+    if plan.consistent:
+        said.append("Counts that belong together were moved so that they add up, and quantiles into order.")
+    shown = [repr(each.name) for each in plan.query if each.allowed.hull != each.natural]
+    said += [f"Answers were moved into a support of their own: {', '.join(shown)}."] if shown else []
+    return [*said, "Every number lies in its public support; a bound on the bias of that is in the table."]
+
+
+def _proofs(plan: Plan, certificate: str, entry: Record | None) -> list[str]:
+    said = [f"Plan: SHA-256 {sha256(plan_json(plan).encode())}."]
+    if published := published_hash(certificate):
+        said.append(f"Published bytes: SHA-256 {published}, as the certificate states.")
+    if entry is not None:
+        said.append(f"Ledger: account {entry.account!r}, request {entry.request!r}, entry {entry.head}.")
+    return [*said, f"{OPEN}where plan, table and certificate are published"]
+
+
+def published_hash(certificate: str) -> str:
+    """The hash of the published bytes that a certificate states, or nothing."""
+    try:
+        found = json.loads(certificate)["published"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def _lines(*said: str) -> str:
+    """One line for each text, however it was written; a single one stays as it is."""
+    lines = [plain(each) for each in said]
+    return lines[0] if len(lines) == 1 else "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,84 @@
+"""Plain data as YAML, read back by a reader that others wrote."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.errors import ArgumentTypeError
+from rangebound.release.output.yaml_text import yaml_text
+
+HOSTILE = [
+    "",
+    " ",
+    "no",
+    "null",
+    "~",
+    "1e-06",
+    "2025-01-31",
+    "0x1F",
+    "12:30:45",
+    "- a",
+    "a: b",
+    "# c",
+    "a # b",
+    "!!python/object/apply:os.system ['true']",
+    "&anchor",
+    "*alias",
+    "<<",
+    "{a: b}",
+    "[a",
+    "%TAG",
+    "---\n...",
+    "one\ntwo",
+    "one\ntwo\n",
+    "one\n\ntwo\n",
+    "one\n two\n",
+    " one\ntwo\n",
+    "one\ntwo\n\n",
+    "\n\n\n",
+    "tab\there\nline\n",
+    "one\r\ntwo\r\n",
+    "\x00\x07\x1b[31m",
+    "\u2028line\u2029",
+    "\x85next",
+    "\ufeffmark",
+    "\U0001f600 face",
+    "'\"\\",
+    "=1+1",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_read_back_as_it_is(text):
+    data = {"a": text, "b": [text, {"c": text}], "d": {"e": text}}
+    assert yaml.safe_load(yaml_text(data)) == data
+
+
+def test_texts_without_quotes_would_not_be_read_back():
+    """The control: written as they are, most of them are something else or nothing at all."""
+
+    def plainly(text):
+        try:
+            return yaml.safe_load(f"a: {text}\n") == {"a": text}
+        except yaml.YAMLError:
+            return False
+
+    assert sum(map(plainly, HOSTILE)) < len(HOSTILE) / 4
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.booleans()
+names = st.from_regex("f_[a-z_0-9]{0,8}", fullmatch=True)
+plain_data = st.recursive(texts | numbers, lambda part: st.lists(part) | st.dictionaries(names, part), max_leaves=10)
+
+
+@given(st.dictionaries(names, plain_data))
+def test_data_are_read_back_as_they_are(data):
+    assert yaml.safe_load(yaml_text(data)) == data
+
+
+@pytest.mark.parametrize("data", [{"a b": 1}, {"1a": 1}, {"a:": 1}, {"a": None}, {"a": float("inf")}, {"a": object()}])
+def test_what_yaml_would_read_otherwise_is_refused(data):
+    with pytest.raises(ArgumentTypeError):
+        yaml_text(data)
