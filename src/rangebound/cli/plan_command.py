@@ -37,15 +37,20 @@ def new(
     name: Annotated[
         str | None, typer.Option("--table", help="The table in a DuckDB file or on a server.", show_default=False)
     ] = None,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(help="A description of the table, CSVW-EO; the table is then not opened.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a first plan for a table, from its columns; read no data."""
+    """Write a first plan for a table, from its columns or its description; read no data."""
     from rangebound.release import draft, make_plan
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.draft import drafted_bounds
+    from rangebound.release.plan.table_description import read_description
 
     place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
     query = [{"name": "rows", "kind": "count"}]
@@ -53,12 +58,17 @@ def new(
         {"source": place | ({"table": name} if name else {}), "budget": {"epsilon": 1.0}, "query": query}
     ).source
     assert source is not None
-    with opened(source) as engine:
-        schema = engine.schema()
+    description = None if metadata is None else read_description(metadata.read_text(encoding="utf-8", errors="replace"))
+    if description is None:
+        with opened(source) as engine:
+            schema = engine.schema()
+    else:
+        schema, unit = description.schema, unit or description.unit
     if output is not None and source.path is not None:  # a plan's paths are relative to its own folder
         source = source.model_copy(update={"path": Path(os.path.relpath(table, output.parent)).as_posix()})
-    text = draft(schema, source, unit=unit)
-    note = f"note: {drafted_bounds(unit)}\n"
+    text = draft(schema, source, unit=unit, description=description)
+    rows = 1 if description is None else description.rows or 1
+    note = f"note: {drafted_bounds(unit, rows)}\n"
     if output is None:
         sys.stdout.write(text)
         sys.stderr.write(note)

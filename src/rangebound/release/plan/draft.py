@@ -6,8 +6,9 @@ from pathlib import PurePath
 
 from rangebound.errors import plain
 from rangebound.release.plan.model import Source
+from rangebound.release.plan.table_description import TableDescription
 from rangebound.release.plan.table_schema import Family, Schema, check_unit_column, type_name
-from rangebound.release.plan.toml_text import bare_or_quoted, quoted
+from rangebound.release.plan.toml_text import bare_or_quoted, quoted, toml_text
 
 _ENDS = "[LOWER, UPPER]"
 _STUBS = {
@@ -18,7 +19,7 @@ _STUBS = {
     Family.TIMESTAMP: ("median", _ENDS, "the first and the last day, such as [2025-01-01, 2025-12-31]"),
 }
 _HEAD = """\
-# A first plan for {name}, made of the names and types of its columns: no data were read.
+# A first plan for {name}, made of {made}: no data were read.
 # Fill in what is public knowledge, never what the table shows; then rangebound plan check, and release --dry-run.
 # Columns: {columns}.{bare}
 
@@ -27,7 +28,7 @@ _HEAD = """\
 
 [unit]                # who is protected; without this part, every single row
 column = {unit}     # names the owner of each row
-rows = 1              # {rows}
+rows = {most:<15}# {rows}
 groups = 1            # {groups}
 # {cut}
 
@@ -40,6 +41,10 @@ ledger = {ledger}     # rangebound ledger open {ledger} {account} --epsilon 4
 name = "rows"
 kind = "count"
 """
+_DESCRIBED = """
+# From here on as the description says. Check that it is public knowledge and was not read off the table. Every query
+# takes a share of epsilon: delete those that you do not need.
+"""
 
 
 _BOUNDS = {
@@ -49,13 +54,19 @@ _BOUNDS = {
 }
 
 
-def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
+def draft(
+    schema: Schema, source: Source, *, unit: str | None = None, description: TableDescription | None = None
+) -> str:
     """A plan to go on from, as TOML: a count, and a question about each column behind number signs.
 
     Without a `unit` its place says `?`, which no check accepts: who is protected is not for a program to guess. The
     contribution bounds are 1, the least that there is, and comments say what they cut.
 
-    Guarantee: made of the schema alone. Whatever the columns are called, it is TOML with one question.
+    With a `description` of the table, what it says is in the plan: the unit and how many rows it has, a count for each
+    column of listed keys, a question about each column with a range. What it does not say is asked for as without it.
+
+    Guarantee: made of the schema and the description alone. Whatever the columns are called, it is TOML, with one
+    question where there is no description.
 
     >>> from rangebound.release import parse_plan
     >>> text = draft({"who": Family.INTEGER, "wait": Family.NUMBER}, Source(path="visits.parquet"), unit="who")
@@ -69,6 +80,8 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
     # range = [LOWER, UPPER]     # the least and the largest that a value can be; not the table's own
     <BLANKLINE>
     """
+    known = description or TableDescription(schema=schema)
+    unit = unit if unit is not None else known.unit
     if unit is not None:
         check_unit_column(schema, unit, "unit")
     named = source.path or source.table or ""
@@ -76,23 +89,30 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
     bare = named.lower().endswith((".csv", ".tsv")) and source.path is not None
     text = _HEAD.format(
         name=quoted(PurePath(named).name),
+        made="the names and types of its columns" if description is None else "the description of its columns",
         columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),
         source="\n".join(f"{key} = {quoted(value)}" for key, value in source.model_dump(exclude_none=True).items()),
         bare=" A .csv file has texts alone: what is a number, the questions say." if bare else "",
         unit=quoted(unit or "?"),
+        most=known.rows or 1,
         **_BOUNDS,
         account=quoted(stem),
         ledger=quoted(f"{stem}.ledger"),
     )
-    texts = [name for name, family in schema.items() if family in (Family.TEXT, Family.UNTYPED) and name != unit]
-    if texts:
+    text += _described(known, unit)
+    texts = [
+        name
+        for name, family in schema.items()
+        if family in (Family.TEXT, Family.UNTYPED) and name != unit and name not in known.keys
+    ]
+    if texts and not known.keys:
         text += f"""
 # [keys]              # the public keys of grouping columns; those of others are selected privately, for a delta
 # {bare_or_quoted(texts[0])} = ["...", "..."]     # a query asks for each of them with by = [{quoted(texts[0])}]
 """
     for name, family in schema.items():
-        stub = _STUBS.get(Family.NUMBER if bare else family)
-        if stub is None or name == unit:
+        stub = _STUBS.get(Family.NUMBER if bare and description is None else family)
+        if stub is None or name == unit or name in known.ranges or name in known.keys:
             continue
         kind, ends, words = stub
         others = "sum, variance, standard deviation, median, quantiles, histogram" if kind == "mean" else "quantiles"
@@ -106,13 +126,39 @@ def draft(schema: Schema, source: Source, *, unit: str | None = None) -> str:
     return text
 
 
-def drafted_bounds(unit: str | None) -> str:
+def _described(known: TableDescription, unit: str | None) -> str:
+    """The keys and questions that a description gives, as TOML; nothing where it gives none."""
+    keys = {name: list(each) for name, each in known.keys.items() if name != unit and name not in known.ranges}
+    ranges = {name: each for name, each in known.ranges.items() if name != unit}
+    taken = {"rows"}
+    asked: list[dict[str, object]] = []
+    for name, listed in keys.items():
+        groups = min(known.groups.get(name, 1), len(listed)) if unit is not None else 1
+        own = {"groups": groups} if groups > 1 else {}
+        asked.append({"name": _new(f"rows by {name}", taken), "kind": "count", "by": [name], **own})
+    for name, ends in ranges.items():
+        kind = _STUBS[known.schema[name]][0]
+        asked.append({"name": _new(name, taken), "kind": kind, "column": name, "range": list(ends)})
+    if not asked:
+        return ""
+    return f"{_DESCRIBED}\n{toml_text({**({'keys': keys} if keys else {}), 'query': asked})}"
+
+
+def _new(name: str, taken: set[str]) -> str:
+    """A name for a question that no other has."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def drafted_bounds(unit: str | None, rows: int = 1) -> str:
     """What the contribution bounds of a draft do, in one line for the custodian.
 
     >>> drafted_bounds("person")
     "rows = 1 and groups = 1 count one row of each 'person' and cut the others; raise them by what is publicly known"
     """
     whose = f"each {unit!r}" if unit else "each owner"
-    return plain(
-        f"rows = 1 and groups = 1 count one row of {whose} and cut the others; raise them by what is publicly known"
-    )
+    count = "one row" if rows == 1 else f"{rows} rows"
+    bounds = f"rows = {rows} and groups = 1 count {count} of {whose}"
+    return plain(f"{bounds} and cut the others; raise them by what is publicly known")
