@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.period import BudgetPeriod
-from rangebound.release import make_plan
+from rangebound.release import make_plan, release
 from rangebound.release.output.dry_run import dry_run
 from rangebound.release.output.hazards import hazards, is_odd, stated_ranges
+from rangebound.release.output.report import report
 
 UNIT = {"column": "person", "rows": 3}
 
@@ -92,3 +93,15 @@ def test_a_budget_that_begins_anew(tmp_path):
         assert dry_run(plan(), account=ledger.account("by month"))["warnings"] == list(found)
     assert len(found) == 1
     assert "begins anew with each month" in found[0]
+
+
+def test_the_report_shows_warnings_with_names_as_texts():
+    pyarrow = pytest.importorskip("pyarrow")
+    name = "<script>x</script>"
+    query = [{"name": "x", "kind": "mean", "column": name, "range": [0, 71.93]}]
+    page = report(release(plan(unit={}, query=query), pyarrow.table({name: [1.0, 2.0]}), ledger=None))
+    assert "Warning: the unit is a single row" in page
+    assert "Warning: the range of &#x27;&lt;script&gt;x&lt;/script&gt;&#x27;, [0, 71.93], looks taken" in page
+    assert name not in page
+    careful = plan(query=[{"name": "visits", "kind": "count"}])
+    assert "Warning" not in report(release(careful, pyarrow.table({"person": [1, 2]}), ledger=None))
