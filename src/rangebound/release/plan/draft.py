@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from rangebound.arguments import counted
 from rangebound.errors import plain
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_description import TableDescription
@@ -159,6 +160,6 @@ def drafted_bounds(unit: str | None, rows: int = 1) -> str:
     "rows = 1 and groups = 1 count one row of each 'person' and cut the others; raise them by what is publicly known"
     """
     whose = f"each {unit!r}" if unit else "each owner"
-    count = "one row" if rows == 1 else f"{rows} rows"
+    count = "one row" if rows == 1 else counted(rows, "row")
     bounds = f"rows = {rows} and groups = 1 count {count} of {whose}"
     return plain(f"{bounds} and cut the others; raise them by what is publicly known")

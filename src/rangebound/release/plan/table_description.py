@@ -69,7 +69,7 @@ def read_description(text: str) -> TableDescription:
     ('who', 3, {'age': (0.0, 120.0)}, {'sex': ('f', 'm')})
     """
     if len(text) > LONGEST:
-        raise ArgumentError(f"metadata of {len(text)} letters: must have at most {LONGEST}")
+        raise ArgumentError(f"metadata of {arguments.counted(len(text), 'letter')}: must have at most {LONGEST}")
     try:
         table = _table(_bare(json.loads(text)))
     except (ValueError, RecursionError) as reason:
@@ -106,7 +106,9 @@ def _table(data: Any) -> dict[str, Any]:
     tables = data.get("tables") if isinstance(data, dict) else None
     if isinstance(tables, list):
         if len(tables) != 1:
-            raise ArgumentError(f"metadata: describes {len(tables)} tables; a plan is for one, so keep that one")
+            raise ArgumentError(
+                f"metadata: describes {arguments.counted(len(tables), 'table')}; a plan is for one, so keep that one"
+            )
         data = tables[0]
     if not isinstance(data, dict):
         raise ArgumentError("metadata: must be the description of a table, an object with a tableSchema")
