@@ -161,5 +161,5 @@ def drafted_bounds(unit: str | None, rows: int = 1) -> str:
     """
     whose = f"each {unit!r}" if unit else "each owner"
     count = "one row" if rows == 1 else counted(rows, "row")
-    bounds = f"rows = {rows} and groups = 1 count {count} of {whose}"
-    return plain(f"{bounds} and cut the others; raise them by what is publicly known")
+    does = f" and groups = 1 count {count} of {whose} and cut the others"
+    return plain(f"rows = {rows}" + does + "; raise them by what is publicly known")
