@@ -46,7 +46,7 @@ def new(
         typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a first plan for a table, from its columns or its description; read no data."""
+    """Write a first plan for a table; read no data."""
     from rangebound.release import draft, make_plan
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.draft import drafted_bounds
