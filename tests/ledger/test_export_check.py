@@ -238,3 +238,13 @@ def test_a_key_must_be_named_and_a_file_be_there(exported, key, tmp_path, monkey
         verify_export(exported, key=key, head="x")
     monkeypatch.setenv("RANGEBOUND_LEDGER_KEY", str(key))
     verify_export(exported)
+
+
+def test_half_of_a_surrogate_pair_is_refused_and_not_a_crash(rich, key, tmp_path):
+    text = to_lines(rich.history())
+    for half in ("\\ud800", "\\udcff"):
+        (tmp_path / "export").write_text(text.replace('"who": "berta"', f'"who": "{half}"'), encoding="utf-8")
+        with pytest.raises(LedgerTampered, match="a field is missing or has another type"):
+            verify_export(tmp_path / "export", key=key)
+    (tmp_path / "export").write_text(text, encoding="utf-8", newline="")
+    assert verify_export(tmp_path / "export", key=key)  # the control

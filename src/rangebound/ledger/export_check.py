@@ -140,6 +140,7 @@ def _whole(value: object) -> int:
 def _text(value: object) -> str:
     if type(value) is not str:
         raise TypeError
+    value.encode()  # half of a surrogate pair is not text: a `ValueError`
     return value
 
 
