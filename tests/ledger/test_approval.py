@@ -64,3 +64,31 @@ def test_who_asks_may_withdraw_but_not_approve_unless_the_account_says_so():
     assert asked(APPROVED._replace(**own), approval=Approval.ANYONE).status is RequestStatus.APPROVED
     with pytest.raises(ValueError, match="who asks does not approve"):
         asked(APPROVED._replace(**own))
+
+
+SPELLINGS = ["anna", "Anna", " anna", "an\u200bna", "ａｎｎａ", "anna/bob", "service/anna", "service/Anna", "anna/anna"]  # noqa: RUF001
+
+
+@pytest.mark.parametrize("name", SPELLINGS, ids=ascii)
+def test_who_asks_does_not_approve_under_another_spelling_or_login(name):
+    with pytest.raises(ValueError, match="who asks does not approve"):
+        asked(APPROVED._replace(who=name))
+    with pytest.raises(ValueError, match="who asks does not approve"):
+        FiledRequest(filed=FILED._replace(who=name)).decide(APPROVED._replace(who="anna"), Approval.OTHERS)
+
+
+OTHERS = [
+    ("anna", "berta"),
+    ("service/anna", "service/berta"),
+    ("service/anna", "berta"),
+    ("anna", "berta/bob"),
+    ("service/anna", "other/berta"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+def test_control_two_people_of_one_service_are_two(one, other):
+    for who, decider in ((one, other), (other, one)):
+        found = FiledRequest(filed=FILED._replace(who=who))
+        found.decide(APPROVED._replace(who=decider), Approval.OTHERS)
+        assert found.status is RequestStatus.APPROVED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from unicodedata import normalize
 
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 
@@ -26,6 +27,28 @@ class RequestStatus(StrEnum):
 _STATUS = {EntryKind.APPROVE.value: RequestStatus.APPROVED, EntryKind.REJECT.value: RequestStatus.REJECTED}
 
 
+def may_be_one(one: str, other: str) -> bool:
+    """Whether two names in a ledger may be those of one person.
+
+    In a database a name is a login, or a login and another name that was stated: `service/anna`. Of one login, stated
+    names are different people, as those of a service; a login is also anyone who states it elsewhere, and the same as
+    itself with a stated name. Case, spaces and letters that are not seen make no difference.
+
+    >>> may_be_one("anna", "service/anna"), may_be_one("anna", "anna/bob"), may_be_one("anna", " Anna")
+    (True, True, True)
+    >>> may_be_one("service/anna", "service/berta"), may_be_one("anna", "berta")
+    (False, False)
+    """
+    (login, _, said), (second, _, told) = (_folded(each).partition("/") for each in (one, other))
+    if login == second and bool(said) == bool(told):
+        return said == told
+    return bool({login, said} & {second, told} - {""})
+
+
+def _folded(name: str) -> str:
+    return "".join(each for each in normalize("NFKC", name).casefold() if each.isprintable() and not each.isspace())
+
+
 @dataclass(kw_only=True)
 class FiledRequest:
     """A request as the chain has it: the entry that filed it, the one that decided it, and whether it was charged."""
@@ -46,7 +69,7 @@ class FiledRequest:
 
     def may_decide(self, kind: str, who: str, approval: Approval | None) -> bool:
         """Whether a person may decide so: who asked may withdraw a request, but not approve it where others must."""
-        return kind == EntryKind.REJECT or approval is Approval.ANYONE or who != self.filed.who
+        return kind == EntryKind.REJECT or approval is Approval.ANYONE or not may_be_one(who, self.filed.who)
 
     def decide(self, entry: LedgerEntry, approval: Approval | None) -> None:
         """Add the decision; a `ValueError` where it breaks a rule."""

@@ -21,12 +21,14 @@ _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", un
 def charge_text(plan: Plan) -> str:
     """What a release is charged for: the hash of its plan, and the unit that it protects.
 
+    The hash is whole: of half of it, two plans that share it can be found, one to be approved and one to be released.
+
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
     >>> charge_text(plan).partition(", ")[2]
     'unit row, add or remove'
     """
-    return f"{_RELEASE}{sha256(plan_json(plan).encode())[:16]}{_UNIT}{_words(plan.unit)}"
+    return f"{_RELEASE}{sha256(plan_json(plan).encode())}{_UNIT}{_words(plan.unit)}"
 
 
 def charges(plan: Plan, allocation: Allocation) -> tuple[AnyCost, ...]:
@@ -60,7 +62,7 @@ def check_rule(plan: Plan, allocation: Allocation, account: Account) -> None:
 
 def suggestion_text(plan: Plan, asked: object) -> str:
     """What a suggestion is charged for: the hash of the plan and of what it leaves out, and the unit."""
-    left_out = sha256(f"{plan_json(plan)} {asked!r}".encode())[:16]
+    left_out = sha256(f"{plan_json(plan)} {asked!r}".encode())
     return f"{_SUGGESTION}{left_out}{_UNIT}{_words(plan.unit)}"
 
 
