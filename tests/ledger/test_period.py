@@ -241,3 +241,18 @@ def test_a_chain_that_spends_a_period_twice_is_refused(day):
 def test_terms_with_another_period_are_refused(word):
     with pytest.raises(LedgerTampered, match="breaks the rules"):
         state(account(what=WHAT.replace('"quarter"', word)))
+
+
+def test_an_account_without_some_spends_is_that_of_its_period(book, clock):
+    assert book.account("people", without=["no such request"]) == book.account("people")
+    spent(book, "1", "2")
+    assert str(book.account("people", without=["1"]).remaining) == "epsilon 0.5"
+    found = book.account("people", without=["1", "2"])
+    assert (str(found.remaining), found.spends) == ("epsilon 1", 0)
+    book.open_account("others", epsilon=1)
+    assert book.account("others", without=["1"]) == book.account("others")  # the spend is of another account
+    clock("2027-01-01")
+    spent(book, "3")
+    assert str(book.account("people", without=["1"]).remaining) == "epsilon 0.5"  # of the quarter before
+    assert str(book.account("people", without=["3"]).remaining) == "epsilon 1"
+    assert str(book.account("people").remaining) == "epsilon 0.5"  # the control: nothing was changed

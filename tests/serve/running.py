@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
@@ -32,7 +33,7 @@ by = ["clinic"]
 
 SETTINGS = """
 folder = "work"
-ledger = "people.ledger"
+ledger = "LEDGER"
 [listen]
 port = 0
 [release]
@@ -89,9 +90,17 @@ PATIENCE = 120.0  # seconds that a test waits for what has to come, on a machine
 class RunningServer:
     """A server process with its folder, tokens and ledger."""
 
-    def __init__(self, folder: Path, **changes: object) -> None:
-        self.folder = folder
-        values = {"DELAY": 0.2, "TIME": 60, "ATTEMPTS": 2, "READING": 2.0, "IN_FLIGHT": 200} | changes
+    def __init__(self, folder: Path, *, ledger: Ledger | None = None, address: str = "", **changes: object) -> None:
+        """With a ledger in a database, it is given open, and the address by which the server opens it."""
+        self.folder, self.place = folder, address or str(folder / "people.ledger")
+        values = {
+            "LEDGER": address or "people.ledger",
+            "DELAY": 0.2,
+            "TIME": 60,
+            "ATTEMPTS": 2,
+            "READING": 2.0,
+            "IN_FLIGHT": 200,
+        } | changes
         text = re.sub("|".join(values), lambda found: str(values[found[0]]), SETTINGS)
         (folder / "server.toml").write_text(text)
         rows = [f"{at % 150},{'north' if at % 3 else 'south'},{at % 90}" for at in range(300)]
@@ -99,7 +108,7 @@ class RunningServer:
         (folder / "regions.csv").write_text("clinic,region\nnorth,coast\nsouth,hills\n")
         (folder / "drugs.csv").write_text("\n".join(["patient,drug", *(f"{at},a" for at in range(100))]))
         (folder / "wages.csv").write_text("\n".join(["wage", *map(str, range(100))]))
-        with Ledger.create(folder / "people.ledger") as ledger:
+        with ledger or Ledger.create(folder / "people.ledger") as ledger:
             ledger.open_account("people", epsilon=1000)
             ledger.open_account("staff", epsilon=1)
             ledger.open_account("reviewed", epsilon=10, approval=True)
@@ -166,7 +175,7 @@ class RunningServer:
             return drained(connection)
 
     def entries(self, kind: EntryKind, request: str):
-        with Ledger.open(self.folder / "people.ledger") as ledger:
+        with Ledger.open(self.place) as ledger:
             return [each for each in ledger.history() if each.kind is kind and each.request == request]
 
     def until_charged(self, request: str) -> None:
@@ -209,7 +218,7 @@ def drained(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def running(folder: Path, **changes: object):
+def running(folder: Path, **changes: Any):
     server = RunningServer(folder, **changes)
     try:
         yield server

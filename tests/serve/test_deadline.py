@@ -50,9 +50,13 @@ def test_one_that_runs_is_to_be_looked_at_again_at_the_next_multiple(now, delay)
     assert 0.0 <= found.again <= delay * (1 + 1e-6) + 1e-6
 
 
-def test_waiting_and_rejections_are_seen_at_once():
-    assert seen(job(state=JobState.WAITING), 1e9, 60.0).state == "waiting for approval"
-    assert seen(job(state=JobState.REJECTED, done=1e9, message="no"), 1e9, 60.0).message == "no"
+def test_waiting_is_seen_at_a_multiple_and_a_rejection_of_what_was_seen_to_wait_at_once():
+    waiting = job(state=JobState.WAITING, done=1e9 + 1.0)
+    assert seen(waiting, 1e9 + 59.0, 60.0) == seen(job(), 1e9 + 59.0, 60.0)
+    assert seen(waiting, 1e9 + 60.0, 60.0).state == "waiting for approval"
+    assert not seen(waiting, 1e9 + 60.0, 60.0).ended
+    rejected = job(state=JobState.REJECTED, done=waiting.done, message="no")
+    assert seen(rejected, 1e9 + 61.0, 60.0).message == "no"
 
 
 @given(spent=st.floats(0.0, 1000.0), tick=st.floats(0.01, 10.0))

@@ -3,6 +3,9 @@
 import os
 from dataclasses import replace
 
+import pytest
+
+from rangebound.errors import ArgumentError
 from rangebound.serve.job_store import Job, JobState, JobStore, database
 
 JOB = Job(account="people", id="one", who="anna", source="visits", plan="p", begun=10.0)
@@ -41,3 +44,16 @@ def test_a_folder_has_no_letter_of_a_client():
     assert set(replace(JOB, id="..").folder) <= set("0123456789abcdef")
     assert replace(JOB, id="a").folder != replace(JOB, id="b").folder
     assert JOB.request == "people/visits/one"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has no modes of files")
+def test_a_folder_that_others_can_enter_is_refused(tmp_path):
+    for mode in (0o755, 0o710, 0o701):
+        folder = tmp_path / f"{mode:o}"
+        folder.mkdir()
+        folder.chmod(mode)
+        with pytest.raises(ArgumentError, match="chmod 700"):
+            database(folder)
+        assert list(folder.iterdir()) == []
+        folder.chmod(0o700)
+        database(folder).close()  # the control

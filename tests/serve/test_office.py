@@ -10,6 +10,7 @@ import pytest
 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
+from rangebound.serve.client import ServerRefusal
 from tests.serve.running import PATIENCE, running
 
 ME = "/v1/accounts/people/releases"
@@ -136,3 +137,50 @@ def test_more_releases_than_may_be_in_flight_are_refused_until_others_are_seen_t
     held.ended(token, "r-0")
     held.ended(token, "r-1")
     assert held.submit(token, "r-4")[0] == 202
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """A server with one worker and a delay that a test can look into."""
+    with running(tmp_path_factory.mktemp("slow"), DELAY=8) as found:
+        yield found
+
+
+def test_when_a_request_began_to_wait_for_approval_does_not_tell_when_another_release_ended(slow):
+    token = slow.token(accounts=("people", "reviewed"))
+    berta = slow.client(who="berta", role="approver", accounts=("reviewed",))
+    charged_and_held(slow, "before", token)
+    began = time.monotonic()
+    assert slow.submit(token, "behind", account="reviewed")[0] == 202
+    slow.hold.unlink()
+    until(lambda: slow.entries(EntryKind.REQUEST, "reviewed/visits/behind"))
+    place = "/v1/accounts/reviewed/releases"
+    looks = [slow.ask("GET", f"{place}/behind", token=token)[2]["state"]]
+    looks += [each["state"] for each in slow.ask("GET", place, token=token)[2]["releases"]]
+    codes = [slow.ask("GET", f"{place}/behind/request", token=token)[0]]
+    with pytest.raises(ServerRefusal) as caught:
+        berta.approve("behind")
+    codes.append(caught.value.status)
+    in_time = time.monotonic() - began < 8  # on a machine that is far too slow nothing was early
+    assert (looks, codes) == (["running"] * 2, [404, 409]) or not in_time
+    until(lambda: slow.ask("GET", f"{place}/behind", token=token)[2]["state"] == "waiting for approval")
+    assert berta.asked("behind")["who"] == "anna"
+    assert berta.approve("behind")["state"] == "running"
+    assert berta.approve("behind")["state"] == "running"  # the same decision again
+    assert slow.ended(token, "behind", "reviewed")["state"] == "published"
+
+
+def test_what_is_left_counts_a_release_once_its_end_is_seen(slow):
+    token = slow.token()
+
+    def left():
+        return slow.ask("GET", "/v1/accounts", token=token)[2]["accounts"][0]["left"]
+
+    before = left()
+    charged_and_held(slow, "counted", token)
+    assert left() == before
+    slow.hold.unlink()
+    slow.ended(token, "counted")
+    assert left() != before
+    with Ledger.open(slow.folder / "people.ledger") as ledger:
+        assert left() == ledger.account("people").left

@@ -3,7 +3,8 @@
 import pytest
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.serve.settings import is_address, read_settings
+from rangebound.postgres_address import is_address
+from rangebound.serve.settings import read_settings
 
 GOOD = """folder = "work"
 ledger = "people.ledger"

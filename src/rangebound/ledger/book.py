@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import TracebackType
 
@@ -370,10 +370,17 @@ class Ledger:
         """The bytes that a request was filed with."""
         return dry_run_of(self._chain, request)
 
-    def account(self, name: str) -> Account:
-        """An account as it stands now."""
+    def account(self, name: str, *, without: Collection[str] = ()) -> Account:
+        """An account as it stands now, or as it would without the spends of some requests."""
         chain = self._chain
-        return chain.read(lambda _: account_of(name, balance_of(chain.state, name), chain.latest(now())))
+
+        def take(transaction: Transaction) -> Account:
+            balance, latest = balance_of(chain.state, name), chain.latest(now())
+            left_out = [chain.find(transaction, EntryKind.SPEND, each) for each in without]
+            own = [each for each in left_out if each is not None and each.account == name]
+            return account_of(name, balance.without(own, latest), latest)
+
+        return chain.read(take)
 
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from rangebound.errors import LedgerTampered, RangeboundError
 from rangebound.ledger.amount import Amount, rounded_down
@@ -58,6 +58,14 @@ class Balance:
                 self.periods += 1
         self.spent = (spent[0] + cost[0], spent[1] + cost[1])
         self.spends += 1
+
+    def without(self, spends: Iterable[LedgerEntry], time: int = 0) -> Balance:
+        """The balance at a time as if some of its spends had not been; those of earlier periods make no difference."""
+        spent, period = self.spent_at(time), self.period
+        own = [each for each in spends if period is None or period.number(each.time) == period.number(time)]
+        first, second = sum(each.first or 0 for each in own), sum(each.second or 0 for each in own)
+        left = max(0, spent[0] - first), max(0, spent[1] - second)
+        return replace(self, spent=left, spends=self.spends - len(own)) if own else self
 
     def remaining(self, time: int = 0) -> AnyCost:
         """What is left, exactly."""

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rangebound.arguments import counted
-from rangebound.errors import ArgumentError, plain
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, plain
 from rangebound.serve.deadline import seen
 from rangebound.serve.office import LOG, Office, Refusal, shown
 from rangebound.serve.openapi import document, page
@@ -139,6 +139,9 @@ async def _guarded(
         return await ANSWERS[operation.name](office, request, token)
     except Refusal as refusal:
         return _error(refusal.status, str(refusal))
+    except (LedgerUnavailable, LedgerTampered) as error:
+        LOG.error("the ledger: %s", error)
+        return _error(503, "the ledger cannot be used now; try again later")
     except ArgumentError as error:
         return _error(400, str(error))
 

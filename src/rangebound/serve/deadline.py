@@ -32,19 +32,16 @@ def seen(job: Job, now: float, delay: float) -> SeenState:
     k >= 1 with d <= b + k delay. Before, the request is "running", whatever has happened.
 
     Guarantee: the view is a function of the request, of `now`, and of k for those multiples that have passed.
-    Edge cases: waiting for approval and rejections depend on people and plans alone, and are seen at once. A clock that
-    was put back delays an answer and shows none early.
+    Edge cases: that a request waits for approval is seen at a multiple too, since it is filed once an earlier release
+    has made room. A clock that was put back delays an answer and shows none early.
 
     >>> job = Job(account="a", id="1", who="w", source="s", plan="", begun=100.0, done=101.5, state=JobState.PUBLISHED)
     >>> seen(job, 109.9, 10.0).state, seen(job, 110.0, 10.0).state
     ('running', 'published')
     """
-    if job.state is JobState.WAITING:
-        return SeenState(state=job.state.value, again=delay)
-    if job.state is JobState.REJECTED:
-        return SeenState(state=job.state.value, again=None, message=job.message)
     if job.done is not None and now >= available(job.begun, job.done, delay):
-        return SeenState(state=job.state.value, again=None, message=job.message)
+        again = delay if job.state is JobState.WAITING else None
+        return SeenState(state=job.state.value, again=again, message=job.message)
     passed = max(0, math.floor((now - job.begun) / delay))
     return SeenState(state=RUNNING, again=job.begun + (passed + 1) * delay - now)
 

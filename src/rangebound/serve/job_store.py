@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from rangebound.errors import ArgumentError
+
 
 class JobState(Enum):
     """How far a request is; the last four are ends."""
@@ -28,7 +30,10 @@ OPEN = (JobState.WAITING, JobState.QUEUED)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One request: who asked for which plan of which source, since when its delays count, and how it ended."""
+    """One request: who asked for which plan of which source, since when its delays count, and how it ended.
+
+    `done` is when a worker came to an end with it: the end of all, or that it waits for approval.
+    """
 
     account: str
     id: str
@@ -104,15 +109,24 @@ class JobStore:
 
     def approved(self, job: Job, moment: float) -> bool:
         """Let a request that waited run; its delays count from now on."""
-        query = "UPDATE job SET state = ?, begun = ? WHERE account = ? AND id = ? AND state = ?"
+        query = "UPDATE job SET state = ?, begun = ?, done = NULL WHERE account = ? AND id = ? AND state = ?"
         values = (JobState.QUEUED.value, moment, job.account, job.id, JobState.WAITING.value)
         with self._connection:
             return self._connection.execute(query, values).rowcount == 1
 
 
+def private_folder(folder: Path) -> None:
+    """Make the folder of a server; one that others can enter is refused, since logs in it may have words of rows."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.name == "posix" and folder.stat().st_mode & 0o077:
+        raise ArgumentError(
+            f"folder={str(folder)!r}: other users can enter it; it must be for its owner alone (chmod 700)"
+        )
+
+
 def database(folder: Path) -> sqlite3.Connection:
     """The database of a server, which only its user can read."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder)
     file = folder / "server.sqlite"
     if not file.exists():
         os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rangebound.errors import ArgumentError
 from rangebound.serve.application import LARGEST_HEADERS, application
+from rangebound.serve.folder_lock import sole_server
 from rangebound.serve.office import Office
 from rangebound.serve.settings import Server, read_settings
 
@@ -61,9 +62,13 @@ class PatientProtocol(H11Protocol):
 def serve(config: Path, *, ready: Callable[[str], None]) -> None:
     """Serve until a signal ends it; `ready` is told the address once the socket is there."""
     server = read_settings(config)
+    with sole_server(server.folder):
+        _log(server)
+        _serve(server, Office(server, config.absolute()), ready)
+
+
+def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None:
     listen, limits = server.settings.listen, server.settings.limits
-    _log(server)
-    office = Office(server, config.absolute())
     protocol = type("Protocol", (PatientProtocol,), {"patience": limits.reading})
     certificate = None if listen.certificate is None else str(server.home / listen.certificate)
     key = None if listen.key is None else str(server.home / listen.key)
@@ -104,7 +109,6 @@ def _socket(host: str, port: int) -> socket.socket:
 
 def _log(server: Server) -> None:
     """Write what happens to the custodian's log, in the server's folder."""
-    server.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handler = logging.FileHandler(server.folder / "server.log", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     for name in ("rangebound.serve", "uvicorn.error"):

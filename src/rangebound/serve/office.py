@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
 from pathlib import Path
 from typing import Any
 
-from rangebound.errors import RangeboundError
+from rangebound.errors import LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
 from rangebound.serve.deadline import SeenState, next_tick, seen
@@ -23,6 +22,8 @@ from rangebound.serve.token_store import Token, TokenStore
 LOG = logging.getLogger("rangebound.serve")
 
 _FAILED = "the release failed; if it was charged, the charge stands, and the custodian can say more"
+_PAUSE = 3.0  # seconds before a release is run again: a database may have to start
+_NOT_ASKED = "no such request for approval"
 _BUSY = "too many releases are in flight; try again later"
 
 
@@ -49,7 +50,6 @@ class Office:
         self.workers = Pool(config, log, self.settings.release.workers)
         self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
-        self._shown: dict[str, tuple[float, dict[str, Any]]] = {}
         self._columns: dict[str, dict[str, str]] = {}
 
     async def open(self) -> None:
@@ -71,21 +71,23 @@ class Office:
         self.ledger.close()
 
     async def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Check a plan; the answer comes at a multiple of a tick, since workers may be slowed down by releases."""
-        began = time.monotonic()
+        """Check a plan."""
+        found = await self._checked({"do": "check", **task})
+        if not found.get("ok"):
+            raise Refusal(422 if "refused" in found else 503, found.get("refused", "the plan cannot be checked now"))
+        return {name: value for name, value in found.items() if name != "ok"}
+
+    async def _checked(self, task: dict[str, Any]) -> dict[str, Any]:
+        """What a checker finds; it comes at a multiple of a tick, since checkers may be slowed down by releases."""
+        began, limit = time.monotonic(), self.settings.limits.dry_run
         try:
-            found = await asyncio.wait_for(
-                self.checkers.do({"do": "check", **task}, self.settings.limits.dry_run),
-                2 * self.settings.limits.dry_run,
-            )
+            found = await asyncio.wait_for(self.checkers.do(task, limit), 2 * limit)
         except TimeUp:
             found = {"refused": "plan: checking it took too long; ask for less at once"}
         except (WorkerDied, TimeoutError):
             found = {}
         await asyncio.sleep(next_tick(began, time.monotonic(), self.settings.limits.tick))
-        if not found.get("ok"):
-            raise Refusal(422 if "refused" in found else 503, found.get("refused", "the plan cannot be checked now"))
-        return {name: value for name, value in found.items() if name != "ok"}
+        return found
 
     async def submit(self, token: Token, account: str, id: str, plan: str, source: str | None) -> Job:
         """Take a request; the same one again is the one that is there, and another under its id is refused."""
@@ -105,19 +107,25 @@ class Office:
 
     def _check_room(self, token: Token) -> None:
         """Refuse more releases than may be in flight: those that are not seen to be at their end, finished or not."""
-        now, delay = time.time(), self.settings.release.delay
-        running = [each for each in self.jobs.since(now - delay) if not seen(each, now, delay).ended]
-        limits = self.settings.limits
+        limits, running = self.settings.limits, self._in_flight()
         own = sum(each.who == token.who for each in running)
         if own >= limits.in_flight or len(running) >= limits.in_flight_in_all:
             raise Refusal(429, _BUSY)
 
+    def _in_flight(self) -> list[Job]:
+        now, delay = time.time(), self.settings.release.delay
+        return [each for each in self.jobs.since(now - delay) if not seen(each, now, delay).ended]
+
     async def find(self, account: str, id: str) -> tuple[Job, SeenState]:
         """A request, and what may be seen of it now."""
-        job = self.jobs.find(account, id)
-        if job is not None and job.state is JobState.WAITING:
+        job, view = self._find(account, id)
+        if view.state == JobState.WAITING.value:
             await self._look_for_decision(job)
-            job = self.jobs.find(account, id)
+            job, view = self._find(account, id)
+        return job, view
+
+    def _find(self, account: str, id: str) -> tuple[Job, SeenState]:
+        job = self.jobs.find(account, id)
         if job is None:
             raise Refusal(404, "no such release")
         return job, seen(job, time.time(), self.settings.release.delay)
@@ -128,18 +136,20 @@ class Office:
         if found is None or found.status is RequestStatus.WAITING:
             return
         if found.status is RequestStatus.REJECTED:
-            self.jobs.change(job, JobState.REJECTED, message=found.reason or "", done=time.time())
+            self.jobs.change(job, JobState.REJECTED, message=found.reason or "", done=job.done)  # seen at once
         elif self.jobs.approved(job, time.time()):
             self._queue.put_nowait((job.account, job.id))
 
     async def decide(self, token: Token, account: str, id: str, *, approve: bool, reason: str) -> Job:
         """Approve or reject a request that waits."""
-        job, _ = await self.find(account, id)
-        if await asyncio.to_thread(filed, self.ledger, account, job.request) is None:
+        job, view = await self.find(account, id)
+        if not await self._known_to_wait(job, view):
             raise Refusal(409, f"id={id!r}: is not waiting for approval")
         verb = self.ledger.approve if approve else self.ledger.reject
         try:
             await asyncio.to_thread(verb, job.request, who=token.who, note=reason)
+        except (LedgerUnavailable, LedgerTampered):
+            raise
         except RangeboundError as error:
             raise Refusal(409, public_words(self.server, str(error))) from None
         if job.state is JobState.WAITING:
@@ -148,11 +158,22 @@ class Office:
 
     async def asked(self, account: str, id: str) -> dict[str, Any]:
         """What somebody who decides should see of a request: the plan and the dry run that it was filed with."""
-        job, _ = await self.find(account, id)
+        job, view = await self.find(account, id)
+        if not await self._known_to_wait(job, view):
+            raise Refusal(404, _NOT_ASKED)
         try:
-            return {"who": job.who, **json.loads(await asyncio.to_thread(self.ledger.dry_run, job.request))}
+            asked = json.loads(await asyncio.to_thread(self.ledger.dry_run, job.request))
+            return {"who": job.who, "source": job.source, **asked}
+        except (LedgerUnavailable, LedgerTampered):
+            raise
         except (RangeboundError, ValueError):
-            raise Refusal(404, "no such request for approval") from None
+            raise Refusal(404, _NOT_ASKED) from None
+
+    async def _known_to_wait(self, job: Job, view: SeenState) -> bool:
+        """Whether it may be seen that a request was filed for approval: it is seen to wait, or somebody has decided."""
+        found = await asyncio.to_thread(filed, self.ledger, job.account, job.request)
+        waits = view.state == JobState.WAITING.value
+        return found is not None and (waits or found.status is not RequestStatus.WAITING)
 
     async def answer(self, account: str, id: str, name: str) -> bytes:
         """A file of a release that was published and may be seen."""
@@ -162,14 +183,11 @@ class Office:
         return await asyncio.to_thread((self.server.folder / "answers" / job.folder / name).read_bytes)
 
     async def account(self, name: str) -> dict[str, Any]:
-        """An account as it stood at the last multiple of the delay: a charge in between would say when one ended."""
-        slot = time.time() // self.settings.release.delay
-        if name not in self._shown or self._shown[name][0] != slot:
-            found = await asyncio.to_thread(self.ledger.account, name)
-            facts = {"account": name, "left": found.left, "approval": found.approval is not None}
-            facts |= {"sources": list(self.settings.accounts[name].sources)}
-            self._shown[name] = slot, facts
-        return self._shown[name][1]
+        """An account without the charges of releases whose end is not seen: a charge says when an earlier one ended."""
+        hidden = [each.request for each in self._in_flight() if each.account == name]
+        found = await asyncio.to_thread(self.ledger.account, name, without=hidden)
+        facts = {"account": name, "left": found.left, "approval": found.approval is not None}
+        return facts | {"sources": list(self.settings.accounts[name].sources)}
 
     async def source(self, account: str, name: str) -> dict[str, Any]:
         """What is public of a source: its columns and types, and whom it protects.
@@ -178,11 +196,9 @@ class Office:
         """
         own, closed = self.settings.sources[name], (await self.account(account))["approval"]
         if name not in self._columns and not closed:
-            with contextlib.suppress(TimeUp, WorkerDied):
-                task = {"do": "columns", "source": name}
-                found = await self.checkers.do(task, self.settings.limits.dry_run)
-                if found.get("ok"):
-                    self._columns[name] = found["columns"]
+            found = await self._checked({"do": "columns", "source": name})
+            if found.get("ok"):
+                self._columns[name] = found["columns"]
         facts: dict[str, Any] = {
             "source": name,
             "public": own.public,
@@ -207,9 +223,13 @@ class Office:
         task |= {"who": job.who, "folder": job.folder}
         found: dict[str, Any] = {}
         for attempt in range(self.settings.release.attempts):
+            if attempt:
+                await asyncio.sleep(_PAUSE)
             try:
                 found = await self.workers.do(task, self.settings.release.time)
-                break
+                if not found.get("again"):
+                    break
+                LOG.warning("request %s: the ledger could not be used, attempt %d", job.request, attempt + 1)
             except TimeUp:
                 LOG.warning("request %s: its time is up", job.request)
                 if await asyncio.to_thread(self.ledger.published, job.request) is None:
@@ -219,9 +239,7 @@ class Office:
         if found.get("published"):
             self._end(job, JobState.PUBLISHED)
         elif found.get("waiting"):
-            self.jobs.change(job, JobState.WAITING)
-        elif found.get("rejected"):
-            self._end(job, JobState.REJECTED, found["reason"])
+            self.jobs.change(job, JobState.WAITING, done=time.time())
         elif "refused" in found:
             self._end(job, JobState.REFUSED, found["refused"])
         else:

@@ -19,6 +19,7 @@ from rangebound.errors import (
     ApprovalNeeded,
     ArgumentError,
     BudgetExceeded,
+    LedgerUnavailable,
     PlanError,
     RangeboundError,
     RequestConflict,
@@ -91,32 +92,31 @@ def run(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
     account, request = message["account"], message["request"]
     with refusing(server):
         plan = confined_plan(message["plan"], settings=server.settings, account=account, source=message["source"])
-        state = _approval(ledger, plan, message)
-    if state is not None:
-        return state
+        if _waits(ledger, plan, message):
+            return {"waiting": True}
     with _engine(server, plan, message["source"]) as engine, refusing(server), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the dry run has them
         steps: list[str] = []
         try:
             made = release(plan, engine, ledger=ledger, request=request, who=message["who"], progress=steps.append)
         except RangeboundError as error:
-            if _READING in steps:
+            if _READING in steps and not isinstance(error, LedgerUnavailable):
                 raise FailedAfterCharge from error
             raise
     write_answers(made, server.folder / "answers" / message["folder"])
     return {"published": True}
 
 
-def _approval(ledger: Ledger, plan: Plan, message: Mapping[str, Any]) -> Facts | None:
-    """How the request stands where its account needs approval; None where it may run. It is filed where it is new."""
+def _waits(ledger: Ledger, plan: Plan, message: Mapping[str, Any]) -> bool:
+    """Whether the request has to wait where its account needs approval; it is filed where it is new.
+
+    One that was rejected waits too: who looks for the decision finds it.
+    """
     try:
         demand_plan_approval(plan, ledger=ledger, request=message["request"], who=message["who"])
-    except ApprovalNeeded:
-        return {"waiting": True}
-    except RequestRejected:
-        found = filed(ledger, message["account"], message["request"])
-        return {"rejected": True, "reason": "" if found is None else found.reason or ""}
-    return None
+    except (ApprovalNeeded, RequestRejected):
+        return True
+    return False
 
 
 def filed(ledger: Ledger, account: str, request: str) -> ApprovalRequest | None:

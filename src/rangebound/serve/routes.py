@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
-from rangebound.serve.token_store import Token, TokenRole
-
-Handler = Callable[[Request, Token], Awaitable[Response]]
+from rangebound.serve.token_store import TokenRole
 
 TEXT: dict[str, Any] = {"type": "string"}
 PLAN: dict[str, Any] = {
@@ -63,6 +58,10 @@ _FILES = {
     "table.csv": ("The published table as CSV", "text/csv"),
     "certificate.json": ("The certificate of the table", "application/json"),
     "report.html": ("The report of the release, one page", "text/html"),
+}
+_DECISIONS = {
+    "approve": "Approve a request of somebody else: it is charged and run",
+    "reject": "Reject a request, for good; nothing is charged",
 }
 
 OPERATIONS: tuple[HttpOperation, ...] = (
@@ -127,23 +126,17 @@ OPERATIONS: tuple[HttpOperation, ...] = (
         roles=_BOTH,
         gives={200: "the plan and what it would give"},
     ),
-    HttpOperation(
-        method="POST",
-        path=f"{_R}/approve",
-        summary="Approve a request of somebody else: it is charged and run",
-        roles=_APPROVER,
-        gives={200: "the release", 409: "it cannot be approved"},
-        schema=RELEASE,
-        takes={"reason": TEXT},
-    ),
-    HttpOperation(
-        method="POST",
-        path=f"{_R}/reject",
-        summary="Reject a request, for good; nothing is charged",
-        roles=_APPROVER,
-        gives={200: "the release", 409: "it cannot be rejected"},
-        schema=RELEASE,
-        takes={"reason": TEXT},
+    *(
+        HttpOperation(
+            method="POST",
+            path=f"{_R}/{verb}",
+            summary=words,
+            roles=_APPROVER,
+            gives={200: "the release", 409: "it cannot be decided so"},
+            schema=RELEASE,
+            takes={"reason": TEXT},
+        )
+        for verb, words in _DECISIONS.items()
     ),
 )
 """All operations that need a token."""

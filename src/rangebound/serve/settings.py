@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rangebound.errors import ArgumentError, PlanError
+from rangebound.postgres_address import is_address
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.fields import Name, Part, as_tuple
 from rangebound.release.plan.model import Source
@@ -174,7 +175,7 @@ class Server:
 
     def secrets(self) -> tuple[str, ...]:
         """What no answer for an analyst may contain: paths and addresses of this machine."""
-        found = [str(self.home), self.settings.ledger]
+        found = [str(self.home), self.settings.ledger.partition("?")[0]]
         for each in self.settings.sources.values():
             found += [place for place in (each.path, each.spark, each.postgres) if place is not None]
         return tuple(found)
@@ -192,8 +193,3 @@ def read_settings(path: str | Path) -> Server:
         raise PlanError(f"{file}: not valid TOML: {reason}", field="config") from None
     with reported(str(file), lambda: lines(text)):
         return Server(Settings.model_validate(data), file.parent)
-
-
-def is_address(place: str) -> bool:
-    """Whether a ledger is in a database, and not in a file."""
-    return place.startswith(("postgresql://", "postgres://", "service="))

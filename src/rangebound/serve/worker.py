@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+from rangebound.errors import LedgerUnavailable
 from rangebound.ledger.book import Ledger
 from rangebound.serve import release_tasks
 from rangebound.serve.settings import Server, read_settings
@@ -34,10 +35,10 @@ def answer(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> dict[s
         return {"ok": True, **TASKS[message["do"]](server, ledger, message)}
     except release_tasks.Refused as refusal:
         return {"ok": False, "refused": str(refusal)}
-    except Exception:
+    except Exception as error:
         sys.stderr.write(f"{message.get('do')} {message.get('request', '')}\n{traceback.format_exc()}")
         sys.stderr.flush()
-        return {"ok": False}
+        return {"ok": False, "again": isinstance(error, LedgerUnavailable)}
 
 
 def main(config: str) -> None:
