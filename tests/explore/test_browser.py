@@ -111,7 +111,7 @@ def test_every_control_moves_what_it_says(page, demo_folder, tmp_path):
     page.click("#make-trial")
     page.wait_for_selector("#trial-table td")
     assert "Nothing was charged" in page.inner_text("#trial-words")
-    for name in ("plan.toml", "plan.ipynb"):
+    for name in ("plan.toml", "plan.ipynb", "record.yaml"):
         with page.expect_download() as download:
             page.click(f"text=Save {name}")
         download.value.save_as(tmp_path / name)

@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import pytest
+import yaml
 
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, PlanError
@@ -46,6 +47,8 @@ def test_a_plan_is_exported_with_its_changes(tmp_path):
 def test_all_exports_that_are_offered_can_be_had(tmp_path):
     for name in tasks.exports():
         assert asked("export", tmp_path, name=name)["text"]
+    record = yaml.safe_load(asked("export", tmp_path, name="record.yaml", changes={"epsilon": 2.5})["text"])
+    assert record["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 2.5
 
 
 def test_a_trial_shows_days_as_dates(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from rangebound.explore.notebook_export import notebook
 from rangebound.explore.one_number import OneNumber
 from rangebound.explore.plan_view import plan_view
 from rangebound.explore.quick_shares import KnownWidths
+from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.rendering import Row
 from rangebound.release.output.solution import solve
 from rangebound.release.output.table import Release
@@ -24,7 +23,6 @@ from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 
 Answered = tuple[dict[str, object], KnownWidths | None]
-_RECORD = "rangebound.release.output.record"
 
 
 def plan_of(asked: Mapping[str, Any], folder: Path) -> Plan:
@@ -88,26 +86,17 @@ def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
     made: dict[str, Callable[[], str]] = {
         "plan.toml": plan.to_toml,
         "plan.ipynb": lambda: notebook(plan),
-        "record.yaml": lambda: _record(plan, folder),
+        "record.yaml": lambda: record_text(record(plan, account=paying_account(plan, folder))),
     }
     name = asked.get("name")
-    if name not in made or (name == "record.yaml" and not has_record()):
+    if name not in made:
         raise ArgumentError(f"name={name!r:.80}: must be one of {', '.join(exports())}")
     return {"name": name, "text": made[name]()}, None
 
 
-def has_record() -> bool:
-    """Whether this version can write the record of a release."""
-    return importlib.util.find_spec(_RECORD) is not None
-
-
 def exports() -> tuple[str, ...]:
     """The files that the page offers."""
-    return ("plan.toml", "plan.ipynb", *(["record.yaml"] if has_record() else []))
-
-
-def _record(plan: Plan, folder: Path) -> str:
-    return str(importlib.import_module(_RECORD).record(plan))
+    return ("plan.toml", "plan.ipynb", "record.yaml")
 
 
 TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
