@@ -53,7 +53,9 @@ RecordFile = Annotated[
 FactSheetFile = Annotated[
     Path | None,
     typer.Option(
-        "--fact-sheet", help="Where to write the fact sheet against NIST SP 800-226, a .md file.", show_default=False
+        "--fact-sheet",
+        help="Where to write the fact sheet on the topics of NIST SP 800-226, a .md file.",
+        show_default=False,
     ),
 ]
 CertificateFile = Annotated[Path | None, typer.Option(help="Where to write the certificate.", show_default=False)]

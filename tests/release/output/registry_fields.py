@@ -2,6 +2,7 @@
 
 Written down from the registry's schema as of 2026 (github.com/opendp/deployments-registry-data,
 schemas/deployments-schema.yaml), in the terms of JSON Schema, so that a validator of somebody else can check a record.
+It is a transcription by hand, and narrower in places.
 """
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}

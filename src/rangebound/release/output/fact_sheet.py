@@ -1,4 +1,4 @@
-"""A fact sheet of a release against NIST SP 800-226: what the guide asks for, with evidence, a no, or what is open."""
+"""A fact sheet of a release on the topics of NIST SP 800-226: each question with evidence, a no, or what is open."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def fact_sheet(
     entry: Record | None = None,
     account: Account | None = None,
 ) -> tuple[Requirement, ...]:
-    """What the guide asks of a release, each with an answer; touches no data. [near2025]
+    """Questions on the topics of the guide, each with an answer; touches no data. [near2025]
+
+    They are in our words, and were not matched to its text clause by clause.
 
     The arguments are those of `rangebound.release.output.deployment_record.record`.
 
@@ -101,19 +103,19 @@ def fact_sheet_text(found: tuple[Requirement, ...], title: str = "") -> str:
 
     >>> one = Requirement(topic="Unit", asked="It is stated", verdict=Verdict.YES, evidence="by '<b>|x'")
     >>> print(fact_sheet_text((one,), "*Visits*"), end="")
-    # Fact sheet: \\\\*Visits\\\\*
+    # Fact sheet: \\*Visits\\*
     <BLANKLINE>
-    Against NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees: 1 yes, 0 no, 0 open.
+    Questions of our own on the topics of NIST SP 800-226, a self-assessment: 1 yes, 0 no, 0 open.
     <BLANKLINE>
     ## Unit
     <BLANKLINE>
     | asked | answer | evidence |
     | --- | --- | --- |
-    | It is stated | yes | by '\\\\<b\\\\>\\\\|x' |
+    | It is stated | yes | by '\\<b\\>\\|x' |
     """
     counts = ", ".join(f"{sum(each.verdict is one for each in found)} {one}" for one in Verdict)
     lines = [f"# Fact sheet: {_shown(plain(title) or 'a release')}", ""]
-    lines.append(f"Against NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees: {counts}.")
+    lines.append(f"Questions of our own on the topics of NIST SP 800-226, a self-assessment: {counts}.")
     for topic in dict.fromkeys(each.topic for each in found):
         lines += ["", f"## {topic}", "", "| asked | answer | evidence |", "| --- | --- | --- |"]
         lines += [
@@ -232,7 +234,9 @@ def _public(plan: Plan) -> Iterator[_Found]:
         if any(isinstance(end, float) and is_odd(end) for end in ends)
     ]
     looks = (
-        f"looks taken from the data: {', '.join(odd)}" if odd else "the ranges of the plan are round numbers or dates"
+        f"looks taken from the data: {', '.join(odd)}"
+        if odd
+        else "no end has four digits or more, but for years, nines and powers of two; this proves nothing"
     )
     yield "Ranges do not look taken from the data", _yes(not odd), looks
     tuned = (

@@ -20,7 +20,7 @@ _YEARS = range(1800, 2201)
 
 
 def hazards(plan: Plan | Mapping[str, object], *, account: Account | None = None) -> tuple[str, ...]:
-    """What a careful reader would object to in a plan, one sentence each; touches no data. [near2025]
+    """What a careful reader would object to in a plan, one sentence each; touches no data.
 
     The unit is a single row; epsilon is above 10; delta is above 1 over the number of units, where that is public; an
     end of a range has so many digits that it may come from the data; the budget of `account`, where it is at hand,
