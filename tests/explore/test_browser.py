@@ -241,6 +241,23 @@ def test_one_number_is_described_in_a_form(browser, one_number):
     page.close()
 
 
+def test_a_question_is_added_in_a_form(browser, one_number):
+    page = opened(browser, one_number)
+    page.click("#add summary")
+    assert page.is_hidden("#add-column")
+    page.select_option("#add-kind", "mean")
+    page.click("#add-question")
+    page.wait_for_selector("text=a mean needs a column")
+    for name, text in {"column": "age", "lower": "0", "upper": "110", "by": "clinic", "keys": "north, south"}.items():
+        page.fill(f"#add-{name}", text)
+    page.faults.clear()  # the browser notes the refusal
+    changed(page, lambda: page.click("#add-question"))
+    assert list(numbers_shown(page)) == ["number", "mean of age by clinic"]
+    shown_equals(page, parse_plan(page.input_value("#plan-text")))
+    assert page.faults == []
+    page.close()
+
+
 def test_the_real_table_is_asked_for_and_charged(page, demo_folder):
     with Ledger.open(demo_folder / "clinics.ledger") as ledger:
         before = ledger.account("clinics").left

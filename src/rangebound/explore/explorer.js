@@ -275,6 +275,26 @@ async function solve() {
   }
 }
 
+// ---- one more question
+
+function addFields() {
+  const kind = at("add-kind").value, number = (id) => at(id).value === "" ? null : Number(at(id).value);
+  const values = !kind.startsWith("count");
+  for (const each of document.querySelectorAll("#add .of-values")) each.hidden = !values;
+  return { kind, column: at("add-column").value, lower: number("add-lower"), upper: number("add-upper"), by: at("add-by").value, keys: at("add-keys").value };
+}
+
+async function add() {
+  try {
+    const { plan } = await ask("add", { form: addFields() });
+    state.changes = {};
+    put(at("add-words"), null, "Added.");
+    await newPlan(plan);
+  } catch (error) {
+    put(at("add-words"), null, error.message);
+  }
+}
+
 // ---- the account, made-up rows, the real ones
 
 async function account() {
@@ -387,6 +407,8 @@ function listen() {
       say("error", error.message);
     }
   });
+  at("add-kind").addEventListener("change", addFields);
+  at("add-question").addEventListener("click", add);
   at("apply-plan").addEventListener("click", () => { state.changes = {}; newPlan(at("plan-text").value); });
   at("make-trial").addEventListener("click", trial);
   at("ask-publish").addEventListener("click", askPublish);
@@ -414,6 +436,7 @@ async function open() {
   at("exports").replaceChildren(...begin.exports.map((name) => button(`Save ${name}`, () => exported(name))));
   state.plan = at("plan-text").value = begin.plan;
   showOthers();
+  addFields();
   listen();
   await certify();
   account();

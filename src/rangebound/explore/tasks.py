@@ -8,6 +8,7 @@ from typing import Any
 
 from rangebound.arguments import upwards
 from rangebound.errors import ArgumentError
+from rangebound.explore.added_question import QuestionForm, with_question
 from rangebound.explore.adjusted_plan import PlanChanges, adjusted
 from rangebound.explore.charged_release import account_words, charged_release, paying_account
 from rangebound.explore.made_up_trial import made_up_trial
@@ -81,6 +82,11 @@ def _number(asked: Mapping[str, Any], folder: Path) -> Answered:
     return {"plan": OneNumber.from_dict(asked.get("number")).plan().to_toml()}, None
 
 
+def _added(asked: Mapping[str, Any], folder: Path) -> Answered:
+    form = QuestionForm.from_dict(asked.get("form"))
+    return {"plan": with_question(plan_of(asked, folder), form, folder).to_toml()}, None
+
+
 def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
     plan = plan_of(asked, folder)
     made: dict[str, Callable[[], str]] = {
@@ -106,6 +112,7 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
     "publish": _published,
     "account": _account,
     "number": _number,
+    "add": _added,
     "export": _exported,
 }
 """What the page may ask for; beside these, `quick` is answered at once."""

@@ -1,0 +1,80 @@
+"""One more question for a plan, from the fields of a form."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from rangebound.errors import ArgumentError
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.toml import make_plan
+
+OF_ROWS = ("count", "count of units")
+OF_VALUES = ("sum", "mean", "median", "standard deviation")
+_LONGEST = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionForm:
+    """What a person says about a question: its kind, the column with its public range, and groups with their keys."""
+
+    kind: str
+    column: str = ""
+    lower: float | None = None
+    upper: float | None = None
+    by: str = ""
+    keys: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: object) -> QuestionForm:
+        """The form in plain data, as the page sends it; keys are a text with commas.
+
+        >>> QuestionForm.from_dict({"kind": "count", "by": "clinic", "keys": "north, south"}).keys
+        ('north', 'south')
+        """
+        if not isinstance(data, dict) or not set(data) <= set(cls.__dataclass_fields__):
+            raise ArgumentError("question: must have no fields but kind, column, lower, upper, by and keys")
+        kind, ends = data.get("kind"), {name: data.get(name) for name in ("lower", "upper")}
+        texts = {name: data.get(name, "") for name in ("column", "by", "keys")}
+        if kind not in (*OF_ROWS, *OF_VALUES):
+            raise ArgumentError(f"kind={kind!r:.80}: must be one of {', '.join((*OF_ROWS, *OF_VALUES))}")
+        for name, text in texts.items():
+            if not isinstance(text, str) or len(text) > _LONGEST:
+                raise ArgumentError(f"{name}: must be a text of at most {_LONGEST} characters")
+        for name, end in ends.items():
+            if end is not None and type(end) not in (int, float):
+                raise ArgumentError(f"{name}={end!r:.80}: must be a number")
+        if kind in OF_VALUES and (not texts["column"].strip() or None in ends.values()):
+            raise ArgumentError(f"column: a {kind} needs a column, and the lowest and highest value that it may have")
+        keys = tuple(each.strip() for each in texts["keys"].split(",") if each.strip())
+        return cls(kind=kind, column=texts["column"].strip(), **ends, by=texts["by"].strip(), keys=keys)
+
+
+def with_question(plan: Plan, form: QuestionForm, folder: Path) -> Plan:
+    """The plan with one more question, checked as a file would be.
+
+    Edge cases: its name says what it is; where that is taken, it gets a number. Keys of a column that the plan lists
+    already stay as they are.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "rows", kind = "count"}]')
+    >>> form = QuestionForm(kind="mean", column="age", lower=0, upper=110, by="clinic", keys=("north", "south"))
+    >>> with_question(plan, form, Path()).query[1].name
+    'mean of age by clinic'
+    """
+    data = tomllib.loads(plan.to_toml())
+    names = {each["name"] for each in data["query"]}
+    said = f"{form.kind}{f' of {form.column}' if form.kind in OF_VALUES else ''}{f' by {form.by}' if form.by else ''}"
+    name, number = said, 2
+    while name in names:
+        name, number = f"{said} {number}", number + 1
+    question: dict[str, object] = {"name": name, "kind": form.kind}
+    if form.kind in OF_VALUES:
+        question |= {"column": form.column, "range": [form.lower, form.upper]}
+    if form.by:
+        question["by"] = [form.by]
+        if form.keys:
+            data.setdefault("keys", {}).setdefault(form.by, list(form.keys))
+    data["query"].append(question)
+    return make_plan(data, folder=folder)
