@@ -200,7 +200,7 @@ def test_no_serious_fault_for_those_who_read_otherwise(browser, explorer, option
     page.wait_for_selector("#trial-table td")
     assert serious(axe, page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    page.evaluate("document.getElementById('odds').setAttribute('role', 'odd')")
+    page.evaluate("document.body.innerHTML = '<main><h1>odd</h1><p role=odd>words</p></main>'")
     assert serious(axe, page) != []  # the control
     page.close()
 
@@ -232,10 +232,7 @@ def test_one_number_is_described_in_a_form(browser, one_number):
     view = shown_equals(page, parse_plan(page.input_value("#plan-text")))
     changed(page, lambda: page.select_option("#number-kind", "sum"))
     assert page.inner_text("#upper-words") == "Each value is at most"
-    changed(page, lambda: page.select_option("#number-kind", "count"))
-    changed(page, lambda: page.fill("#margin-0", "10") or page.press("#margin-0", "Enter"))
-    page.wait_for_selector("#use-solution")
-    assert view["queries"][0]["half_width"] != 10.0
+    assert numbers_shown(page)["number"]["half-width"] != view["queries"][0]["half_width"]
     assert "names no [source]" in page.inner_text("#no-account")
     assert page.faults == []
     page.close()

@@ -107,6 +107,10 @@ def test_a_question_of_many_coordinates_says_why_it_has_no_law():
     assert found["reason"]
 
 
+def test_noise_that_is_too_wide_for_a_picture_says_so():
+    assert "too wide" in laws(COUNT.replace("0.5", "0.00001").replace("support = [[0, 100]]", "step = 1"))["reason"]
+
+
 @pytest.mark.parametrize("answers", [[1, 2], [1, 2, 101], [-1, 2, 3], [0.5, 1, 2], [1, 2, math.inf]])
 def test_cells_that_no_true_answer_can_be_are_refused(answers):
     with pytest.raises(ArgumentError, match="answers"):

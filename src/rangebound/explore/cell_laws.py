@@ -48,6 +48,10 @@ def cell_laws(
     assert isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
     mechanism = publisher.published_mechanism
     cells = checked_answers(answers, one) if answers else typical_answers(one, _sensitivity(ready, index))
+    try:
+        pictures = [_cell(mechanism, each) for each in cells]
+    except RangeboundError:  # a law on more points than memory has room for
+        return {"query": question.name, "reason": "at this epsilon the noise is too wide for one"}
     return {
         "query": question.name,
         "mechanism": publisher.words(),
@@ -56,7 +60,7 @@ def cell_laws(
         "limit_text": None if limit.limit is None else downwards(limit.limit, 4),
         "no_limit": limit.reason,
         "worst_mae": publisher.mae,
-        "cells": [_cell(mechanism, each) for each in cells],
+        "cells": pictures,
         "boundings": boundings_compared(ready, index, cells, one),
     }
 

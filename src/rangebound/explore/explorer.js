@@ -197,7 +197,7 @@ function questionRow(each, facts, index, movable) {
 }
 
 function showAttack(risk) {
-  at("tradeoff").replaceChildren(tradeoffChart(risk.tradeoff, `Trade-off curve: with 5 % false alarms an attacker misses at least ${short(100 * risk.tradeoff.find((each) => each[0] === 0.05)[1])} %.`));
+  at("tradeoff").replaceChildren(tradeoffChart(risk.tradeoff, `Trade-off curve: with 10 % false alarms an attacker misses at least ${short(100 * risk.tradeoff.find((each) => each[0] === 0.1)[1])} %.`));
   const facts = [
     ["Advantage: hits less false alarms, at most", "advantage", risk.advantage],
     ["Right about a coin, on average at most", "success", risk.success],

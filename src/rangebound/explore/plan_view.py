@@ -17,7 +17,7 @@ from rangebound.release.output.plan_risk import advantage_odds, plan_risk
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, prepare
 
-_RATES = (0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_RATES = (0.001, 0.005, 0.01, *(at / 50 for at in range(1, 50)))  # fine, since lines between them are above the curve
 _BASELINES = (0.01, 0.1)
 
 
