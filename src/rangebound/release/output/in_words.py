@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
+from rangebound.arguments import counted
 from rangebound.release.output.rendering import FACTS, Published, Row
 from rangebound.release.plan.fields import date
 from rangebound.support import Interval, Union
@@ -29,7 +30,7 @@ def in_words(release: Published) -> Iterator[tuple[str, list[str]]]:
         if len(own) > _MOST:
             unreliable = sum(bool(row["unreliable"]) for row in own)
             rest = f", {unreliable:,} of them unreliable" if unreliable else ""
-            yield told, [f"{len(own):,} numbers{rest}; see the picture and the table"]
+            yield told, [f"{counted(f'{len(own):,}', 'number')}{rest}; see the picture and the table"]
             continue
         allowed = question.published_in(release.plan.unit_of(question))
         if len({row["part"] for row in own}) > 1:

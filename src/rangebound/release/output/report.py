@@ -81,7 +81,7 @@ def report(release: Published) -> str:
 def _told(release: Published) -> str:
     """What the numbers are, for a reader who sees such a table for the first time."""
     plan = release.plan
-    many = counted(f"{len(release.rows()):,}", "number") if len(release.rows()) != 1 else "1 number"
+    many = counted(f"{len(release.rows()):,}", "number")
     return (
         f"This page has {many}. Noise was added to each of them on purpose, so that nobody can learn from them whether "
         "one person is in the data. So each is given with an interval: at "
