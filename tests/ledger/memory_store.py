@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rangebound.ledger.chain import LedgerEntry
@@ -28,6 +28,9 @@ class MemoryTransaction:
     def payloads(self) -> Iterator[int]:
         return iter(sorted(self.bytes))
 
+    def known(self, drafts: Sequence[LedgerEntry]) -> set[tuple[str, str | None]]:
+        return {(each.kind, each.request) for each in drafts if self.find(each.kind, each.request or "") is not None}
+
     def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         if entry.request is not None and self.find(entry.kind, entry.request) is not None:
             return False
@@ -42,19 +45,20 @@ class MemoryTransaction:
 
 class MemoryStore:
     kind = "memory"
-    login = None
+    login = identity = None
+    patience = linger = 1.0
 
     def __init__(self, first: LedgerEntry) -> None:
         self.rows, self.bytes, self.version = {first.seq: first}, dict[int, bytes](), 0
 
     @contextmanager
-    def writing(self) -> Iterator[MemoryTransaction]:
+    def writing(self, request: str | None = None) -> Iterator[MemoryTransaction]:
         yield MemoryTransaction(self)
 
     reading = writing
 
-    def reread(self, seq: int) -> LedgerEntry | None:
-        return self.rows.get(seq)
+    def reread(self, first: int, last: int) -> list[LedgerEntry]:
+        return [self.rows[seq] for seq in range(first, last + 1) if seq in self.rows]
 
     def damage(self) -> list[str]:
         return []

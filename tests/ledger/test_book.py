@@ -39,7 +39,8 @@ class ListStore:
     """The smallest store there can be: a list. Shows that the ledger asks no more of a store than its protocol."""
 
     kind = "list"
-    login = None
+    login = identity = None
+    patience = linger = 1.0
 
     def __init__(self, key: bytes) -> None:
         self.rows = [
@@ -50,7 +51,7 @@ class ListStore:
         self.bytes: dict[int, bytes] = {}
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator["ListStore"]:
+    def writing(self, request: str | None = None) -> Iterator["ListStore"]:
         self.draft: list[tuple[LedgerEntry, bytes | None]] = []
         yield self
 
@@ -62,7 +63,11 @@ class ListStore:
     def entry(self, seq: int) -> LedgerEntry | None:
         return self.rows[seq - 1] if 0 < seq <= len(self.rows) else None
 
-    reread = entry
+    def reread(self, first: int, last: int) -> list[LedgerEntry]:
+        return self.rows[first - 1 : last]
+
+    def known(self, drafts: list[LedgerEntry]) -> set[tuple[str, str | None]]:
+        return {(each.kind, each.request) for each in drafts if self.find(each.kind, each.request or "") is not None}
 
     def find(self, kind: str, request: str) -> LedgerEntry | None:
         return next((row for row in self.rows if (row.kind, row.request) == (kind, request)), None)

@@ -1,8 +1,10 @@
 """A ledger's entries in a PostgreSQL database: one writer at a time, and many that wait for the disk together.
 
-A writer takes an advisory lock, reads what is new, adds its entry and commits without waiting for the disk
-(`synchronous_commit = off`), which lets the next one in. Then it has the server flush its log, outside the lock, and
-only when that has returned is the entry durable and the transaction over. Many writers share one flush.
+A writer takes an advisory lock, reads what is new, adds its entries and commits. That waits for the disk, while those
+who come next gather on their machine (`group_commit`). Where several wait for the lock, from several machines or users,
+it commits without waiting for the disk (`synchronous_commit = off`), which lets the next one in. Then it has the server
+flush its log, outside the lock, and only when that has returned is the entry durable and the transaction over. Many
+writers share one flush.
 
 Why nothing is lost: PostgreSQL writes its log in order, and a record is flushed only together with all before it. The
 record of my commit is in the log before the lock is free, so what builds on my entry comes after it: if that is found
@@ -19,9 +21,9 @@ a state of the chain must read it anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
@@ -29,9 +31,9 @@ from rangebound.ledger import postgres_schema
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.forks import watch
 from rangebound.ledger.postgres_place import PostgresPlace
-from rangebound.ledger.postgres_schema import COLUMNS
+from rangebound.ledger.postgres_schema import COLUMNS, ENTRIES
 from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
-from rangebound.ledger.store import ConnectionLost, NoRoom
+from rangebound.ledger.store import ConnectionLost, NoRoom, RequestsKnown
 
 if TYPE_CHECKING:
     import psycopg
@@ -50,8 +52,21 @@ _SETTINGS = {
 _FLUSH = "pg_catalog.pg_logical_emit_message(true, 'rangebound', '')"
 _FLUSHED = f"SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE {_FLUSH} END"
 _WRITING = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off; "
-    "SELECT pg_catalog.pg_advisory_xact_lock({lock}); "
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
+    "SELECT pg_advisory_xact_lock({lock}); "
+    "SELECT set_config('synchronous_commit', 'off', true) WHERE {many} < (SELECT count(*) FROM pg_locks "
+    "WHERE NOT granted AND locktype = 'advisory' AND ((classid::bigint << 32) | objid::bigint) = {lock}); "
+)
+_ADDED = (
+    f"INSERT INTO {{schema}}.entries ({COLUMNS}) SELECT * FROM unnest("
+    + ", ".join(f"%s::{kind.partition(' ')[0]}[]" for kind in ENTRIES.values())
+    + ") ORDER BY 1"
+)
+_LONG = 2**16  # bytes of a value that is not written into the words of a statement
+_MANY = 1  # that wait for the lock: the next writer of this machine and user is one, for all of its group
+_NEAR = (
+    "SELECT {columns} FROM {schema}.entries WHERE seq IN "
+    "(SELECT seq - back FROM {schema}.entries, (VALUES (0), (1)) AS two (back) WHERE request = {request})"
 )
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 
@@ -74,16 +89,20 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
 }
 
 
+Statement: TypeAlias = tuple[str, Sequence[object]]
+
+
 class PostgresStore:
     """The entries of a ledger in a schema of a PostgreSQL database, which must exist (`create` makes them)."""
 
     kind = "postgres"
+    linger = 0.0
 
     def __init__(self, place: PostgresPlace, *, patience: float) -> None:
         self.place = place
         self.schema = place.schema
         self._conninfo = place.conninfo()
-        self._patience = arguments.positive("patience", patience)
+        self.patience = arguments.positive("patience", patience)
         self._lock = threading.Lock()
         self._forking = False
         self._connection: psycopg.Connection[Any] | None = None
@@ -91,7 +110,9 @@ class PostgresStore:
         self._key = 0
         self._known: int | None = None  # the last entry that was read or written here
         self._seen = self._durable = 0
-        self._reread: LedgerEntry | None = None
+        self._hurried = False  # whether a commit does not wait for the disk
+        self._reread: list[LedgerEntry] = []
+        self._server = ""
         watch(self)
 
     @property
@@ -101,6 +122,11 @@ class PostgresStore:
             with self._held():
                 self._open()
         return self._login
+
+    @property
+    def identity(self) -> str | None:
+        """The schema of the database in this run of the server, and the login."""
+        return None if self._connection is None else f"{self.kind} {self._server} {self._key} {self._login}"
 
     def exists(self) -> bool:
         """Whether the schema has tables, of a ledger or others."""
@@ -119,18 +145,18 @@ class PostgresStore:
             raise LedgerTampered("entry 1: is missing")
         return first.request
 
-    def writing(self) -> PostgresTransaction:
-        """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
-        return PostgresTransaction(self, write=True)
+    def writing(self, request: str | None = None) -> PostgresTransaction:
+        """A transaction that no other writer overlaps; left without `commit`, it changes nothing. The entries of the
+        request are read when it begins."""
+        return PostgresTransaction(self, write=True, request=request)
 
     def reading(self) -> PostgresTransaction:
         """A transaction that sees one state of the store throughout."""
         return PostgresTransaction(self, write=False)
 
-    def reread(self, seq: int) -> LedgerEntry | None:
-        """The entry with a number, as `commit` read it back in a transaction that began after its own."""
-        found = self._reread
-        return found if found is not None and found.seq == seq else None
+    def reread(self, first: int, last: int) -> list[LedgerEntry]:
+        """The entries with these numbers, as `commit` read them back in a transaction that began after its own."""
+        return [each for each in self._reread if first <= each.seq <= last]
 
     def damage(self) -> list[str]:
         """Nothing: a server keeps its files to itself, and finds damage when it reads."""
@@ -149,13 +175,8 @@ class PostgresStore:
                     connection.execute(statement.encode())
                 for statement in postgres_schema.triggers(self.schema):
                     connection.execute(statement.encode())
-                places = ", ".join(["%s"] * len(LedgerEntry._fields))
-                insert = f"INSERT INTO {self.schema}.entries ({COLUMNS}) VALUES ({places})".encode()
-                for entry, payload in rows():
-                    connection.execute(insert, entry)
-                    if payload is not None:
-                        store = f"INSERT INTO {self.schema}.payloads VALUES (%s, %s)".encode()
-                        connection.execute(store, (entry.seq, payload))
+                for words, values in self._inserts(rows()):
+                    _alone(connection, words, values)
                 if roles:
                     self._make_roles(connection)
                 connection.execute("COMMIT")
@@ -164,7 +185,7 @@ class PostgresStore:
                     f"path={arguments.shown(str(self.place))}: the server has a role {self.schema}_owner already, of "
                     "another ledger; give this one another name by ?schema="
                 ) from None
-            except psycopg.errors.UniqueViolation:
+            except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):  # another was first
                 raise self.taken() from None
             finally:
                 connection.close()
@@ -203,7 +224,7 @@ class PostgresStore:
         if getattr(self, "_connection", None) is not None:
             self._close()
 
-    def begin(self, *, write: bool) -> Begun:
+    def begin(self, *, write: bool, request: str | None) -> Begun:
         """The connection, ours alone and with a transaction begun as soon as the ledger is free, and the entries that
         are new; `end` gives it back."""
         import psycopg
@@ -212,12 +233,12 @@ class PostgresStore:
         connection = self._begun()
         try:
             try:
-                return self._first(connection, write=write)
+                return self._first(connection, write=write, request=request)
             except psycopg.OperationalError:
                 if not used or not connection.closed:
                     raise
             self._close()  # the server ended it while nobody used it; nothing was asked of it yet
-            return self._first(self._open(), write=write)
+            return self._first(self._open(), write=write, request=request)
         except (LedgerUnavailable, LedgerTampered):  # of a new connection, in which nothing was read
             self._lock.release()
             raise
@@ -225,22 +246,28 @@ class PostgresStore:
             self.end(error)
             raise
 
-    def _first(self, connection: psycopg.Connection[Any], *, write: bool) -> Begun:
-        """Begin, take the lock, and read the entries that are new, all in one go."""
+    def _first(self, connection: psycopg.Connection[Any], *, write: bool, request: str | None) -> Begun:
+        """Begin, take the lock, and read the entries that are new and those of a request, all in one go."""
+        from psycopg.sql import quote
+
         start = self._known
         chosen = "ORDER BY seq DESC LIMIT 1" if start is None else f"WHERE seq >= {start} ORDER BY seq LIMIT {AT_ONCE}"
-        words = _WRITING.format(lock=self._key) if write else _READING
-        cursor = connection.execute(f"{words}SELECT {COLUMNS} FROM {self.schema}.entries {chosen}".encode())
-        while cursor.nextset():
-            pass
-        rows = cursor.fetchall()
+        words = _WRITING.format(lock=self._key, many=_MANY) if write else _READING
+        words += f"SELECT {COLUMNS} FROM {self.schema}.entries {chosen}"
+        if request is not None:
+            words += "; " + _NEAR.format(columns=COLUMNS, schema=self.schema, request=quote(request, connection))
+        cursor = connection.execute(words.encode())
+        results = [rows for _, rows in _results(cursor)]
+        near = results.pop() if request is not None else []
+        rows = results.pop()
+        self._hurried = bool(write and results[-1])
         last = rows[-1] if rows else None
         if len(rows) == AT_ONCE:
             words = f"SELECT {COLUMNS} FROM {self.schema}.entries ORDER BY seq DESC LIMIT 1"
             start, last = None, connection.execute(words.encode()).fetchone()
         if last is not None:
             self._known = self._seen = last[0]
-        return Begun(connection, start, rows, None if last is None else (last[0], last[-1]))
+        return Begun(connection, start, rows, None if last is None else (last[0], last[-1]), near)
 
     def _begun(self) -> psycopg.Connection[Any]:
         """The connection, ours alone until `end`."""
@@ -255,19 +282,55 @@ class PostgresStore:
                 raise self._ours(error, lost=False) from error
             raise
 
-    def commit(self, entry: LedgerEntry) -> object:
-        """Commit, which frees the lock; then have the server flush its log, and read the entry back."""
+    def commit(self, rows: Sequence[tuple[LedgerEntry, bytes | None]]) -> object:
+        """Add entries with their bytes and commit, which frees the lock; then read them back, and have the server flush
+        its log, unless the commit has. All of that is sent together."""
+        import psycopg
+
         connection = self._connection
         assert connection is not None
-        self._seen, self._reread = max(self._seen, entry.seq), None
-        if connection.execute("COMMIT").statusmessage != "COMMIT":
+        first, last = rows[0][0], rows[-1][0]
+        self._seen, self._reread = max(self._seen, last.seq), []
+        words = f"SELECT {COLUMNS} FROM {self.schema}.entries WHERE seq BETWEEN %s AND %s ORDER BY seq"
+        statements: list[Statement] = [("SAVEPOINT begun", ())] if len(rows) > 1 else []
+        statements += [*self._inserts(rows), ("COMMIT", ()), (words, (first.seq, last.seq))]
+        if self._hurried:
+            statements.append((f"SELECT {_FLUSH}", ()))
+        try:
+            results = self._sent(connection, statements)
+        except psycopg.errors.UniqueViolation:
+            if len(rows) == 1:
+                raise
+            connection.execute("ROLLBACK TO SAVEPOINT begun")
+            raise RequestsKnown from None
+        if "COMMIT" not in [status for status, _ in results]:
             raise LedgerUnavailable(f"{self._name}: the server undid the transaction; nothing was written")
-        words = f"SELECT {COLUMNS}, {_FLUSH} FROM {self.schema}.entries WHERE seq = %s"
-        row = connection.execute(words.encode(), (entry.seq,)).fetchone()
-        if row is not None:
-            self._reread = LedgerEntry._make(row[:-1])
-            self._known, self._durable = entry.seq, max(self._durable, entry.seq)
-        return entry.seq, entry.seal
+        self._reread = list(map(LedgerEntry._make, results[-2 if self._hurried else -1][1]))
+        self._known, self._durable = last.seq, max(self._durable, last.seq)
+        return last.seq, last.seal
+
+    def _inserts(self, rows: Iterable[tuple[LedgerEntry, bytes | None]]) -> Iterator[Statement]:
+        """Statements that add entries, many in one; bytes follow their entry, since the tables take no others."""
+        run: list[LedgerEntry] = []
+        for entry, payload in rows:
+            run.append(entry)
+            if payload is not None or len(run) == AT_ONCE:
+                yield _added(self.schema, run)
+                run = []
+            if payload is not None:
+                yield f"INSERT INTO {self.schema}.payloads VALUES (%s, %s)", (entry.seq, payload)
+        if run:
+            yield _added(self.schema, run)
+
+    def _sent(
+        self, connection: psycopg.Connection[Any], statements: Sequence[Statement]
+    ) -> list[tuple[str | None, list[Any]]]:
+        """Run statements up to the first that fails, in one message unless that would be a long one."""
+
+        if any(isinstance(each, bytes) and len(each) > _LONG for _, values in statements for each in values):
+            return [result for each in statements for result in _results(_alone(connection, *each))]
+        words = "; ".join(words for words, _ in statements)
+        return _results(connection.execute(words.encode(), [each for _, values in statements for each in values]))
 
     def end(self, error: BaseException | None) -> None:
         """Undo what was not committed, see that what was read is durable, and give the connection back; an error of
@@ -300,7 +363,7 @@ class PostgresStore:
         if self._connection is None:
             connection = self._connect()
             try:
-                self._key, self._login = self._checked(connection)
+                self._key, self._login, self._server = self._checked(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -312,12 +375,13 @@ class PostgresStore:
         import psycopg
 
         try:
-            connection = psycopg.connect(self._conninfo, autocommit=True)
+            # With values written into the words, several statements are one message.
+            connection = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=psycopg.ClientCursor)
         except (psycopg.Error, UnicodeError):
             rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or "
             raise LedgerUnavailable(f"{self._name}: {rule}a service (pg_service.conf)") from None
         try:
-            settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(self._patience * 1000))}ms"}
+            settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(self.patience * 1000))}ms"}
             for name, value in settings.items():
                 connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
             connection.execute(
@@ -338,10 +402,12 @@ class PostgresStore:
         if row[1] != "UTF8":
             raise LedgerUnavailable(f"{self._name}: the encoding of the database is {row[1]}; it must be UTF8")
 
-    def _checked(self, connection: psycopg.Connection[Any]) -> tuple[int, str]:
-        """The lock and the login, once the tables are those of a ledger."""
+    def _checked(self, connection: psycopg.Connection[Any]) -> tuple[int, str, str]:
+        """The lock, the login and the server's run, once the tables are those of a ledger."""
         row = connection.execute(
-            "SELECT oid, session_user::text FROM pg_namespace WHERE nspname = %s", (self.schema,)
+            "SELECT n.oid, session_user::text, d.oid || ' ' || pg_postmaster_start_time() "
+            "FROM pg_namespace n, pg_database d WHERE nspname = %s AND datname = current_database()",
+            (self.schema,),
         ).fetchone()
         found = [] if row is None else connection.execute(postgres_schema.FOUND.encode(), (row[0],)).fetchall()
         if row is None or not found:
@@ -351,7 +417,7 @@ class PostgresStore:
             )
         if found not in [postgres_schema.expected(self.schema, roles=roles) for roles in (True, False)]:
             raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
-        return _MARK | row[0], row[1]
+        return _MARK | row[0], row[1], row[2]
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -373,8 +439,8 @@ class PostgresStore:
             self._lock.release()
 
     def _take(self) -> None:
-        if not self._lock.acquire(timeout=self._patience):
-            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self._patience:g} s; try again")
+        if not self._lock.acquire(timeout=self.patience):
+            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self.patience:g} s; try again")
 
     def _ours(self, error: psycopg.Error, *, lost: bool) -> LedgerUnavailable | LedgerTampered:
         """The error in our words; the server's own may hold what was written."""
@@ -391,7 +457,7 @@ class PostgresStore:
 
     def before_fork(self) -> None:
         """Finish what is under way and close the connection."""
-        self._forking = self._lock.acquire(timeout=2 * self._patience)
+        self._forking = self._lock.acquire(timeout=2 * self.patience)
         if self._forking:
             self._close()
 
@@ -408,6 +474,25 @@ class PostgresStore:
             self._connection = None
         self._forking = False
         self._lock = threading.Lock()
+
+
+def _added(schema: str, entries: Sequence[LedgerEntry]) -> Statement:
+    return _ADDED.format(schema=schema), [list(each) for each in zip(*entries, strict=True)]
+
+
+def _alone(connection: psycopg.Connection[Any], words: str, values: Sequence[object]) -> psycopg.Cursor[Any]:
+    """The result of one statement, whose values go beside it as they are."""
+    import psycopg
+
+    return psycopg.Cursor(connection).execute(words.encode(), values)
+
+
+def _results(cursor: psycopg.Cursor[Any]) -> list[tuple[str | None, list[Any]]]:
+    """The status and the rows of every statement in one message."""
+    found = [(cursor.statusmessage, cursor.fetchall() if cursor.description else [])]
+    while cursor.nextset():
+        found.append((cursor.statusmessage, cursor.fetchall() if cursor.description else []))
+    return found
 
 
 _LOST = (

@@ -18,12 +18,14 @@ _PAGE = 2000  # rows that cross the wire together where many are read
 
 
 class Begun(NamedTuple):
-    """A transaction that has begun: the connection, and the entries from number `start` on if they are not many."""
+    """A transaction that has begun: the connection, the entries from number `start` on if they are not many, and those
+    of the request that it is about, each with the one before it."""
 
     connection: Any
     start: int | None
     entries: Sequence[tuple[Any, ...]]
     version: object
+    near: Sequence[tuple[Any, ...]] = ()
 
 
 class ServerConnections(Protocol):
@@ -31,12 +33,12 @@ class ServerConnections(Protocol):
 
     schema: str
 
-    def begin(self, *, write: bool) -> Begun:
-        """The connection with a transaction begun."""
+    def begin(self, *, write: bool, request: str | None) -> Begun:
+        """The connection with a transaction begun, which is about a request."""
         ...
 
-    def commit(self, entry: LedgerEntry) -> object:
-        """Make the transaction durable, with its last entry; the version after that."""
+    def commit(self, rows: Sequence[tuple[LedgerEntry, bytes | None]]) -> object:
+        """Add entries with their bytes, and make the transaction durable; the version after that."""
         ...
 
     def end(self, error: BaseException | None) -> None:
@@ -47,14 +49,19 @@ class ServerConnections(Protocol):
 class PostgresTransaction:
     """One transaction on the store's connection: begun by `with`, and undone at its end unless it was committed."""
 
-    def __init__(self, store: ServerConnections, *, write: bool) -> None:
+    def __init__(self, store: ServerConnections, *, write: bool, request: str | None = None) -> None:
         self._store = store
         self._write = write
-        self._added: LedgerEntry | None = None
+        self._request = request
+        self._rows: list[tuple[LedgerEntry, bytes | None]] = []
+        self._kinds: dict[str, set[str]] = {}  # of the entries for a request that was looked up
 
     def __enter__(self) -> PostgresTransaction:
-        self._begun = self._store.begin(write=self._write)
+        self._begun = self._store.begin(write=self._write, request=self._request)
         self.version = self._begun.version
+        self._near = {row[0]: LedgerEntry._make(row) for row in self._begun.near}
+        if self._request is not None:
+            self._kinds[self._request] = {each.kind for each in self._near.values() if each.request == self._request}
         return self
 
     def __exit__(
@@ -71,10 +78,12 @@ class PostgresTransaction:
 
     def entry(self, seq: int) -> LedgerEntry | None:
         """The entry with a number."""
-        return self._one("seq = %s", seq)
+        return self._near.get(seq) or self._one("seq = %s", seq)
 
     def find(self, kind: str, request: str) -> LedgerEntry | None:
         """The entry of a kind with a request id."""
+        if request == self._request:
+            return next((each for each in self._near.values() if (each.kind, each.request) == (kind, request)), None)
         return self._one("request = %s AND kind = %s", request, kind)
 
     def payload(self, seq: int) -> bytes | None:
@@ -86,22 +95,26 @@ class PostgresTransaction:
         """The numbers of the entries that have bytes stored."""
         return (row[0] for row in self._many(f"SELECT seq FROM {self._store.schema}.payloads ORDER BY seq"))
 
+    def known(self, drafts: Sequence[LedgerEntry]) -> set[tuple[str, str | None]]:
+        """The kind and request of those drafts for which there is an entry already, of requests that were looked up."""
+        pairs = ((each.kind, each.request) for each in drafts)
+        return {(kind, name) for kind, name in pairs if name is not None and kind in self._kinds.get(name, ())}
+
     def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
-        places = ", ".join(["%s"] * len(entry))
-        conflict = "ON CONFLICT (request, kind) WHERE request IS NOT NULL DO NOTHING"
-        table = f"{self._store.schema}.entries"
-        if not self._run(f"INSERT INTO {table} ({COLUMNS}) VALUES ({places}) {conflict}", *entry).rowcount:
-            return False
-        if payload is not None:
-            self._run(f"INSERT INTO {self._store.schema}.payloads VALUES (%s, %s)", entry.seq, payload)
-        self._added = entry
+        if entry.request is not None:
+            if not self._rows and entry.request not in self._kinds:
+                words = f"SELECT kind FROM {self._store.schema}.entries WHERE request = %s"
+                self._kinds[entry.request] = {row[0] for row in self._run(words, entry.request)}
+            if self.known([entry]):
+                return False
+        self._rows.append((entry, payload))
         return True
 
     def commit(self) -> None:
-        """Make what was added durable."""
-        assert self._added is not None
-        self.version = self._store.commit(self._added)
+        """Send what was added, and make it durable."""
+        rows, self._rows = self._rows, []
+        self.version = self._store.commit(rows)
 
     def _one(self, where: str, *values: object) -> LedgerEntry | None:
         row = self._run(f"SELECT {COLUMNS} FROM {self._store.schema}.entries WHERE {where}", *values).fetchone()

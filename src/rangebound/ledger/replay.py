@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from rangebound.errors import LedgerTampered, RangeboundError
@@ -82,7 +83,7 @@ class Replay:
     last: LedgerEntry | None = None
     latest: int = -(2**63)  # the latest time of all entries: clocks may go back
     accounts: dict[str, Balance] = field(default_factory=dict)
-    pending: set[int] = field(default_factory=set)  # spends without published bytes
+    pending: dict[int, str | None] = field(default_factory=dict)  # the requests of spends without published bytes
     place: str = ""  # the kind of store that the ledger was moved to last
     address: str = ""
     failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
@@ -119,6 +120,20 @@ class Replay:
         except (KeyError, TypeError, ValueError, RangeboundError) as error:
             raise LedgerTampered(f"entry {entry.seq}: breaks the rules of a ledger ({error!r})") from error
         self.last = entry
+
+
+def trial(state: Replay, drafts: Sequence[LedgerEntry]) -> Replay:
+    """A state to which entries like these drafts can be added one by one to see whether they may, while `state` stays
+    as it is."""
+    accounts = {each.account or "" for each in drafts} & state.accounts.keys()
+    requests = {each.request or "" for each in drafts} & state.requests.keys()
+    return replace(
+        state,
+        accounts={name: copy(state.accounts[name]) for name in accounts},
+        requests={name: copy(state.requests[name]) for name in requests},
+        pending={each.ref: state.pending[each.ref] for each in drafts if each.ref in state.pending},
+        failed=set(),
+    )
 
 
 def terms(
@@ -166,20 +181,26 @@ def _spend(replay: Replay, entry: LedgerEntry) -> None:
     if balance.approval is not None:
         replay.requests[entry.request].spend(entry)
     balance.charge(cost, replay.latest)
-    replay.pending.add(entry.seq)
+    replay.pending[entry.seq] = entry.request
 
 
 def _publish(replay: Replay, entry: LedgerEntry) -> None:
     if entry.ref is None or entry.digest is None:
         raise ValueError("bytes are published for a spend")
-    replay.pending.remove(entry.ref)
+    _complete(replay, entry.ref, entry)
 
 
 def _fail(replay: Replay, entry: LedgerEntry) -> None:
     if entry.ref is None:
         raise ValueError("what fails is a spend")
-    replay.pending.remove(entry.ref)
+    _complete(replay, entry.ref, entry)
     replay.failed.add(entry.ref)
+
+
+def _complete(replay: Replay, spend: int, entry: LedgerEntry) -> None:
+    if replay.pending[spend] != entry.request:
+        raise ValueError("a spend is completed under its own request")
+    del replay.pending[spend]
 
 
 def _ask(replay: Replay, entry: LedgerEntry) -> None:

@@ -24,7 +24,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.forks import watch
 from rangebound.ledger.key import sync_folder
-from rangebound.ledger.sqlite_transaction import INSERT, ONE, STORE, SQLiteTransaction
+from rangebound.ledger.sqlite_transaction import INSERT, RANGE, STORE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
 
 PATIENCE = 25.0
@@ -69,11 +69,12 @@ class SQLiteStore:
 
     kind = "file"
     login = None
+    linger = 0.002
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
         self._place, self._address = str(self.path), self.path.as_uri()
-        self._patience = arguments.positive("patience", patience)
+        self.patience = arguments.positive("patience", patience)
         self._lock = threading.Lock()
         self._forking = False
         self._connection: sqlite3.Connection | None = None
@@ -82,7 +83,7 @@ class SQLiteStore:
         self._seen: int | None = None
         watch(self)
 
-    def writing(self) -> SQLiteTransaction:
+    def writing(self, request: str | None = None) -> SQLiteTransaction:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
         return SQLiteTransaction(self, "BEGIN IMMEDIATE")
 
@@ -90,14 +91,18 @@ class SQLiteStore:
         """A transaction that sees one state of the store throughout."""
         return SQLiteTransaction(self, "BEGIN")
 
-    def reread(self, seq: int) -> LedgerEntry | None:
-        """The entry with a number, through a connection that is opened for this alone: nothing that this process
+    @property
+    def identity(self) -> str | None:
+        """The file that is open, as the system numbers it."""
+        return None if self._connection is None else f"{self.kind} {self._identity}"
+
+    def reread(self, first: int, last: int) -> list[LedgerEntry]:
+        """The entries with these numbers, through a connection that is opened for this alone: nothing that this process
         remembers of the file plays a part."""
-        connection = sqlite3.connect(f"{self._address}?mode=rw", uri=True, isolation_level=None, timeout=self._patience)
+        connection = sqlite3.connect(f"{self._address}?mode=rw", uri=True, isolation_level=None, timeout=self.patience)
         try:
             connection.text_factory = _text
-            row = connection.execute(ONE, (seq,)).fetchone()
-            return row and LedgerEntry._make(row)
+            return list(map(LedgerEntry._make, connection.execute(RANGE, (first, last))))
         finally:
             connection.close()
 
@@ -184,7 +189,7 @@ class SQLiteStore:
     def _patiently(self, connection: sqlite3.Connection, words: str) -> sqlite3.Cursor:
         """Execute as soon as the file is free. SQLite itself would look after ever longer pauses, up to a tenth of a
         second, and leave the file idle when many wait for it."""
-        pause, end = _PAUSE, time.monotonic() + self._patience
+        pause, end = _PAUSE, time.monotonic() + self.patience
         while True:
             try:
                 return connection.execute(words)
@@ -229,7 +234,7 @@ class SQLiteStore:
             uri=True,
             isolation_level=None,
             check_same_thread=False,
-            timeout=self._patience,
+            timeout=self.patience,
         )
         try:
             connection.text_factory = _text
@@ -278,8 +283,8 @@ class SQLiteStore:
             self._lock.release()
 
     def _take(self) -> None:
-        if not self._lock.acquire(timeout=self._patience):
-            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self._patience:g} s; try again")
+        if not self._lock.acquire(timeout=self.patience):
+            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self.patience:g} s; try again")
 
     def _ours(self, error: sqlite3.Error | UnicodeDecodeError) -> LedgerUnavailable | LedgerTampered:
         if isinstance(error, UnicodeDecodeError):
@@ -297,7 +302,7 @@ class SQLiteStore:
 
     def before_fork(self) -> None:
         """Finish what is under way and close the file."""
-        self._forking = self._lock.acquire(timeout=2 * self._patience)
+        self._forking = self._lock.acquire(timeout=2 * self.patience)
         if self._forking:
             self._close()
 
