@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Forkable(Protocol):
@@ -24,6 +25,42 @@ class Forkable(Protocol):
         ...
 
 
+class OneConnection:
+    """A store with one connection, which its threads take in turn by `_lock`, and which is closed around a fork."""
+
+    _connection: Any = None
+    patience: float
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forking = False
+        watch(self)
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    def before_fork(self) -> None:
+        """Finish what is under way and close the connection."""
+        self._forking = self._lock.acquire(timeout=2 * self.patience)
+        if self._forking:
+            self._close()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on; a new connection is made when it is needed."""
+        if self._forking:
+            self._forking = False
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew. A connection that could not be closed in time stays the parent's: here it is never touched."""
+        if self._connection is not None:
+            _ABANDONED.append(self._connection)
+            self._connection = None
+        self._forking = False
+        self._lock = threading.Lock()
+
+
+_ABANDONED: list[Any] = []
 _STORES: weakref.WeakValueDictionary[int, Forkable] = weakref.WeakValueDictionary()
 
 

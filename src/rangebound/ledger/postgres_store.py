@@ -20,7 +20,6 @@ a state of the chain must read it anew.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,7 +28,7 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import postgres_schema
 from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.forks import watch
+from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.postgres_place import PostgresPlace
 from rangebound.ledger.postgres_schema import COLUMNS, ENTRIES
 from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
@@ -92,7 +91,7 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
 Statement: TypeAlias = tuple[str, Sequence[object]]
 
 
-class PostgresStore:
+class PostgresStore(OneConnection):
     """The entries of a ledger in a schema of a PostgreSQL database, which must exist (`create` makes them)."""
 
     kind = "postgres"
@@ -103,8 +102,6 @@ class PostgresStore:
         self.schema = place.schema
         self._conninfo = place.conninfo()
         self.patience = arguments.positive("patience", patience)
-        self._lock = threading.Lock()
-        self._forking = False
         self._connection: psycopg.Connection[Any] | None = None
         self._login: str | None = None
         self._key = 0
@@ -113,7 +110,7 @@ class PostgresStore:
         self._hurried = False  # whether a commit does not wait for the disk
         self._reread: list[LedgerEntry] = []
         self._server = ""
-        watch(self)
+        super().__init__()
 
     @property
     def login(self) -> str | None:
@@ -455,26 +452,6 @@ class PostgresStore:
     def _name(self) -> str:
         return f"ledger={arguments.shown(str(self.place))}"
 
-    def before_fork(self) -> None:
-        """Finish what is under way and close the connection."""
-        self._forking = self._lock.acquire(timeout=2 * self.patience)
-        if self._forking:
-            self._close()
-
-    def after_fork_in_parent(self) -> None:
-        """Go on; a new connection is made when it is needed."""
-        if self._forking:
-            self._forking = False
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew. A connection that could not be closed in time stays the parent's: here it is never touched."""
-        if self._connection is not None:
-            _ABANDONED.append(self._connection)
-            self._connection = None
-        self._forking = False
-        self._lock = threading.Lock()
-
 
 def _added(schema: str, entries: Sequence[LedgerEntry]) -> Statement:
     return _ADDED.format(schema=schema), [list(each) for each in zip(*entries, strict=True)]
@@ -499,4 +476,3 @@ _LOST = (
     "the connection was lost; whether the last entry was written shows when it is asked for again: the same request is "
     "not charged twice"
 )
-_ABANDONED: list[Any] = []

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from pathlib import Path
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.forks import watch
+from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.key import sync_folder
 from rangebound.ledger.sqlite_transaction import INSERT, RANGE, STORE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
@@ -33,7 +32,7 @@ PATIENCE = 25.0
 FILES = ("", "-journal", "-wal", "-shm")
 """What SQLite adds to the name of a database for the files that belong to it."""
 
-_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two looks at a file that another process writes
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003  # seconds between two looks at a file that another process writes
 _MOUNTS = Path("/proc/self/mountinfo")
 _MARK = 0x52424C47  # in the header of the file, to tell a ledger from other databases
 _SCHEMA = {
@@ -64,7 +63,7 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
 _FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 
 
-class SQLiteStore:
+class SQLiteStore(OneConnection):
     """The entries of a ledger in the SQLite file at `path`, which must exist (`create` makes one)."""
 
     kind = "file"
@@ -75,13 +74,11 @@ class SQLiteStore:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
         self._place, self._address = str(self.path), self.path.as_uri()
         self.patience = arguments.positive("patience", patience)
-        self._lock = threading.Lock()
-        self._forking = False
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._openings = self._schema = 0
         self._seen: int | None = None
-        watch(self)
+        super().__init__()
 
     def writing(self, request: str | None = None) -> SQLiteTransaction:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
@@ -300,26 +297,6 @@ class SQLiteStore:
     def _name(self) -> str:
         return f"ledger={arguments.shown(str(self.path))}"
 
-    def before_fork(self) -> None:
-        """Finish what is under way and close the file."""
-        self._forking = self._lock.acquire(timeout=2 * self.patience)
-        if self._forking:
-            self._close()
-
-    def after_fork_in_parent(self) -> None:
-        """Go on; the file is opened again when it is needed."""
-        if self._forking:
-            self._forking = False
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew. A connection that could not be closed in time stays the parent's: here it is never touched."""
-        if self._connection is not None:
-            _ABANDONED.append(self._connection)
-            self._connection = None
-        self._forking = False
-        self._lock = threading.Lock()
-
 
 def may_be_database(path: Path) -> bool:
     """Whether a file is not certainly of another kind."""
@@ -348,6 +325,3 @@ def _is_mounted(place: str) -> bool:
     return os.fsencode(place) in {
         re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), each) for each in points
     }
-
-
-_ABANDONED: list[sqlite3.Connection] = []
