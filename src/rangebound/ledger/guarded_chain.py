@@ -136,6 +136,7 @@ class GuardedChain:
     def turn(self, draft: LedgerEntry, payload: bytes | None = None) -> AbstractContextManager[int | None]:
         """The number of an entry like `draft` that another process has added, as durable as by `append`; or None: then
         it is our turn, and the next `append` adds what others want to add."""
+        draft = draft._replace(who=signed(self.store.login, draft.who))
         return self.group.turn(self.store.identity, draft, payload, patience=self.store.patience)
 
     def _next(self, state: Replay, draft: LedgerEntry) -> LedgerEntry:
