@@ -39,6 +39,7 @@ TEXT = (
 BAR = 0.5
 BARE = {1: "a bare SQLite insert", 2: "two bare SQLite inserts"}
 JOURNAL = ", rollback journal"
+WARM = 5  # calls of a process before its time counts
 CHAINED = ", one at a time"
 FORK = multiprocessing.get_context("fork")
 
@@ -170,8 +171,10 @@ def running_server(where: str | None) -> Iterator[str | None]:
 
 
 def work(make: Callable[[Path], Callable[[int], Any]], folder: Path, seconds: float, start: Any, done: Any) -> None:
-    """Call as often as the time allows, once every worker is ready."""
+    """Call as often as the time allows, once every worker is ready: it has called, and what it asks is loaded."""
     call = make(folder)
+    for count in range(WARM):
+        call(-1 - count)
     start.wait()
     end = time.perf_counter() + seconds
     count = 0
@@ -255,7 +258,7 @@ def measure_server(server: str, processes: int, seconds: float, turns: int, wher
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--folder", help="where to put the files (default: the system's folder for temporary files)")
-    options.add_argument("--seconds", type=float, default=0.3)
+    options.add_argument("--seconds", type=float, default=0.5)
     chosen = options.parse_args()
     seconds, turns = (0.05, 1) if chosen.quick else (chosen.seconds, 15)
     rows = [row for processes in (1, 8) for row in measure(processes, seconds, turns, chosen.folder)]

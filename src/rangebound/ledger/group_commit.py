@@ -111,7 +111,7 @@ class CommitGroup:
             lock.release()
 
     def gathered(self, place: str | None, linger: float) -> list[Guest]:
-        """What the others want to add here, by whoever it is its turn now; nobody can come any more after that.
+        """What the others want to add here; it is for the one whose turn it is, and nobody can come after that.
 
         Once one has come, the next may be `linger` seconds behind it.
         """

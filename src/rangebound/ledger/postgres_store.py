@@ -1,10 +1,9 @@
 """A ledger's entries in a PostgreSQL database: one writer at a time, and many that wait for the disk together.
 
-A writer takes an advisory lock, reads what is new, adds its entries and commits. That waits for the disk, while those
-who come next gather on their machine (`group_commit`). Where several wait for the lock, from several machines or users,
-it commits without waiting for the disk (`synchronous_commit = off`), which lets the next one in. Then it has the server
-flush its log, outside the lock, and only when that has returned is the entry durable and the transaction over. Many
-writers share one flush.
+A writer takes an advisory lock, reads what is new, adds its entries and commits. Where others write too, it commits
+without waiting for the disk (`synchronous_commit = off`), which lets the next one in. Then it has the server flush its
+log, outside the lock, and only when that has returned is the entry durable and the transaction over. Many writers share
+one flush.
 
 Why nothing is lost: PostgreSQL writes its log in order, and a record is flushed only together with all before it. The
 record of my commit is in the log before the lock is free, so what builds on my entry comes after it: if that is found
@@ -30,7 +29,7 @@ from rangebound.ledger import postgres_schema
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.postgres_place import PostgresPlace
-from rangebound.ledger.postgres_schema import COLUMNS, ENTRIES
+from rangebound.ledger.postgres_schema import COLUMNS
 from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
 from rangebound.ledger.store import ConnectionLost, NoRoom, RequestsKnown
 
@@ -50,24 +49,10 @@ _SETTINGS = {
 }
 _FLUSH = "pg_catalog.pg_logical_emit_message(true, 'rangebound', '')"
 _FLUSHED = f"SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE {_FLUSH} END"
-_WRITING = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
-    "SELECT pg_advisory_xact_lock({lock}); "
-    "SELECT set_config('synchronous_commit', 'off', true) WHERE {many} < (SELECT count(*) FROM pg_locks "
-    "WHERE NOT granted AND locktype = 'advisory' AND ((classid::bigint << 32) | objid::bigint) = {lock}); "
-)
-_ADDED = (
-    f"INSERT INTO {{schema}}.entries ({COLUMNS}) SELECT * FROM unnest("
-    + ", ".join(f"%s::{kind.partition(' ')[0]}[]" for kind in ENTRIES.values())
-    + ") ORDER BY 1"
-)
-_LONG = 2**16  # bytes of a value that is not written into the words of a statement
-_MANY = 1  # that wait for the lock: the next writer of this machine and user is one, for all of its group
-_NEAR = (
-    "SELECT {columns} FROM {schema}.entries WHERE seq IN "
-    "(SELECT seq - back FROM {schema}.entries, (VALUES (0), (1)) AS two (back) WHERE request = {request})"
-)
+_WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_catalog.pg_advisory_xact_lock({lock}); "
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+_LONG = 2**16  # bytes of a value that is not written into the words of a statement
+_MANY = 0  # entries of others since the last transaction, from which on a commit does not wait for the disk
 
 _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] = {
     "55P03": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
@@ -249,22 +234,22 @@ class PostgresStore(OneConnection):
 
         start = self._known
         chosen = "ORDER BY seq DESC LIMIT 1" if start is None else f"WHERE seq >= {start} ORDER BY seq LIMIT {AT_ONCE}"
-        words = _WRITING.format(lock=self._key, many=_MANY) if write else _READING
+        words = _WRITING.format(lock=self._key) if write else _READING
         words += f"SELECT {COLUMNS} FROM {self.schema}.entries {chosen}"
         if request is not None:
-            words += "; " + _NEAR.format(columns=COLUMNS, schema=self.schema, request=quote(request, connection))
+            words += f"; SELECT {COLUMNS} FROM {self.schema}.entries WHERE request = {quote(request, connection)}"
         cursor = connection.execute(words.encode())
         results = [rows for _, rows in _results(cursor)]
-        near = results.pop() if request is not None else []
-        rows = results.pop()
-        self._hurried = bool(write and results[-1])
+        about = results.pop() if request is not None else []
+        rows = results[-1]
+        self._hurried = start is not None and len(rows) - 1 > _MANY
         last = rows[-1] if rows else None
         if len(rows) == AT_ONCE:
             words = f"SELECT {COLUMNS} FROM {self.schema}.entries ORDER BY seq DESC LIMIT 1"
             start, last = None, connection.execute(words.encode()).fetchone()
         if last is not None:
             self._known = self._seen = last[0]
-        return Begun(connection, start, rows, None if last is None else (last[0], last[-1]), near)
+        return Begun(connection, start, rows, None if last is None else (last[0], last[-1]), about)
 
     def _begun(self) -> psycopg.Connection[Any]:
         """The connection, ours alone until `end`."""
@@ -289,7 +274,9 @@ class PostgresStore(OneConnection):
         first, last = rows[0][0], rows[-1][0]
         self._seen, self._reread = max(self._seen, last.seq), []
         words = f"SELECT {COLUMNS} FROM {self.schema}.entries WHERE seq BETWEEN %s AND %s ORDER BY seq"
-        statements: list[Statement] = [("SAVEPOINT begun", ())] if len(rows) > 1 else []
+        statements: list[Statement] = [("SET LOCAL synchronous_commit = off", ())] if self._hurried else []
+        if len(rows) > 1:
+            statements.append(("SAVEPOINT begun", ()))
         statements += [*self._inserts(rows), ("COMMIT", ()), (words, (first.seq, last.seq))]
         if self._hurried:
             statements.append((f"SELECT {_FLUSH}", ()))
@@ -454,7 +441,9 @@ class PostgresStore(OneConnection):
 
 
 def _added(schema: str, entries: Sequence[LedgerEntry]) -> Statement:
-    return _ADDED.format(schema=schema), [list(each) for each in zip(*entries, strict=True)]
+    row = f"({', '.join(['%s'] * len(LedgerEntry._fields))})"
+    words = f"INSERT INTO {schema}.entries ({COLUMNS}) VALUES {', '.join([row] * len(entries))}"
+    return words, [value for entry in entries for value in entry]
 
 
 def _alone(connection: psycopg.Connection[Any], words: str, values: Sequence[object]) -> psycopg.Cursor[Any]:

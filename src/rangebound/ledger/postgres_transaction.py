@@ -19,13 +19,13 @@ _PAGE = 2000  # rows that cross the wire together where many are read
 
 class Begun(NamedTuple):
     """A transaction that has begun: the connection, the entries from number `start` on if they are not many, and those
-    of the request that it is about, each with the one before it."""
+    of the request that it is about."""
 
     connection: Any
     start: int | None
     entries: Sequence[tuple[Any, ...]]
     version: object
-    near: Sequence[tuple[Any, ...]] = ()
+    about: Sequence[tuple[Any, ...]] = ()
 
 
 class ServerConnections(Protocol):
@@ -59,9 +59,9 @@ class PostgresTransaction:
     def __enter__(self) -> PostgresTransaction:
         self._begun = self._store.begin(write=self._write, request=self._request)
         self.version = self._begun.version
-        self._near = {row[0]: LedgerEntry._make(row) for row in self._begun.near}
+        self._about = {row[2]: LedgerEntry._make(row) for row in self._begun.about}  # by kind
         if self._request is not None:
-            self._kinds[self._request] = {each.kind for each in self._near.values() if each.request == self._request}
+            self._kinds[self._request] = set(self._about)
         return self
 
     def __exit__(
@@ -78,12 +78,12 @@ class PostgresTransaction:
 
     def entry(self, seq: int) -> LedgerEntry | None:
         """The entry with a number."""
-        return self._near.get(seq) or self._one("seq = %s", seq)
+        return self._one("seq = %s", seq)
 
     def find(self, kind: str, request: str) -> LedgerEntry | None:
         """The entry of a kind with a request id."""
         if request == self._request:
-            return next((each for each in self._near.values() if (each.kind, each.request) == (kind, request)), None)
+            return self._about.get(kind)
         return self._one("request = %s AND kind = %s", request, kind)
 
     def payload(self, seq: int) -> bytes | None:
