@@ -142,3 +142,12 @@ def test_every_function_says_what_it_takes():
 def test_the_page_has_the_table_of_functions():
     page = Path(__file__).parents[4] / "docs" / "columns.md"
     assert function_table() in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ['date("0001-01-01") - 1', 'date("9999-12-31") + 1', "day + 1e308", "day - 1e308"])
+def test_days_beyond_the_calendar_have_a_range_within_it(text):
+    """Every value is missing; the year of such a range was an `OverflowError`."""
+    low, high = typed(read(f"year({text})"), KNOWN).range
+    assert low == high
+    assert low in (1.0, 9999.0)
+    assert typed(read("year(day + 1)"), KNOWN).range == (2025.0, 2026.0)  # the control

@@ -141,12 +141,20 @@ def binned(ranges: Ranges) -> Range:
 
 
 def days_later(ranges: Ranges) -> Range:
-    """A date and a number of days, within the calendar: what is beyond is missing."""
-    low, high = total([ranges[0], rounded_down([ranges[1]])])
-    return max(low, CALENDAR[0]), min(high, CALENDAR[1])
+    """A date and a number of days, within the calendar: what is beyond is missing.
+
+    >>> days_later([(0.0, 10.0), (1e308, 1e308)])
+    (2932896.0, 2932896.0)
+    """
+    return _within_calendar(total([ranges[0], rounded_down([ranges[1]])]))
 
 
 def days_before(ranges: Ranges) -> Range:
     """A date less a number of days, within the calendar."""
-    low, high = difference([ranges[0], rounded_down([ranges[1]])])
-    return max(low, CALENDAR[0]), min(high, CALENDAR[1])
+    return _within_calendar(difference([ranges[0], rounded_down([ranges[1]])]))
+
+
+def _within_calendar(found: Range) -> Range:
+    """Where all days are beyond the calendar every value is missing, and its nearest day serves as the range."""
+    low, high = (min(max(each, CALENDAR[0]), CALENDAR[1]) for each in found)
+    return low, high
