@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from rangebound.optimum.column_generation import Columns, DesignProblem, _refined, solve
+from rangebound.optimum.column_generation import solve
+from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.stair_pricing import price
+from rangebound.optimum.staircase_columns import Columns, refined
 from tests.optimum.full_program import least_error
 from tests.optimum.test_stair_pricing import windows
 
@@ -88,7 +90,7 @@ def test_columns_of_a_coarse_problem_stay_staircases(seed):
     priced = [price(rng.normal(size=(len(inputs), 8)), coarse.first_neighbour, epsilon) for _ in range(20)]
     levels = np.concatenate([each.levels.T for each in priced])
     columns = Columns(levels=levels, outputs=np.zeros(len(levels), dtype=np.int64))
-    fine = _refined(columns, problem, inputs, inputs)
+    fine = refined(columns, problem, inputs, inputs)
     assert len(fine) > 20
     for row in fine.levels:
         assert all(np.ptp(row[first[j] : j + 1]) <= 1 for j in range(count))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.optimum.column_generation import Columns
 from rangebound.optimum.lower_limit import KnownColumns
+from rangebound.optimum.staircase_columns import Columns
 
 CHECKER = Path(__file__).parents[2] / "examples" / "check_limit.py"
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)

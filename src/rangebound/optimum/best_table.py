@@ -16,8 +16,9 @@ from rangebound import arguments
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.finite import Table, cells, reach
 from rangebound.optimum.boundary_layers import layered
-from rangebound.optimum.column_generation import DesignProblem, open_gap, solve
-from rangebound.optimum.input_lattice import check_doubles, check_lattice, table_inputs
+from rangebound.optimum.column_generation import open_gap, solve
+from rangebound.optimum.design_problem import DesignProblem
+from rangebound.optimum.input_lattice import STEPPED, check_doubles, check_lattice, fitting_parts, table_inputs
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import KnownColumns, proved
 from rangebound.optimum.smooth_table import is_smooth, smooth, smooth_weights
@@ -42,7 +43,7 @@ _MOST = {TableShape.SMOOTH: 1001, TableShape.FREE: 401}
 _WHOLE = 121  # inputs of the largest smooth table that one linear program finds: what takes about ten seconds
 _WIDE, _WIDE_GRID = 18.0, 40.0  # scales of the noise from which on a range has boundary layers with a middle between
 _SMALL = 61  # inputs up to which a table is as good as its program, even in wide ranges
-_LARGE, _GAP = 161, 1e-3  # inputs up to which a free table is as near as this to the best one on them
+_LARGE, _GAP = 161, 2e-3  # inputs up to which a free table is as near as this to the best one on them
 _ENOUGH = 3e-4  # of the error, in three rounds: where the search for a larger free table ends
 _STEEP = 12.0  # epsilon of the steepest smooth table: solvers refuse the factors of more, whose errors are next to 0
 _ENTRIES = 135_000  # squared number of inputs times neighbours: the same ten seconds
@@ -191,7 +192,13 @@ def _free(setting: TableSetting, tell: Tell) -> tuple[Table, KnownColumns | None
         final = 1e-7 * min(part.epsilon, 1.0)  # what it takes to make rows private is as much over epsilon
         found = solve(part.problem, gap=gap, enough=enough, final=final, tell=open_gap(tell))
         if len(part.inputs) == len(setting.inputs):
-            known = KnownColumns(inputs=part.inputs, outputs=part.outputs, columns=found.columns)
+            known = KnownColumns(
+                inputs=part.inputs,
+                outputs=part.outputs,
+                columns=found.columns,
+                prior=found.prior.sum(axis=0),
+                prices=found.prices,
+            )
         return found.probabilities
 
     return setting.table(_in_blocks(setting, best), Fraction(setting.epsilon)), known
@@ -275,7 +282,8 @@ def _setting(
             prior = (sizes / sizes.sum())[None]
             losses = _mean_losses(ends, np.array(outputs), loss)[None]
         else:
-            losses = _losses(ends, np.array(outputs), loss)
+            points = bool((ends[0] == ends[1]).all())  # a cell is one answer
+            losses = _losses(ends[:1] if points else ends, np.array(outputs), loss)
     else:
         prior = _weights(at, inputs)[None]
         losses = _losses(np.array(inputs)[None], np.array(outputs), loss)
@@ -325,7 +333,7 @@ def _parts(query: Query, epsilon: float, shape: TableShape) -> int:
     most = math.floor((_MOST[shape] - 1) / width)
     if shape is TableShape.FREE:
         finest = max(32, min(64, math.floor((_LARGE - 1) / width)))  # in narrow ranges there is time for more
-        return min(finest if epsilon > 1.5 else 16, most)
+        return fitting_parts(epsilon, min(finest, most)) if epsilon > STEPPED and most else min(16, most)
     least = max(8.0 * epsilon, 1.0)
     whole = math.floor((_WHOLE - 21) / width)
     if _wide(query, epsilon) or (not whole and len(query.range.spans) == 1):

@@ -13,22 +13,26 @@ import numpy.typing as npt
 from rangebound import arguments
 from rangebound.errors import CertificateInvalid, Unsatisfiable
 from rangebound.numeric import rounded_down
-from rangebound.optimum.column_generation import Columns, DesignProblem, open_gap, solve
+from rangebound.optimum.column_generation import open_gap, solve
+from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import (
+    STEPPED,
     check_doubles,
     check_lattice,
     first_neighbours,
+    fitting_parts,
     limit_inputs,
     limit_inputs_from_both_ends,
 )
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
+from rangebound.optimum.staircase_columns import Columns
 from rangebound.progress_line import Tell, progress_line
 from rangebound.query import Query
 from rangebound.support import Grid
 
 Floats = npt.NDArray[np.float64]
 
-_INPUTS = 161
+_INPUTS, _FEW = 321, 161  # at most, and up to the epsilon from which on a lattice has to be finer
 _GAP = 2e-4  # of the value, between the limit and the best table on the same inputs
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # inputs to a sensitivity that can be halved, most of them often
 _SPARE = 1.1  # times as many inputs, where these parts need them
@@ -80,6 +84,14 @@ class KnownColumns:
     inputs: list[float]
     outputs: list[float]
     columns: Columns
+    prior: Floats
+    prices: Floats
+
+    def dual_on(self, points: Floats) -> tuple[Floats, Floats]:
+        """The dual on points of the range: what an input has goes to the points next to it."""
+        inputs = np.clip(self.inputs, points[0], points[-1])
+        shares = np.array([np.interp(inputs, points, each) for each in np.eye(len(points))])
+        return (shares @ self.prior)[None], shares @ self.prices
 
     def on(self, points: Floats) -> Columns:
         """The same staircases on points of the range, which are the outputs too: each has the level of its cell.
@@ -109,6 +121,8 @@ def proved(
     A table that is `known` shortens the search, and `tell` hears how far it is.
     """
     check_doubles(query, epsilon)
+    if over is Over.AVERAGE or loss is LimitedError.MSE:  # more gain less than they cost
+        most = min(most, _FEW)
     inputs, width, interleaved = _inputs(query, epsilon, over, most)
     blocks = _blocks(query, inputs, most if over is Over.AVERAGE else len(inputs))
     uniform = None
@@ -159,10 +173,19 @@ class _Block:
         self.design = solve(
             self._problem(self.points),
             start=None if known is None else known.on(self.points),
-            gap=_GAP if loss is LimitedError.MAE else 20.0 * _GAP,
+            dual=None if known is None or uniform is not None else known.dual_on(self.points),
+            gap=_GAP * self._gaps,
             limit_enough=_GAP * (uniform is None),
             tell=self.tell,
         )
+
+    @property
+    def _gaps(self) -> float:
+        """How often the usual gap: a squared error is solved again, and the worst absolute error has little time."""
+        if self.loss is LimitedError.MSE:
+            return 20.0
+        many = len(self.points) > _SPARE * _FEW
+        return 1.0 if self.uniform is not None else 10.0 if many else 2.5
 
     def refine(self, parts: int) -> None:
         """Solve again with outputs between the inputs."""
@@ -245,8 +268,14 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
         parts = max(near, key=lambda k: (sum(((b - a) * k / sensitivity // 1) / k for a, b in spans), k))
         step = sensitivity / parts
     else:
+        most = most if epsilon > STEPPED else min(most, _FEW)
         room = _SPARE * (most - 1) / float(width / sensitivity)
-        parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
+        if epsilon > STEPPED:
+            parts, halves = (
+                fitting_parts(epsilon, max(min(k, math.floor(r)), 1)) for k, r in ((32, room), (17, room / 2))
+            )
+        else:
+            parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
         step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)
         if len(spans) == 1:
             above = width / math.ceil(width / step)  # nearer, so that both ends are inputs

@@ -1,0 +1,139 @@
+"""The master problem: the best weights of the columns at hand, and the dual that prices all others.
+
+Its rows are the sum of the probabilities of every input, which is 1, and for the worst case the risk of every answer.
+The dual of these risks is a prior over the answers. A prior that is a combination of tents has a row for each tent in
+place of one for each answer: a smaller program, whose dual is smooth and moves little from round to round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.optimum.design_problem import DesignProblem
+from rangebound.optimum.staircase_columns import Columns
+
+Floats = npt.NDArray[np.float64]
+Chosen = npt.NDArray[np.bool_]
+
+_FEWEST = 600  # columns that are kept: with fewer the dual of a small problem is too free
+
+
+class MasterProblem:
+    """The linear program over the columns at hand: weights, for the worst case also the risk and its slacks.
+
+    `half` says that the design is symmetric, and is solved by its first half. `apart` is the distance of the tops of
+    the tents; 1 has a risk for every answer.
+    """
+
+    def __init__(self, problem: DesignProblem, columns: Columns, half: bool, apart: int = 1) -> None:
+        self.problem, self.columns, self.half = problem, columns, half
+        self.heights = columns.heights(problem.epsilon)
+        answers, count = problem.losses.shape[:2]
+        self.rows: int = (count + 1) // 2 if half else count
+        risks = self.heights * problem.losses[:, :, columns.outputs].transpose(0, 2, 1)  # answers, columns, inputs
+        sums = self.heights + self.heights[:, ::-1] if half else self.heights
+        sums = sums[:, : self.rows]
+        self.tents: Floats | None = None
+        if problem.prior is not None:
+            cost = np.einsum("qct,qt->c", risks, problem.prior) * (2.0 if half else 1.0)
+            self.program, self.slacks = (sums.T.copy(), np.ones(self.rows), cost), 0
+            return
+        if half:
+            risks = risks + risks[::-1, :, ::-1]
+        flat = risks.transpose(0, 2, 1).reshape(answers * count, -1)
+        flat = flat[: (answers * count + 1) // 2] if half else flat
+        if apart > 1:
+            self.tents = tents(len(flat) if half else count, apart)
+            if not half:
+                self.tents = np.kron(np.eye(answers), self.tents).astype(np.float64)
+            flat = self.tents @ flat
+        size = len(flat)
+        self.scale = float(problem.losses.max())
+        matrix = np.zeros((self.rows + size, len(columns) + 1))
+        matrix[: self.rows, : len(columns)] = sums.T
+        matrix[self.rows :, : len(columns)] = flat / self.scale
+        matrix[self.rows :, len(columns)] = -1.0 if self.tents is None else -self.tents.sum(axis=1)
+        cost = np.zeros(matrix.shape[1])
+        cost[len(columns)] = 1.0
+        self.program = (matrix, np.concatenate((np.ones(self.rows), np.zeros(size))), cost)
+        self.slacks = size
+
+    @property
+    def unknowns(self) -> int:
+        """About how many columns a table needs, at most: one for each row without tents."""
+        return self.rows if self.problem.prior is not None else 3 * self.rows
+
+    def dual(self, dual: Floats) -> tuple[Floats, Floats]:
+        """The prior over answers and the prices of inputs that a dual stands for, over all inputs again."""
+        answers, count = self.problem.losses.shape[:2]
+        prices = _unfolded(dual[: self.rows], count) if self.half else dual[: self.rows]
+        if self.problem.prior is not None:
+            return self.problem.prior, prices / (2.0 if self.half else 1.0)
+        prior = np.maximum(-dual[self.rows :], 0.0)
+        if self.tents is not None:
+            prior = prior @ self.tents
+        prior = _unfolded(prior, answers * count) if self.half else prior
+        total = prior.sum()
+        return (prior / total).reshape(answers, count), prices * (self.scale / total)
+
+    def table(self, primal: Floats) -> Floats:
+        """The probabilities of outputs at every input, each row divided by its sum."""
+        table = np.zeros((self.problem.losses.shape[2], self.heights.shape[1]))
+        weights = np.maximum(primal[: len(self.columns)], 0.0)
+        np.add.at(table, self.columns.outputs, weights[:, None] * self.heights)
+        if self.half:
+            table += table[::-1, ::-1]
+        rows: Floats = table.T / table.sum(axis=0)[:, None]
+        return rows
+
+    def value(self, primal: Floats) -> float:
+        """The error of that table: the largest risk, or the one on average; with tents the largest of their risks."""
+        if self.tents is not None:
+            return float(primal[-1]) * self.scale
+        risks = np.einsum("ty,qty->qt", self.table(primal), self.problem.losses)
+        return float(risks.max() if self.problem.prior is None else (risks * self.problem.prior).sum())
+
+    def used(self, primal: Floats) -> Chosen:
+        """Columns with weight."""
+        weights = primal[: len(self.columns)] * self.heights.sum(axis=1)
+        most = min(len(weights), len(self.program[1])) - 1
+        used: Chosen = weights >= np.sort(weights)[::-1][most]
+        return used
+
+    def useful(self, primal: Floats, dual: Floats, times: int) -> Chosen:
+        """Columns worth keeping: with weight, or with a reduced cost that is not far from zero, so often `unknowns`."""
+        matrix, _, cost = self.program
+        number = len(self.columns)
+        reduced = (cost - matrix.T @ dual)[:number] / self.heights.sum(axis=1)
+        kept: Chosen = reduced <= np.sort(reduced)[min(number - 1, max(times * self.unknowns, _FEWEST))]
+        kept |= self.used(primal)
+        return kept
+
+
+def tents(count: int, apart: int) -> Floats:
+    """Functions of so many answers in a line: 1 at one of some knots, 0 at all others, and linear between.
+
+    Knots are `apart`, and nearer to each other near both ends, where the best prior has its peaks.
+
+    >>> tents(3, 2).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> len(tents(161, 8)), bool((tents(161, 8).sum(axis=0) == 1.0).all())
+    (31, True)
+    """
+    knots, place, gap = {count - 1}, 0, 1
+    while place < count:
+        knots |= {place, count - 1 - place}
+        if place >= 4 * gap and gap < apart:
+            gap *= 2
+        place += gap
+    every = np.array(sorted(knots))
+    return np.array([np.interp(np.arange(count), every, row) for row in np.eye(len(every))])
+
+
+def _unfolded(values: Floats, count: int) -> Floats:
+    """What a symmetric problem's first half says of all: the middle one of an odd number stands for itself twice."""
+    whole = np.concatenate((values, values[::-1][count % 2 :]))
+    if count % 2:
+        whole[count // 2] *= 2.0
+    return whole
