@@ -29,6 +29,21 @@ def test_a_free_table_is_within_a_percent_of_its_limit(epsilon):
     assert not table.is_private(0.98 * epsilon)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param(rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, 320)), sensitivity=8.0), id="grid"),
+        pytest.param(QUERY, id="interval", marks=pytest.mark.long),
+    ],
+)
+def test_a_large_free_table_is_near_its_limit_over_all_of_the_range(query):
+    """The limit of a grid was that of its first 161 points, 3 % lower; that of epsilon 4 had too coarse a lattice."""
+    table = rb.optimal(query=query, epsilon=1.0 if isinstance(query.range, rb.Grid) else 4.0, shape="free")
+    assert len(table.inputs) > 250
+    assert table.limit.inputs[-1] == query.range.hull.upper
+    assert 0.0 < above(table) < 0.011
+
+
 @pytest.mark.parametrize("objective", ["mae", "mse"])
 @pytest.mark.parametrize("at", ["worst", "average"])
 def test_every_objective_has_its_table(objective, at):

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from rangebound.optimum import column_generation
 from rangebound.optimum.column_generation import solve
 from rangebound.optimum.design_problem import DesignProblem
-from rangebound.optimum.stair_pricing import price
-from rangebound.optimum.staircase_columns import Columns, refined
 from tests.optimum.full_program import least_error
 from tests.optimum.test_stair_pricing import windows
 
@@ -77,23 +76,29 @@ def test_one_neighbour_less_is_noticed():
     assert solve(DesignProblem(first_neighbour=narrow, epsilon=1.0, losses=losses)).value < 0.9 * wanted
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_columns_of_a_coarse_problem_stay_staircases(seed):
-    """Jumps that are moved apart may pass each other, which made two of a direction neighbours."""
-    rng = np.random.default_rng(seed)
-    count, steps, epsilon = 36, 3, 0.56
+def lattice(count, steps, epsilon):
+    x = np.arange(count) / steps
     first = np.maximum(np.arange(count) - steps, 0)
-    x = np.arange(float(count))
-    problem = DesignProblem(first_neighbour=first, epsilon=epsilon, losses=np.abs(x[:, None] - x)[None])
-    inputs = np.union1d(np.arange(0, 18, 2), 35 - np.arange(0, 18, 2))
-    coarse = problem.coarse(inputs, inputs)
-    priced = [price(rng.normal(size=(len(inputs), 8)), coarse.first_neighbour, epsilon) for _ in range(20)]
-    levels = np.concatenate([each.levels.T for each in priced])
-    columns = Columns(levels=levels, outputs=np.zeros(len(levels), dtype=np.int64))
-    fine = refined(columns, problem, inputs, inputs)
-    assert len(fine) > 20
-    for row in fine.levels:
-        assert all(np.ptp(row[first[j] : j + 1]) <= 1 for j in range(count))
+    return DesignProblem(first_neighbour=first, epsilon=epsilon, losses=np.abs(x[None, :, None] - x))
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_a_search_that_begins_with_tents_ends_at_the_value_of_the_full_program(monkeypatch, epsilon):
+    monkeypatch.setattr(column_generation, "_SMALL", 8)
+    agrees(lattice(25, 3, epsilon))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_tents_are_left_where_they_are_not_near_enough(monkeypatch, epsilon):
+    problem = lattice(81, 8, epsilon)
+    found = solve(problem, gap=1e-3)
+    monkeypatch.setattr(column_generation, "_SMALL", 1000)
+    wanted = solve(problem, gap=1e-4)
+    assert found.closed
+    assert wanted.closed
+    assert found.limit <= wanted.value
+    assert found.value >= wanted.limit
+    assert found.value == pytest.approx(wanted.value, rel=1.1e-3)
 
 
 def test_a_search_that_ends_before_its_gap_is_closed_says_so():

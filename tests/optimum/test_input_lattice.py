@@ -6,7 +6,13 @@ import pytest
 
 import rangebound as rb
 from rangebound.finite import reach
-from rangebound.optimum.input_lattice import first_neighbours, limit_inputs, limit_inputs_from_both_ends, table_inputs
+from rangebound.optimum.input_lattice import (
+    first_neighbours,
+    fitting_parts,
+    limit_inputs,
+    limit_inputs_from_both_ends,
+    table_inputs,
+)
 
 RANGES = [
     rb.Interval(0, 10),
@@ -50,3 +56,20 @@ def test_points_from_both_ends_are_two_lattices_in_turn(lower, upper, sensitivit
     assert inputs[-1] - inputs[0] == pytest.approx(upper - lower, rel=1e-9)
     first = first_neighbours(rb.Query(range=rb.Interval(lower, upper), sensitivity=sensitivity), inputs)
     assert {j - i for j, i in enumerate(first) if j >= 8} == {8}
+
+
+@pytest.mark.long
+def test_a_lattice_that_fits_the_stairs_is_better_than_a_finer_one_that_does_not():
+    """At epsilon 4, 17 inputs to a sensitivity have the first stair of the best noise at 2.03 steps, 21 at 2.5."""
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    assert fitting_parts(4.0, 21) == 17
+    fits, other = (
+        rb.optimal(query=query, epsilon=4.0, shape="free", step=1 / parts).worst_error().mae for parts in (17, 21)
+    )
+    assert fits < 0.995 * other
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 12.0, 700.0])
+@pytest.mark.parametrize("most", [1, 2, 5, 64])
+def test_parts_that_fit_are_neither_too_many_nor_few(epsilon, most):
+    assert most / 2 - 1 < fitting_parts(epsilon, most) <= most

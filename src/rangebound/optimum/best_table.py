@@ -18,7 +18,7 @@ from rangebound.finite import Table, cells, reach
 from rangebound.optimum.boundary_layers import layered
 from rangebound.optimum.column_generation import open_gap, solve
 from rangebound.optimum.design_problem import DesignProblem
-from rangebound.optimum.input_lattice import STEPPED, check_doubles, check_lattice, fitting_parts, table_inputs
+from rangebound.optimum.input_lattice import STEPPED, check_doubles, check_lattice, stepped_parts, table_inputs
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import KnownColumns, proved
 from rangebound.optimum.smooth_table import is_smooth, smooth, smooth_weights
@@ -44,6 +44,7 @@ _WHOLE = 121  # inputs of the largest smooth table that one linear program finds
 _WIDE, _WIDE_GRID = 18.0, 40.0  # scales of the noise from which on a range has boundary layers with a middle between
 _SMALL = 61  # inputs up to which a table is as good as its program, even in wide ranges
 _LARGE, _GAP = 161, 2e-3  # inputs up to which a free table is as near as this to the best one on them
+_SLOW = 321  # inputs of a free table that takes about five seconds
 _ENOUGH = 3e-4  # of the error, in three rounds: where the search for a larger free table ends
 _STEEP = 12.0  # epsilon of the steepest smooth table: solvers refuse the factors of more, whose errors are next to 0
 _ENTRIES = 135_000  # squared number of inputs times neighbours: the same ten seconds
@@ -332,8 +333,10 @@ def _parts(query: Query, epsilon: float, shape: TableShape) -> int:
     width = sum(Fraction(upper) - Fraction(lower) for lower, upper in query.range.spans) / Fraction(query.sensitivity)
     most = math.floor((_MOST[shape] - 1) / width)
     if shape is TableShape.FREE:
-        finest = max(32, min(64, math.floor((_LARGE - 1) / width)))  # in narrow ranges there is time for more
-        return fitting_parts(epsilon, min(finest, most)) if epsilon > STEPPED and most else min(16, most)
+        if epsilon <= STEPPED or not most:
+            return min(16, most)
+        room = max(min(32, most), (_SLOW - 1) / float(width))  # in narrow ranges there is time for more
+        return stepped_parts(epsilon, float(width), room)
     least = max(8.0 * epsilon, 1.0)
     whole = math.floor((_WHOLE - 21) / width)
     if _wide(query, epsilon) or (not whole and len(query.range.spans) == 1):

@@ -14,8 +14,10 @@ from rangebound.finite import InputCell, reach_of
 from rangebound.query import Query
 from rangebound.support import Support
 
-STEPPED = 1.5
-"""Epsilon from which on it matters where the stairs of the noise lie on a lattice."""
+STEPPED = 1.2
+"""Epsilon from which on a lattice has to be finer, and to fit the stairs of the noise."""
+_FINEST, _FEWEST = 64, 160  # inputs to a sensitivity, and in all
+_MIDDLE = 6.5  # sensitivities from which on the middle of a range, where laws are those of noise, says what is best
 
 _LARGEST = 700.0  # epsilon: e^epsilon is a double
 _BITS = 46  # of the largest number of a lattice; the rest of a double is for sums
@@ -64,6 +66,19 @@ def fitting_parts(epsilon: float, most: int) -> int:
         return noise * (1.0 + wide + slow)
 
     return min(range(max(most // 2, 1), most + 1), key=error)
+
+
+def stepped_parts(epsilon: float, width: float, room: float) -> int:
+    """Inputs to a sensitivity above an epsilon of `STEPPED`: 16 epsilon or a few less, as far as there is room.
+
+    A range that is so narrow that these are few has more.
+
+    >>> stepped_parts(4.0, 10.0, 32.0), stepped_parts(4.0, 3.0, 45.5), stepped_parts(2.0, 3.0, 100.0)
+    (26, 44, 52)
+    """
+    wanted = max(math.ceil(16.0 * epsilon), math.floor(_FEWEST / width))
+    most = max(min(wanted, _FINEST, math.floor(room)), 1)
+    return fitting_parts(epsilon, most) if width >= _MIDDLE else most - most % 4 or most
 
 
 def table_inputs(answers: Support, step: Fraction, *, fill: bool = False) -> list[float]:

@@ -20,9 +20,9 @@ from rangebound.optimum.input_lattice import (
     check_doubles,
     check_lattice,
     first_neighbours,
-    fitting_parts,
     limit_inputs,
     limit_inputs_from_both_ends,
+    stepped_parts,
 )
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.optimum.staircase_columns import Columns
@@ -269,11 +269,10 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
         step = sensitivity / parts
     else:
         most = most if epsilon > STEPPED else min(most, _FEW)
-        room = _SPARE * (most - 1) / float(width / sensitivity)
+        wide = float(width / sensitivity)
+        room = _SPARE * (most - 1) / wide
         if epsilon > STEPPED:
-            parts, halves = (
-                fitting_parts(epsilon, max(min(k, math.floor(r)), 1)) for k, r in ((32, room), (17, room / 2))
-            )
+            parts, halves = (stepped_parts(epsilon, wide, room / _SPARE / each) for each in (1, 2))
         else:
             parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
         step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)

@@ -1,0 +1,61 @@
+"""The master problem with a risk for every answer, and with tents, which can only be lower."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from rangebound.optimum.design_problem import DesignProblem
+from rangebound.optimum.interior_point import minimise
+from rangebound.optimum.master_problem import MasterProblem, tents
+from rangebound.optimum.staircase_columns import first_columns
+
+
+def designs():
+    x = np.arange(30) / 4.0
+    first = np.maximum(np.arange(30) - 4, 0)
+    cells = np.stack((x - 0.125, x + 0.125))
+    yield DesignProblem(first_neighbour=first, epsilon=1.0, losses=np.abs(x[None, :, None] - x))
+    yield DesignProblem(first_neighbour=first, epsilon=1.0, losses=np.abs(cells[:, :, None] - np.unique(cells)))
+    y = x + 0.1 * np.sin(x)
+    yield DesignProblem(first_neighbour=first, epsilon=1.0, losses=np.abs(y[None, :, None] - y))
+
+
+def solved(problem, apart):
+    master = MasterProblem(problem, first_columns(problem), problem.symmetric, apart)
+    return master, minimise(*master.program, slacks=master.slacks, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("problem", list(designs()), ids=["points", "cells", "uneven"])
+def test_tents_leave_the_sums_and_lower_the_risk(problem):
+    master, found = solved(problem, 1)
+    rough, least = solved(problem, 8)
+    assert 0.9 * master.value(found.primal) < rough.value(least.primal) <= master.value(found.primal) * (1.0 + 1e-7)
+    assert len(rough.program[1]) < len(master.program[1])
+    weights = least.primal[:-1]
+    sums = weights @ rough.heights
+    assert (sums + sums[::-1] if rough.half else sums) == pytest.approx(1.0, abs=1e-6)
+    prior, prices = rough.dual(least.dual)
+    assert prior.min() >= 0.0
+    assert prior.sum() == pytest.approx(1.0)
+    assert prices.sum() == pytest.approx(rough.value(least.primal), rel=1e-6)
+
+
+@pytest.mark.parametrize("problem", list(designs()), ids=["points", "cells", "uneven"])
+@pytest.mark.parametrize("apart", [1, 8])
+def test_the_value_is_that_of_another_solver(problem, apart):
+    master, found = solved(problem, apart)
+    matrix, right, cost = master.program
+    equal, below = matrix[: master.rows], matrix[master.rows :]
+    other = linprog(cost, A_ub=below, b_ub=right[master.rows :], A_eq=equal, b_eq=right[: master.rows], method="highs")
+    assert master.value(found.primal) == pytest.approx(other.fun * master.scale, rel=1e-5)
+
+
+@pytest.mark.parametrize(("count", "apart"), [(1, 8), (2, 8), (20, 3), (161, 8), (320, 16)])
+def test_tents_sum_to_one_and_every_end_is_a_top(count, apart):
+    found = tents(count, apart)
+    assert found.min() >= 0.0
+    assert found.sum(axis=0) == pytest.approx(1.0)
+    assert found[0, 0] == found[-1, -1] == 1.0
+    tops = found.argmax(axis=1)
+    assert np.diff(tops).max(initial=1) <= apart
+    assert len(found) <= 2 * count / apart + 8 * np.log2(2 * apart)
