@@ -335,6 +335,8 @@ def _parts(query: Query, epsilon: float, shape: TableShape) -> int:
     if shape is TableShape.FREE:
         if epsilon <= STEPPED or not most:
             return min(16, most)
+        if len(query.range.spans) > 1:
+            return min(max(32, min(64, math.floor((_LARGE - 1) / width))), most)
         room = max(min(32, most), (_SLOW - 1) / float(width))  # in narrow ranges there is time for more
         return stepped_parts(epsilon, float(width), room)
     least = max(8.0 * epsilon, 1.0)

@@ -4,8 +4,9 @@ A table is a sum of staircases, each with an output: sum_r w_r v_r(t) = 1 for ev
 master problem chooses weights for the columns at hand, its dual prices all others at once (`stair_pricing`), and the
 best of them join. Each round's dual gives a lower limit on the error of every table; the rounds end near it.
 
-In the worst case a first search has priors that are combinations of tents, and the table that it ends with is made
-even, so that no single answer has more risk. Only where that is not near the limit, a second one has any prior.
+In the worst case of a symmetric design, a first search has priors that are combinations of tents, and the table that
+it ends with is made even, so that no single answer has more risk. Only where that is not near the limit, a second one
+has any prior.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Whole = npt.NDArray[np.int64]
 Dual = tuple[Floats, Floats]  # a prior over answers, and prices of inputs
 
 _MANY = 200  # inputs from which on most of the first columns are left out
-_SMALL, _APART = 60, 8  # inputs from which on a first search has tents, and how far apart these are
+_SMALL, _APART = 60, 8  # inputs from which on a symmetric design begins with tents, and how far apart these are
 _CROWDED = 6, 8  # columns to an unknown (with tents, and without) from which on a master problem drops some
 _KEPT = 4, 3  # columns to an unknown that it keeps
 _NEAR = (1e-2, 3e-3)  # of the error, between it and a limit: below, a search for either ends after two idle rounds
@@ -125,7 +126,7 @@ def _solve(
     search = _Search(problem, columns, tell)
     for each in duals:
         search.join(search.priced(each))
-    if problem.prior is None and problem.inputs > _SMALL:
+    if problem.prior is None and search.half and problem.inputs > _SMALL:
         search.run(_APART, replace(until, gap=0.5 * until.gap))
         search.make_even(final or 0.1 * until.gap)
     if not search.open_gap < until.gap:
@@ -220,7 +221,7 @@ class _Search:
         """Rounds with priors that are combinations of tents so far apart, until no better one is far."""
         average = self.problem.prior is not None
         crowded, kept = (each[0 if apart > 1 else 1] for each in (_CROWDED, _KEPT))
-        tolerance, before = 3e-4 if average else min(1e-2, max(1e-3, 0.1 * self.open_gap)), np.inf
+        tolerance, before = 3e-4 if apart == 1 else 1e-2, np.inf
         earlier: list[tuple[float, float]] = []
         self.value = np.inf
         for _ in range(until.rounds):
@@ -238,8 +239,9 @@ class _Search:
                 tolerance = max(1e-9, 2e-3 * self.open_gap, 0.3 * tolerance)
             else:
                 tolerance = max(1e-8, min(tolerance, (0.03 if average else 0.1) * self.open_gap))
-                # the dual moves away where columns are dropped, again and again if that is all it does
-                if average or (raised and len(self.columns) > crowded * self.master.unknowns):
+                # where columns are dropped the dual moves away, in circles if that is all that happens
+                many = len(self.columns) / self.master.unknowns
+                if average or many > (crowded if raised or apart == 1 else 2 * crowded):
                     self.columns = self.columns.taken(self.master.useful(self.solved.primal, self.solved.dual, kept))
             before = self.open_gap
             self.join(found)

@@ -268,10 +268,11 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
         parts = max(near, key=lambda k: (sum(((b - a) * k / sensitivity // 1) / k for a, b in spans), k))
         step = sensitivity / parts
     else:
-        most = most if epsilon > STEPPED else min(most, _FEW)
+        stepped = epsilon > STEPPED and len(spans) == 1
+        most = most if stepped else min(most, _FEW)
         wide = float(width / sensitivity)
         room = _SPARE * (most - 1) / wide
-        if epsilon > STEPPED:
+        if stepped:
             parts, halves = (stepped_parts(epsilon, wide, room / _SPARE / each) for each in (1, 2))
         else:
             parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)

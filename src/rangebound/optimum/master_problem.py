@@ -61,8 +61,8 @@ class MasterProblem:
 
     @property
     def unknowns(self) -> int:
-        """About how many columns a table needs, at most: one for each row without tents."""
-        return self.rows if self.problem.prior is not None else 3 * self.rows
+        """About how many columns a table needs, at most: one for each row, also of what tents stand for."""
+        return len(self.program[1]) if self.tents is None else 3 * self.rows
 
     def dual(self, dual: Floats) -> tuple[Floats, Floats]:
         """The prior over answers and the prices of inputs that a dual stands for, over all inputs again."""
