@@ -123,7 +123,7 @@ def _solve(
         columns = start.with_others(columns)
     if dual is None and problem.inputs > 24 and (start is None or problem.prior is None):
         columns, duals = _from_every_second(problem, columns, start is None, until)
-    search = _Search(problem, columns, tell)
+    search = _ColumnSearch(problem, columns, tell)
     for each in duals:
         search.join(search.priced(each))
     if problem.prior is None and search.half and problem.inputs > _SMALL:
@@ -182,7 +182,7 @@ def _thinned(columns: Columns, problem: DesignProblem) -> Columns:
     return columns.taken(slice(None, None, 4)).with_others(columns.taken(slice(1)))
 
 
-class _Search:
+class _ColumnSearch:
     """Rounds of master problems and prices: the columns at hand, the best table on them, the best dual so far."""
 
     master: MasterProblem
