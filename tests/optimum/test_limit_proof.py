@@ -99,10 +99,12 @@ def test_a_proof_that_would_take_too_long_is_refused_before_it_begins(change):
 def test_a_proof_takes_no_more_digits_in_a_range_that_is_wider_than_its_inputs(monkeypatch):
     bits = []
     monkeypatch.setattr(limit_proof, "precision", lambda most: bits.append(most) or precision(most))
-    for width in (100, 100_000):
+    for width in (100, 320, 100_000):  # a limit has at most 321 inputs
         answers = rb.Grid(step=1, within=rb.Interval(0, width))
-        rb.limit(query=rb.Query(range=answers, sensitivity=1.0), epsilon=1.0)
-    assert max(bits) < 1000
+        found = rb.limit(query=rb.Query(range=answers, sensitivity=1.0), epsilon=1.0)
+        assert set(bits) == {128 + 3 * (len(found.inputs) - 1)}
+        assert len(found.inputs) == min(width + 1, 321)
+        bits.clear()
 
 
 def test_a_prior_that_leaves_the_uniform_one_is_refused():
