@@ -69,7 +69,7 @@ def test_a_request_is_filed_with_its_dry_run_and_nothing_is_opened(line, folder,
     assert kinds() == [EntryKind.REQUEST]
     with Ledger.open("l.ledger") as ledger:
         filed = json.loads(ledger.dry_run("r1"))
-    assert {"plan", "explained", "privacy", "queries"} == set(filed)
+    assert {"plan", "explained", "privacy", "queries", "warnings"} == set(filed)
     assert 'kind = "count"' in filed["plan"]
 
 

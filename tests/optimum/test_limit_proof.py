@@ -129,3 +129,30 @@ def test_squared_error_is_limited_between_the_points_that_are_checked():
     query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
     found = rb.limit(query=query, epsilon=1e-3, objective="mse")
     assert 0.249 < found.value <= 0.25  # publishing 1/2 always has 1/4
+
+
+def test_a_proof_that_is_its_own_mirror_image_is_checked_on_one_side():
+    best = rb.limit(query=rb.Query(range=rb.Interval(0, 4), sensitivity=1.0), epsilon=1.0, progress=False)
+    parts = [round(2.0**39 * (a + b)) for a, b in zip(best.prior, reversed(best.prior), strict=True)]
+    parts[len(parts) // 2] += 2**40 - sum(parts)
+    prior = [each / 2**40 for each in parts]
+    prices = [0.499 * (a + b) for a, b in zip(best.prices, reversed(best.prices), strict=True)]
+    found = dataclasses.replace(best, prior=prior, prices=prices)
+    assert found._is_mirrored()
+    assert found.verify()
+    half, whole = found._different_outputs(), found._outputs()
+    assert len(half) == (len(whole) + 1) // 2
+    assert {*half, *(4 - each for each in half)} == set(whole)
+    at = len(prices) - 2  # control: beyond the middle, where a check of one side alone would not look
+    other = dataclasses.replace(found, prices=[1.1 * each if s == at else each for s, each in enumerate(prices)])
+    assert not other._is_mirrored()
+    assert other._different_outputs() == whole
+    with pytest.raises(CertificateInvalid, match="cheaper than its price"):
+        other.verify()
+
+
+def test_a_proof_whose_inputs_are_not_their_own_mirror_image_is_checked_everywhere():
+    found = rb.limit(query=rb.Query(range=rb.Union((0, 2), (3, 7)), sensitivity=1.0), epsilon=1.0, progress=False)
+    assert not found._is_mirrored()
+    assert found._different_outputs() == found._outputs()
+    assert found.verify()

@@ -6,6 +6,7 @@ import enum
 import itertools
 import json
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -148,7 +149,7 @@ class Limit:
         with precision(128 + math.ceil(3.0 * min(levels, 1e4))):
             rise = arb(self.epsilon).exp()
             inputs, prior, prices = ([*map(arb, each)] for each in (self.inputs, self.prior, self.prices))
-            for y in self._outputs():
+            for y in self._different_outputs():
                 place = arb(fmpq(y.numerator, y.denominator))
                 away = (abs(place - t) for t in inputs)
                 losses = away if self.objective is LimitedError.MAE else (each * each for each in away)
@@ -156,6 +157,23 @@ class Limit:
                 if not all(cheapest(costs[block], first, rise) >= 0 for block, first in blocks):
                     raise CertificateInvalid("limit: some output is cheaper than its price; it is not proved")
         return True
+
+    def _different_outputs(self) -> list[Fraction]:
+        """The points y that need a check of their own: of a proof that is its own mirror image, one of each two."""
+        outputs = self._outputs()
+        if not self._is_mirrored():
+            return outputs
+        ends, known = Fraction(self.inputs[0]) + Fraction(self.inputs[-1]), set(outputs)
+        return [y for y in outputs if 2 * y <= ends or ends - y not in known]
+
+    def _is_mirrored(self) -> bool:
+        """Whether inputs, neighbours, prior and prices are the same from the other end: then so are all costs."""
+        exact, last = [Fraction(each) for each in self.inputs], len(self.inputs) - 1
+        numbers = ([a + b for a, b in zip(exact, reversed(exact), strict=True)], self.prior, self.prices)
+        if any(list(each) != list(reversed(each)) for each in numbers) or len(set(numbers[0])) > 1:
+            return False
+        farthest = [bisect_right(self._first, s) - 1 for s in range(len(exact))]  # the last neighbour of every input
+        return all(farthest[last - s] == last - each for s, each in enumerate(self._first))
 
     def _outputs(self) -> list[Fraction]:
         exact = [Fraction(each) for each in self.inputs]

@@ -119,7 +119,7 @@ def tents(count: int, apart: int) -> Floats:
     >>> tents(3, 2).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     >>> len(tents(161, 8)), bool((tents(161, 8).sum(axis=0) == 1.0).all())
-    (31, True)
+    (33, True)
     """
     knots, place, gap = {count - 1}, 0, 1
     while place < count:

@@ -356,6 +356,16 @@ def is_possible(found, table, place, new):
     return selected and (new is REMOVED if len(place) == 2 else place[2] == "key" and isinstance(new, str))
 
 
+def is_of_another_machine(certificate, place, new):
+    """Whether a change is a scale whose last bits another machine may have found; its claim is proved all the same."""
+    if "noise" not in place or not isinstance(new, float):
+        return False
+    old = certificate
+    for each in place:
+        old = old[each]
+    return math.isclose(new, old, rel_tol=1e-9)
+
+
 def is_refused(check):
     try:
         check()
@@ -371,7 +381,7 @@ def walk(found, part):
     tried = 0
     for place, new in part(list(changes(certificate))):
         text = said(changed(certificate, place, new))
-        if place != ("ledger",) and text != said(certificate):
+        if place != ("ledger",) and text != said(certificate) and not is_of_another_machine(certificate, place, new):
             assert is_refused(lambda: check_certificate(text, published(table))), ("certificate", place, new)  # noqa: B023
             tried += 1
     for place, new in part(list(changes(table))):

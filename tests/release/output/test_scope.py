@@ -57,7 +57,7 @@ def test_every_form_of_the_table_says_what_its_numbers_are_of(capsys):
     assert f"flights: {escaped}</p>" in made._repr_html_()
     assert f"<p class=scope>Of: {escaped}.</p>" in report(made)
     left = SimpleNamespace(
-        name="people", remaining=Cost(epsilon=1), left="epsilon 1", current=None, weaker_promise=None
+        name="people", remaining=Cost(epsilon=1), left="epsilon 1", current=None, period=None, weaker_promise=None
     )
     charge = printing.Charge(request="r", before=True, account=left, cost=Cost(epsilon=1))
     printing.table(made, charge, as_json=False)

@@ -223,7 +223,7 @@ def _with_stated_noise(ready: Prepared, stated: dict[str, Any]) -> Prepared:
             if (
                 isinstance(said, dict)
                 and {**said, "noise": own["noise"]} == own
-                and _is_close(said["noise"], own["noise"])
+                and _is_close(said.get("noise"), own["noise"])
             ):
                 noise = Mechanism.from_dict(said).noise
                 publishers[index] = replace(publisher, mechanism=replace(publisher.mechanism, noise=noise))
