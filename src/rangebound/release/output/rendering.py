@@ -67,6 +67,9 @@ FACTS = frozenset((*FIRST, *LAST))
 """The columns of every table; those between them are grouping columns."""
 
 
+_NO_BIAS = 1e-9  # what is printed of a smaller bound on a bias
+
+
 def readable(row: Row) -> Row:
     """A row as people read it: days as dates in place of numbers, and no column that only repeats them."""
     days = ("value", "lower", "upper") if row["date"] else ()
@@ -107,7 +110,7 @@ def shown(name: str, value: str | float | None) -> str:
     if name in ("epsilon", "delta", "mu"):
         return arguments.upwards(value)
     if name == "bias":
-        return arguments.upwards(value, 3)
+        return arguments.upwards(value, 3) if value >= _NO_BIAS or not value else f"< {_NO_BIAS:g}"
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
@@ -132,9 +135,16 @@ def table(release: Published) -> str:
     head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
     body = "".join(
         f"<tr{' class=unreliable' if row.get('unreliable') else ''}>"
-        + "".join(f"<td{place[name]}>{html.escape(shown(name, value))}</td>" for name, value in row.items())
+        + "".join(f"<td{place[name]}>{html.escape(_cell(row, name))}</td>" for name in row)
         + "</tr>"
         for row in rows
     )
     said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in scope_lines(release.plan))
     return f"<table><tr>{head}</tr>{body}</table>{said}"
+
+
+def _cell(row: Row, name: str) -> str:
+    """A value of a row in a table for people: a bound on a bias that is wider than the interval says nothing."""
+    value, ends = row[name], (row["lower"], row["upper"])
+    wide = name == "bias" and value is not None and all(isinstance(each, float) for each in ends)
+    return "no useful bound" if wide and value > ends[1] - ends[0] else shown(name, value)

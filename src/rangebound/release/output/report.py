@@ -30,9 +30,14 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 a { color: var(--accent) } nav a { margin-right: 1.2rem } h2 { margin-top: 2.2rem }
 ul.told { columns: 22rem; padding-left: 1.2rem; margin: .2rem 0 1rem } ul.told li { break-inside: avoid }
 table { border-collapse: collapse; width: 100%; font-size: 13px } td, th { padding: .2rem .5rem; text-align: left }
-div.wide { overflow-x: auto } @media screen { div.wide td { white-space: nowrap } }
+div.wide { overflow-x: auto; background: linear-gradient(to right, var(--paper) 30%, transparent),
+  linear-gradient(to left, var(--paper) 30%, transparent) 100% 0, linear-gradient(to right, var(--faint), transparent),
+  linear-gradient(to left, var(--faint), transparent) 100% 0; background-attachment: local, local, scroll, scroll;
+  background-size: 40px 100%, 40px 100%, 10px 100%, 10px 100%; background-repeat: no-repeat }
+@media print { div.wide { background: none } } @media screen { div.wide td { white-space: nowrap } }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-tr:nth-child(even) { background: var(--shade) } th { border-bottom: 1px solid var(--faint) }
+tr:nth-child(even) { background: color-mix(in srgb, var(--faint) 12%, transparent) }
+th { border-bottom: 1px solid var(--faint) }
 pre { background: var(--shade); padding: 1rem; white-space: pre-wrap } pre.all { user-select: all }
 tr.unreliable { color: var(--faint) } p.scope { font-size: 13px; color: var(--soft); margin: .2rem 0 }
 code { overflow-wrap: anywhere }
@@ -83,8 +88,8 @@ def _told(release: Published) -> str:
     plan = release.plan
     many = counted(f"{len(release.rows()):,}", "number")
     return (
-        f"This page has {many}. Noise was added to each of them on purpose, so that nobody can learn from them whether "
-        "one person is in the data. So each is given with an interval: at "
+        f"This page has {many}. Noise was added to each of them on purpose, so that they say little about whether any "
+        "one person is in the data; how little is said for privacy officers. So each is given with an interval: at "
         f"{plan.level:.0%} confidence{', for all of them at once,' if plan.joint else ''} the exact number is in it. "
         "The intervals are for the noise. They say nothing about how the data were gathered, nor about what was left "
         "out, cut or clipped before, which stands below each picture."
@@ -158,7 +163,9 @@ def _privacy(release: Published) -> str:
         )
     lines.append(
         "To check it: <code>rangebound verify certificate.json table.json</code> proves the guarantee again from the "
-        "certificate and the published bytes, and with <code>--ledger</code> the charge."
+        "certificate and the published bytes, and with <code>--ledger</code> the charge. The release writes both files "
+        "with <code>--certificate certificate.json</code> and <code>-o table.json</code>; the same request again costs "
+        "nothing."
     )
     lines.append(f"Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code>")
     said = "".join(f"<p>{each}</p>" for each in lines)
