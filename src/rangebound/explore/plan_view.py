@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from rangebound.arguments import upwards
 from rangebound.errors import ArgumentError
 from rangebound.explore.cell_laws import cell_laws
-from rangebound.explore.quick_shares import KnownWidths, percent_up
+from rangebound.explore.quick_shares import KnownWidths
+from rangebound.explore.risk_numbers import risk_numbers
 from rangebound.ledger.record import Account
 from rangebound.release.output.dry_run import dry_run
 from rangebound.release.output.forecast import COLUMNS, forecast
 from rangebound.release.output.plan_limits import plan_limits
-from rangebound.release.output.plan_risk import advantage_odds, plan_risk
+from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, prepare
-
-_RATES = (0.001, 0.005, 0.01, *(at / 50 for at in range(1, 50)))  # fine, since lines between them are above the curve
-_BASELINES = (0.01, 0.1)
 
 
 def plan_view(
@@ -51,7 +47,7 @@ def plan_view(
         "title": plan.title,
         "cells": [dict(zip(COLUMNS, each.cells(), strict=True)) for each in forecast(plan)],
         "questions": [_facts(plan, at) for at in range(len(plan.query))],
-        "risk": risk_numbers(ready),
+        "risk": risk_numbers(plan, plan_risk(plan, ready.allocation)),
         "law": _law(ready, question, answers),
     }
     widths = {
@@ -73,27 +69,6 @@ def _facts(plan: Plan, at: int) -> dict[str, object]:
         "made": question.made,
         "weight": question.weight,
         "no_margin": question.no_margin(plan.unit_of(question)),
-    }
-
-
-def risk_numbers(ready: Prepared) -> dict[str, object]:
-    """The attack risk of all numbers of a plan together, as `plan_risk` has it; None where there is no such number.
-
-    The texts are rounded up, so that no risk is understated.
-    """
-    risk = plan_risk(ready.plan, ready.allocation)
-    mu, advantage = risk.gdp(), risk.advantage()
-    rates = {"advantage": advantage, "success": risk.success(0.5), "posterior": risk.posterior(0.5)}
-    reconstruction = [[each, risk.reconstruction(each)] for each in _BASELINES]
-    shares = rates | {f"reconstruction-{at}": after for at, (_, after) in enumerate(reconstruction)}
-    texts = {name: percent_up(value) for name, value in shares.items()}
-    return {
-        **rates,
-        "odds": advantage_odds(ready.plan, advantage),
-        "mu": mu if math.isfinite(mu) else None,
-        "reconstruction": reconstruction,
-        "tradeoff": [[each, risk.tradeoff(each)] for each in (0.0, *_RATES, 1.0)],
-        "texts": texts | {"mu": upwards(mu, 4) if math.isfinite(mu) else "none"},
     }
 
 

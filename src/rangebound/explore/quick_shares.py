@@ -1,14 +1,13 @@
-"""A first answer within a blink: exact shares and risk, and half-widths in proportion to those that are known."""
+"""A first answer within a blink: shares, risk from above, and half-widths in proportion to those that are known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rangebound.arguments import upwards
+from rangebound.explore.risk_numbers import bare_risk
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.output.forecast import part_of
-from rangebound.release.output.plan_risk import advantage_odds, plan_risk
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import allocations
 
@@ -37,8 +36,11 @@ def quick_way(plan: Plan, gaussian: bool | None = None) -> Allocation:
 
 
 def quick_view(plan: Plan, allocation: Allocation, known: KnownWidths | None) -> dict[str, object]:
-    """Shares and risk of an allocation, which are exact, and half-widths, which are not: noise is nearly proportional
-    to 1 / share, so the known ones are scaled. None where nothing is known.
+    """Shares of an allocation, the risk that epsilon and delta allow, and half-widths from those that are known: noise
+    is nearly proportional to 1 / share. None where nothing is known.
+
+    Guarantee: no risk is below the certified one, which may be of another allocation. Shares and half-widths are
+    estimates.
 
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
@@ -54,19 +56,8 @@ def quick_view(plan: Plan, allocation: Allocation, known: KnownWidths | None) ->
         }
         for at, each in enumerate(plan.query)
     ]
-    advantage = plan_risk(plan, allocation).advantage()
-    risk: dict[str, object] = {"advantage": advantage, "odds": advantage_odds(plan, advantage)}
-    risk |= {"texts": {"advantage": percent_up(advantage)}}
-    return {"certified": False, "queries": questions, "risk": risk}
-
-
-def percent_up(part: float) -> str:
-    """A part in percent, rounded up to four digits and never above 100: of a risk that may not be understated.
-
-    >>> percent_up(0.12345678), percent_up(0.99999)
-    ('12.35 %', '100 %')
-    """
-    return f"{upwards(min(100.0 * part * (1.0 + 2.0**-50), 100.0), 4)} %"
+    budget = {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta}
+    return {"certified": False, "budget": budget, "queries": questions, "risk": bare_risk(plan)}
 
 
 def _scaled(name: str, share: BudgetShare, known: KnownWidths | None) -> float | None:
