@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.explore.adjusted_plan import PlanChanges, adjusted, dragged
+from rangebound.explore.adjusted_plan import PlanChanges, adjusted, dragged, kept
 from rangebound.explore.quick_shares import quick_way
 from rangebound.release import parse_plan
 from rangebound.release.output.forecast import part_of
@@ -121,6 +121,43 @@ def test_no_question_is_dragged_to_nothing_or_takes_all():
 def test_one_question_alone_has_all():
     plan = parse_plan('budget = {epsilon = 1.0}\nquery = [{name = "a", kind = "count"}]')
     assert dragged(plan, quick_way(plan), "a", 0.3).weights == {"a": 1.0}
+
+
+CHANGES = PlanChanges(epsilon=2.0, delta=1e-6, weights={"visits": 3.0, "people": 1.0}, margins={"minutes": 900.0})
+
+
+def test_an_edited_text_keeps_the_changes_that_it_does_not_speak_of():
+    assert kept(PLAN, PLAN.replace("rows = 2", "rows = 3"), CHANGES, Path()) == CHANGES
+    assert PlanChanges.from_dict(CHANGES.to_dict()) == CHANGES
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "left"),
+    [
+        ("epsilon = 1.0", "epsilon = 3.0", "epsilon", None),
+        ("epsilon = 1.0", "epsilon = 1.0, delta = 1e-9", "delta", None),
+        ("weight = 2", "weight = 4", "weights", {"visits": 3.0}),
+        ('name = "visits"', 'name = "stays"', "weights", {"people": 1.0}),
+        ("range = [0, 60]", "range = [0, 60]\nmargin = 700", "margins", {}),
+    ],
+)
+def test_where_the_text_was_edited_in_the_same_field_it_wins(old, new, field, left):
+    found = kept(PLAN, PLAN.replace(old, new), CHANGES, Path())
+    assert found == dataclasses.replace(CHANGES, **{field: left})
+    adjusted(PLAN.replace(old, new), found, Path())
+
+
+def test_a_text_that_is_no_plan_keeps_nothing():
+    with pytest.raises(PlanError, match=r"plan:3: budget\.epsilon"):
+        kept(PLAN, PLAN.replace("1.0", '"1"'), CHANGES, Path())
+
+
+def test_a_question_that_is_added_after_a_drag_gets_an_average_share():
+    plan = parse_plan(PLAN)
+    found = dragged(plan, quick_way(plan), "visits", 0.5)
+    after = parts(adjusted(PLAN + '[[query]]\nname = "more"\nkind = "count"\n', found, Path()))
+    assert after["more"] == pytest.approx(0.25, rel=1e-3)
+    assert after["visits"] == pytest.approx(0.375, rel=1e-3)
 
 
 def test_changes_are_a_value():

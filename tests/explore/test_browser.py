@@ -9,6 +9,7 @@ from rangebound.cli.app import run
 from rangebound.explore.plan_view import plan_view
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, read_plan, solve
+from rangebound.risk import guaranteed
 from tests.explore.browsing import changed, opened, running_explorer, settled
 
 CONTROLS = "input:not([disabled]), select:not([disabled]), textarea, button, summary, a[href]"
@@ -123,6 +124,8 @@ def test_every_control_moves_what_it_says(page, demo_folder, tmp_path):
     page.click("#apply-plan")
     page.wait_for_selector("body[data-state=error]")
     assert "budget" in page.inner_text("#status")
+    assert "budget" in page.inner_text("#plan-words")
+    assert "fault" in page.get_attribute("#plan-words", "class")
     page.faults.clear()  # the browser notes the refusal
 
 
@@ -161,10 +164,58 @@ def test_a_quick_estimate_is_marked_as_one(page):
     page.focus("#epsilon")
     page.press("#epsilon", "ArrowLeft")
     page.wait_for_selector("body[data-state=quick]")
+    page.wait_for_function("document.getElementById('risk-words').textContent !== ''")
     assert "Quick estimate" in page.inner_text("#status")
+    epsilon = float(page.input_value("#epsilon-exact"))
+    assert float(page.get_attribute("#advantage", "data-value")) == guaranteed(epsilon, 0.0).advantage()
+    assert page.inner_text("[data-risk=advantage]") == page.inner_text("#advantage")
     cell = page.locator("tr[data-query='patients'] [data-field=half-width]")
     assert cell.inner_text().startswith("≈")
     assert "stale" in cell.get_attribute("class")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "", "1,5", "abc", "100.5"])
+def test_an_epsilon_that_is_none_is_said_beside_its_box_and_nothing_is_certified(page, text):
+    page.fill("#epsilon-exact", text)
+    page.press("#epsilon-exact", "Enter")
+    page.wait_for_selector("body[data-state=error]")
+    words = "comma" if "," in text else "not a number" if text == "abc" else "above 0 and at most 100"
+    assert words in page.inner_text("#epsilon-words")
+    assert "fault" in page.get_attribute("#epsilon-words", "class")
+    assert "Not certified" in page.inner_text("#status")
+    assert page.inner_text("#odds") == ""
+    assert page.inner_text("#advantage") == "not proved"
+    page.click("text=Save plan.toml")
+    page.wait_for_function("document.getElementById('plan-words').textContent !== ''")  # and no file
+    changed(page, lambda: page.fill("#epsilon-exact", "1.5") or page.press("#epsilon-exact", "Enter"))
+    assert page.inner_text("#epsilon-words") == ""
+    assert page.inner_text("#odds") != ""
+
+
+def test_a_text_that_is_checked_keeps_what_was_changed(page, demo_folder):
+    text = (demo_folder / "plan.toml").read_text()
+    changed(page, lambda: page.fill("#epsilon-exact", "2.5") or page.press("#epsilon-exact", "Enter"))
+    other = text.replace("Visits to four clinics", "Visits")
+    changed(page, lambda: page.fill("#plan-text", other) or page.click("#apply-plan"))
+    assert page.inner_text("#title") == "Visits"
+    assert float(page.input_value("#epsilon-exact")) == 2.5
+    assert "kept: epsilon 2.5" in page.inner_text("#plan-words")
+    changed(page, lambda: page.fill("#epsilon-exact", "20") or page.press("#epsilon-exact", "Enter"))
+    assert "epsilon 20 is above 10" in page.inner_text("#warnings")
+
+
+def test_spikes_and_bars_are_drawn_on_one_scale(browser, one_number):
+    page = opened(browser, one_number)
+    changed(page, lambda: page.fill("#answer-0", "0") or page.press("#answer-0", "Enter"))
+    drawn = page.eval_on_selector_all(
+        "#laws figure:first-child rect[data-mass]",
+        "all => all.map(each => [Number(each.dataset.mass), Number(each.getAttribute('height'))])",
+    )
+    assert len(drawn) > 3
+    per_mass = [height / mass for mass, height in drawn if height > 0.5]
+    assert per_mass == pytest.approx([per_mass[0]] * len(per_mass), rel=1e-6)
+    assert max(mass for mass, _ in drawn) > 0.5  # the spike at 0
+    page.close()
 
 
 def test_the_keyboard_alone_reaches_every_control(page):
@@ -244,7 +295,7 @@ def test_a_question_is_added_in_a_form(browser, one_number):
     assert page.is_hidden("#add-column")
     page.select_option("#add-kind", "mean")
     page.click("#add-question")
-    page.wait_for_selector("text=a mean needs a column")
+    page.wait_for_selector("#add-words.fault >> text=a mean needs a column")
     for name, text in {"column": "age", "lower": "0", "upper": "110", "by": "clinic", "keys": "north, south"}.items():
         page.fill(f"#add-{name}", text)
     page.faults.clear()  # the browser notes the refusal

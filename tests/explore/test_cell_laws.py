@@ -85,6 +85,18 @@ def test_a_curve_and_its_spikes_have_all_the_probability(mechanism):
     assert bool(found["cells"][0]["spikes"]) == mechanism.startswith("rectify")
 
 
+@pytest.mark.parametrize("text", [COUNT, SUM.replace("MECHANISM", '"rectify Laplace"')], ids=["bars", "curve"])
+def test_spikes_bars_and_strips_share_one_scale(text):
+    for cell in laws(text, [0.0, 2.0, 50.0])["cells"]:
+        drawn = [mass for _, mass in (*cell["bars"], *cell["spikes"])]
+        drawn += [density * cell["strip"] for _, density in cell["curve"]]
+        assert cell["tallest"] == max(drawn)
+        if cell["curve"]:  # the strips and the spikes are all there is
+            strips = sum(density for _, density in cell["curve"][:-1]) * (cell["strip"] / 2.0)
+            assert strips + sum(mass for _, mass in cell["spikes"]) == pytest.approx(0.998, abs=0.02)
+    assert laws(text, [0.0, 2.0, 50.0])["cells"][0]["tallest"] == pytest.approx(0.5, abs=0.13)  # the spike at 0
+
+
 def test_an_optimal_table_has_bars():
     found = laws(SUM.replace("MECHANISM", '"optimal"').replace("500", "50"), [5.0, 20.0, 25.0])
     for cell in found["cells"]:

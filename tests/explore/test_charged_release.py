@@ -1,7 +1,10 @@
 """The real table: charged once, to the account of the plan, and only at the cost that was confirmed."""
 
+import shlex
+
 import pytest
 
+from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, BudgetExceeded
 from rangebound.explore.charged_release import account_words, charged_release, paying_account
 from rangebound.ledger.book import Ledger
@@ -57,5 +60,28 @@ def test_a_plan_without_a_source_or_an_account_says_so(folder, old):
         charged_release(plan, folder, request="one", confirmed="epsilon 1.5")
 
 
-def test_a_ledger_that_is_not_there_is_no_account(tmp_path):
-    assert paying_account(parse_plan(PLAN), tmp_path) is None
+@pytest.mark.parametrize("delta", ["", ", delta = 1e-6"])
+def test_a_ledger_that_is_not_there_is_named_with_the_command_that_makes_it(tmp_path, delta):
+    plan = parse_plan(PLAN.replace("epsilon = 1.5", f"epsilon = 1.5{delta}"))
+    (tmp_path / "visits.csv").write_text("age\n30\n")
+    assert paying_account(plan, tmp_path) is None
+    said = account_words(plan, tmp_path)["reason"]
+    assert f"{tmp_path / 'people.ledger'} does not exist" in said
+    command = shlex.split(said.partition("This makes it: ")[2])
+    assert command[:3] == ["rangebound", "ledger", "open"]
+    assert run(command[1:]) == 0
+    assert account_words(plan, tmp_path)["cost"] == str(plan.budget)
+    charged_release(plan, tmp_path, request="one", confirmed=str(plan.budget))
+
+
+def test_an_account_that_is_not_there_is_named_with_the_command_that_opens_it(folder):
+    plan = parse_plan(PLAN.replace('account = "people"', 'account = "staff"'))
+    said = account_words(plan, folder)["reason"]
+    assert "has no account 'staff'" in said
+    assert run(shlex.split(said.partition("This opens it: ")[2])[1:]) == 0
+    assert account_words(plan, folder)["left"] == "epsilon 1.5"
+
+
+def test_a_ledger_that_cannot_be_opened_is_said_to_be_so(folder):
+    (folder / "people.ledger").write_text("no ledger")
+    assert "cannot be opened" in account_words(parse_plan(PLAN), folder)["reason"]

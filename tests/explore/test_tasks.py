@@ -34,6 +34,34 @@ def test_margins_are_solved_as_the_command_does(tmp_path, capsys):
         tasks.TASKS["solve"]({"plan": demo.plan()}, tmp_path)
 
 
+def test_the_part_that_is_left_for_what_has_no_margin_is_said(tmp_path):
+    two = PLAN.replace("}]", '}, {name = "more", kind = "count"}]')
+    words = tasks.TASKS["solve"]({"plan": two, "changes": {"margins": {"visits": 20}}}, tmp_path)[0]["words"]
+    assert "leaves 50 % of the budget for what has no margin" in words
+    assert "leaves" not in asked("solve", tmp_path, changes={"margins": {"visits": 20}})["words"]  # the control
+
+
+def test_a_text_that_is_checked_says_what_is_kept(tmp_path):
+    changes = {"epsilon": 2.0, "margins": {"visits": 20.0}}
+    same = asked("kept", tmp_path, before=PLAN, changes=changes)
+    assert same == {
+        "changes": changes,
+        "words": "Checked. Your changes above are kept: epsilon 2.0, margin of 'visits'.",
+    }
+    other = asked("kept", tmp_path, before=PLAN.replace("1.0", "3.0"), changes=changes)
+    assert other["changes"] == {"margins": {"visits": 20.0}}
+    assert "taken their place" in other["words"]
+    assert asked("kept", tmp_path, before=PLAN)["words"] == "Checked."
+    with pytest.raises(ArgumentError, match="before"):
+        asked("kept", tmp_path)
+
+
+def test_warnings_are_those_of_the_dry_run(tmp_path):
+    warned = asked("certified", tmp_path, changes={"epsilon": 12.0})["warnings"]
+    assert any("epsilon 12 is above 10" in each for each in warned)
+    assert any("single row" in each for each in warned)
+
+
 def test_a_plan_is_exported_with_its_changes(tmp_path):
     found = asked("export", tmp_path, name="plan.toml", changes={"epsilon": 2.5})
     assert parse_plan(found["text"]).budget.epsilon == 2.5

@@ -121,12 +121,13 @@ def solve(
     rest: Annotated[
         float | None,
         typer.Option(
-            help="The part of the account for what has no margin; default: that of its number.", show_default=False
+            help="The part of the account left for what has no margin; default: by number, half for one of two.",
+            show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find the smallest epsilon that meets all margins."""
+    """Find the smallest epsilon that meets all margins, and leaves a part for questions without one."""
     from rangebound.cli import printing
     from rangebound.release import read_plan
     from rangebound.release import solve as solved

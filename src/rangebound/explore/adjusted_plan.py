@@ -55,6 +55,29 @@ class PlanChanges:
             raise ArgumentError("weights: must be numbers")
         return cls(**many)
 
+    def to_dict(self) -> dict[str, object]:
+        """The changes in plain data, as `from_dict` takes them; without those that leave the plan as it is.
+
+        >>> PlanChanges(epsilon=2.0).to_dict()
+        {'epsilon': 2.0}
+        """
+        numbers = {"epsilon": self.epsilon, "delta": self.delta, "selection": self.selection}
+        many = {"weights": dict(self.weights), "margins": dict(self.margins)}
+        return {name: each for name, each in numbers.items() if each is not None} | {
+            name: each for name, each in many.items() if each
+        }
+
+    def words(self) -> str:
+        """What is changed, in a list of words; empty where nothing is.
+
+        >>> PlanChanges(epsilon=2.0, margins={"visits": 25.0}).words()
+        "epsilon 2.0, margin of 'visits'"
+        """
+        budget = {"epsilon": self.epsilon, "delta": self.delta}
+        said = [f"{name} {each!r}" for name, each in budget.items() if each is not None]
+        said += [f"margin of {name!r}" for name in self.margins]
+        return ", ".join([*said, *(["shares"] if self.weights else [])])
+
 
 def _number(name: str, value: object) -> float | None:
     if value is None:
@@ -102,17 +125,43 @@ def _parsed(text: str, folder: Path) -> Plan:
     return parse_plan(text, folder=folder)
 
 
+def kept(before: str, after: str, changes: PlanChanges, folder: Path) -> PlanChanges:
+    """The changes that still hold once a plan's text was edited: where the text says something else than before, in
+    the same field of the same question, the text wins. A question that is gone takes its changes along.
+
+    >>> text = 'budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]'
+    >>> kept(text, text.replace("visits", "stays"), PlanChanges(epsilon=2.0), Path()).epsilon
+    2.0
+    >>> kept(text, text.replace("1.0", "3.0"), PlanChanges(epsilon=2.0), Path()).epsilon
+    """
+    for text in (before, after):
+        _parsed(text, folder)
+    old, new = tomllib.loads(before), tomllib.loads(after)
+    fields = {field: old["budget"].get(field) == new["budget"].get(field) for field in ("epsilon", "delta")}
+    asked = [{each["name"]: (each.get("margin"), each.get("weight")) for each in data["query"]} for data in (old, new)]
+    same = {name for name, said in asked[1].items() if asked[0].get(name) == said}
+    selection = changes.selection if old.get("selection") == new.get("selection") else None
+    return PlanChanges(
+        epsilon=changes.epsilon if fields["epsilon"] else None,
+        delta=changes.delta if fields["delta"] else None,
+        weights={name: weight for name, weight in changes.weights.items() if name in same},
+        margins={name: margin for name, margin in changes.margins.items() if name in same},
+        selection=selection,
+    )
+
+
 def dragged(plan: Plan, allocation: Allocation, name: str, share: float) -> PlanChanges:
     """The weights with which a question has the part `share` of the account, and the others split the rest as before.
 
-    Guarantee: what has a margin keeps its share. Edge cases: a share above what the margins leave, or next to nothing,
+    Guarantee: what has a margin keeps its share. The weights are 1 on average, so that a question that is added later,
+    which has the weight 1, gets an average share. Edge cases: a share above what the margins leave, or next to nothing,
     is moved to the nearest that leaves every question a thousandth of the account.
 
     >>> from rangebound.release.prepare import prepare
     >>> plan = parse_plan('''budget = {epsilon = 1.0}
     ... query = [{name = "a", kind = "count"}, {name = "b", kind = "count"}, {name = "c", kind = "count"}]''')
     >>> dict(dragged(plan, prepare(plan).allocation, "a", 0.5).weights)
-    {'a': 0.5, 'b': 0.25, 'c': 0.25}
+    {'a': 1.5, 'b': 0.75, 'c': 0.75}
     """
     free = {
         each.name: part_of(plan, allocation, allocation.questions[at])
@@ -132,5 +181,7 @@ def dragged(plan: Plan, allocation: Allocation, name: str, share: float) -> Plan
     most = total - _LEAST * (len(free) - 1 + len(selections))
     own = min(max(share, _LEAST), max(most, _LEAST))
     scale = max(total - own, _LEAST) / others
-    weights = {each: own if each == name else max(part * scale, _LEAST) for each, part in free.items()}
-    return PlanChanges(weights=weights, selection=max(selections[0] * scale, _LEAST) if selections else None)
+    size = (len(free) + len(selections)) / total
+    weights = {each: size * (own if each == name else max(part * scale, _LEAST)) for each, part in free.items()}
+    selection = size * max(selections[0] * scale, _LEAST) if selections else None
+    return PlanChanges(weights=weights, selection=selection)

@@ -98,11 +98,16 @@ def checked_answers(answers: Sequence[float], one: OneCoordinate) -> tuple[float
 
 
 def _cell(mechanism: Mechanism | DiscreteLaplace | Table, answer: float) -> dict[str, object]:
-    """The law at one true answer: a curve or bars, spikes, and the range of 95 of 100 published numbers."""
+    """The law at one true answer: a curve or bars, spikes, and the range of 95 of 100 published numbers.
+
+    `tallest` is the largest probability in the picture: of a bar, a spike, or a strip of the width `strip` under the
+    curve, so that all are drawn on one scale.
+    """
     law, error = mechanism.law(answer), mechanism.error(answer)
     low, high = (float(each) for each in law.quantile(list(_COMMON)))
     first, last = (float(each) for each in law.quantile([_TAIL, 1.0 - _TAIL]))
-    picture: dict[str, object] = {"curve": [], "bars": [], "spikes": []}
+    strip = (last - first) / (_BARS - 1)
+    picture: dict[str, list[list[float]]] = {"curve": [], "bars": [], "spikes": []}
     if isinstance(law, Law):
         xs = np.linspace(first, last, _POINTS) if last > first else np.array([first])
         spots, masses = law.atoms
@@ -119,7 +124,10 @@ def _cell(mechanism: Mechanism | DiscreteLaplace | Table, answer: float) -> dict
             [float(spots[at : at + together].mean()), float(masses[at : at + together].sum())]
             for at in range(0, len(spots), together)
         ]
-    facts = {"answer": answer, "bias": error.bias, "mae": error.mae, "rmse": math.sqrt(error.mse)}
+    masses_drawn = [mass for _, mass in (*picture["bars"], *picture["spikes"])]
+    masses_drawn += [density * strip for _, density in picture["curve"]]
+    scale = {"strip": strip, "tallest": max(masses_drawn)}
+    facts = {"answer": answer, "bias": error.bias, "mae": error.mae, "rmse": math.sqrt(error.mse), **scale}
     return {**facts, "mean": answer + error.bias, "common": [low, high], "window": [first, last], **picture}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+from rangebound.arguments import upwards
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Account
@@ -28,11 +30,33 @@ def paying_account(plan: Plan, folder: Path) -> Account | None:
 
 def account_words(plan: Plan, folder: Path) -> dict[str, object]:
     """What the page shows about the account: its name and what is left, or why nothing can be charged."""
+    if plan.source is None:
+        return {"reason": "The plan names no [source], so there is nothing to read and nothing to charge."}
     account = paying_account(plan, folder)
-    if plan.source is None or account is None:
-        missing = "[source]" if plan.source is None else "account of a ledger in [budget] that can be opened"
-        return {"reason": f"The plan names no {missing}, so there is nothing to charge."}
+    if account is None:
+        return {"reason": _no_account(plan, folder)}
     return {"account": account.name, "left": account.left, "cost": str(plan.budget), "source": _source_words(plan)}
+
+
+def _no_account(plan: Plan, folder: Path) -> str:
+    """Why no account can pay, and the command that opens one."""
+    place, name = _place(plan, folder), plan.budget.account
+    if place is None or name is None:
+        missing = "ledger" if name is not None else "account"
+        return f"The plan names no {missing} in [budget], so there is nothing to charge: give it account and ledger."
+    delta = f" --delta {upwards(plan.budget.delta)}" if plan.budget.delta else ""
+    command = f"rangebound ledger open {shlex.quote(place)} {shlex.quote(name)}"
+    command += f" --epsilon {upwards(plan.budget.epsilon)}{delta}"
+    if not is_address(place) and not Path(place).exists():
+        return f"The ledger {place} does not exist, so there is nothing to charge. This makes it: {command}"
+    try:
+        with Ledger.open(place) as ledger:
+            names = [each.name for each in ledger.accounts()]
+    except RangeboundError as error:
+        return f"The ledger {place} cannot be opened, so there is nothing to charge: {error}"
+    if name in names:
+        return f"The ledger {place} could not be read; try again."
+    return f"The ledger {place} has no account {name!r}, so there is nothing to charge. This opens it: {command}"
 
 
 def charged_release(plan: Plan, folder: Path, *, request: str, confirmed: str) -> tuple[Release, str]:
@@ -56,7 +80,7 @@ def _place(plan: Plan, folder: Path) -> str | None:
     named = plan.budget.ledger
     if named is None or plan.budget.account is None:
         return None
-    return named if is_address(named) else str(folder / named)
+    return named if is_address(named) or folder == Path.cwd() else str(folder / named)
 
 
 def _source_words(plan: Plan) -> str:

@@ -32,7 +32,8 @@ function steps(low, high, wanted) {
   return found;
 }
 
-// The law of one cell: a curve or bars, spikes with their probability, the band of 95 of 100, truth and mean.
+// The law of one cell: a curve or bars, spikes with their probability, the band of 95 of 100, truth and mean. All
+// heights are probabilities on one scale; those of a curve are of a strip as wide as a spike is drawn.
 export function lawChart(cell, words) {
   const width = 340, height = 190, left = 12, right = 12, top = 22, bottom = 26;
   const svg = paper(width, height, words);
@@ -42,22 +43,21 @@ export function lawChart(cell, words) {
   const pad = 0.04 * (high - low);
   const x = (value) => left + ((value - low + pad) / (high - low + 2 * pad)) * (width - left - right);
   const floor = height - bottom;
-  const shapes = cell.bars.length ? cell.bars : cell.curve;
-  const tallest = Math.max(...shapes.map((each) => each[1]), 1e-300);
-  const y = (value) => floor - (value / tallest) * (floor - top);
+  const y = (mass) => floor - (mass / cell.tallest) * (floor - top);
+  const strip = Math.max(x(low + cell.strip) - x(low), 1);
   node("rect", { class: "band", x: x(cell.common[0]) - 2, width: Math.max(x(cell.common[1]) - x(cell.common[0]), 0) + 4, y: top, height: floor - top }, svg);
+  const gap = cell.bars.length > 1 ? x(cell.bars[1][0]) - x(cell.bars[0][0]) : 20;
+  const thick = cell.curve.length > 1 ? strip : Math.max(Math.min(gap * 0.8, 30), 1);
   if (cell.bars.length) {
-    const gap = cell.bars.length > 1 ? x(cell.bars[1][0]) - x(cell.bars[0][0]) : 20;
-    const thick = Math.max(Math.min(gap * 0.8, 30), 1);
-    for (const [place, mass] of cell.bars) node("rect", { class: "bar", x: x(place) - thick / 2, width: thick, y: y(mass), height: floor - y(mass) }, svg);
+    for (const [place, mass] of cell.bars) node("rect", { class: "bar", x: x(place) - thick / 2, width: thick, y: y(mass), height: floor - y(mass), "data-mass": mass }, svg);
   } else if (cell.curve.length > 1) {
-    const line = cell.curve.map(([place, density]) => `${x(place).toFixed(1)},${y(density).toFixed(1)}`);
+    const line = cell.curve.map(([place, density]) => `${x(place).toFixed(1)},${y(density * cell.strip).toFixed(1)}`);
     node("polygon", { class: "area", points: [`${x(cell.curve[0][0])},${floor}`, ...line, `${x(cell.curve.at(-1)[0])},${floor}`].join(" ") }, svg);
     node("polyline", { class: "curve", points: line.join(" ") }, svg);
   }
   for (const [place, mass] of cell.spikes) {
     if (mass < 0.0005) continue;
-    node("line", { class: "spike", x1: x(place), x2: x(place), y1: floor, y2: floor - mass * (floor - top) }, svg);
+    node("rect", { class: "spike", x: x(place) - thick / 2, width: thick, y: y(mass), height: floor - y(mass), "data-mass": mass }, svg);
     const anchor = x(place) < width / 2 ? "start" : "end";
     node("text", { class: "spike-words", x: x(place), y: 14, "text-anchor": anchor }, svg, `${short(100 * mass)} % at ${short(place)}`);
   }

@@ -9,8 +9,10 @@ const state = { plan: "", changes: {}, question: null, answers: null, view: null
 let begin = null, epsilons = [], deltas = [];
 let waiting = null, asking = false, timer = null;
 let number = 0, shown = 0; // of the last change or proof that was asked for, and of the last proof that is shown
+let typed = false, fault = ""; // whether an epsilon is being typed, and what is wrong with the one that was
 
 async function ask(task, more = {}) {
+  if (fault) throw new Error(fault);
   const body = { plan: state.plan, changes: state.changes, ...more };
   const answer = await fetch(`api/${task}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
   const found = await answer.json();
@@ -21,6 +23,36 @@ async function ask(task, more = {}) {
 function say(kind, words) {
   document.body.dataset.state = kind;
   at("status").textContent = words;
+}
+
+function tell(id, words, wrong = false) {
+  at(id).textContent = words;
+  at(id).classList.toggle("fault", wrong);
+}
+
+// What is shown is of another state than the controls: grey, and no risk at all, which could be too small.
+function unproved(kind, words, instead) {
+  say(kind, words);
+  dim();
+  put(at("odds"), null, "");
+  put(at("advantage"), null, instead);
+  tell("risk-words", "");
+  at("tradeoff").replaceChildren();
+  for (const each of document.querySelectorAll("#risk-numbers dd")) put(each, null, instead);
+}
+
+function dim() {
+  for (const each of document.querySelectorAll("#question-table [data-field]")) each.classList.add("stale");
+  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
+}
+
+// A comma is refused: it is a point to some and nothing to others.
+function decimal(field) {
+  const text = field.value.trim();
+  if (text === "") return null;
+  if (text.includes(",")) throw new Error(`“${text}” has a comma: write a point, as in 1.5, and no signs between thousands.`);
+  if (!Number.isFinite(Number(text))) throw new Error(`“${text}” is not a number.`);
+  return Number(text);
 }
 
 function make(tag, attributes = {}, ...inside) {
@@ -45,6 +77,7 @@ function put(target, value, text) {
 function changed(drag = null) {
   number++; // a proof that is on its way is of the state before
   waiting = { drag, since: performance.now() };
+  if (!fault) say("quick", "Being proved.");
   clearTimeout(timer);
   timer = setTimeout(proveSoon, PAUSE);
   if (!asking) quick();
@@ -66,31 +99,34 @@ async function quick() {
         state.changes.weights = found.changed.weights;
         state.changes.selection = found.changed.selection;
       }
-      if (shown > own) continue;
+      if (shown > own || fault || typed) continue;
       say("quick", "Quick estimate; the certified numbers follow.");
       showQuick(found);
       performance.measure("slider", { start: since, end: performance.now() });
     } catch (error) {
-      say("error", error.message);
+      unproved("error", error.message, "not proved");
     }
   }
   asking = false;
 }
 
+// The proof of the present state; what went wrong, if anything did.
 async function certify() {
   const own = ++number;
   clearTimeout(timer);
   try {
     const found = await ask("certified", { question: state.question, answers: state.answers });
-    if (own !== number || found.superseded) return;
+    if (own !== number || found.superseded) return "";
     shown = own;
     state.view = found;
     if (found.law) state.question = found.law.query;
     showCertified(found);
     say("certified", "Certified.");
   } catch (error) {
-    if (own === number) say("error", error.message);
+    if (own === number) unproved("error", error.message, "not proved");
+    return error.message;
   }
+  return "";
 }
 
 // ---- what is shown
@@ -107,9 +143,11 @@ function showBudget(epsilon, delta) {
   at("other-chart").replaceChildren(epsilonChart(begin.deployments, epsilon, `Epsilon of ${begin.deployments.length} published deployments on a logarithmic line; this plan has ${short(epsilon)}.`));
 }
 
-function showRisk(risk) {
+function showRisk(risk, words) {
   at("odds").textContent = risk.odds;
   put(at("advantage"), risk.advantage, risk.texts.advantage);
+  tell("risk-words", words);
+  showAttack(risk);
 }
 
 function showShares(queries) {
@@ -119,9 +157,8 @@ function showShares(queries) {
 }
 
 function showQuick(found) {
-  const changes = state.changes, budget = state.view ? state.view.budget : {};
-  showBudget(changes.epsilon ?? budget.epsilon ?? 1, changes.delta ?? budget.delta ?? 0);
-  showRisk(found.risk);
+  showBudget(found.budget.epsilon, found.budget.delta);
+  showRisk(found.risk, "The most that this epsilon and delta allow, whatever the noise; what this plan allows is being proved, and is not more.");
   showShares(found.queries);
   for (const each of found.queries) {
     const row = document.querySelector(`#question-table tr[data-query="${CSS.escape(each.query)}"]`);
@@ -130,9 +167,8 @@ function showQuick(found) {
     if (slider && document.activeElement !== slider) slider.value = 100 * each.share;
     put(row.querySelector("td.share output"), each.share, `${short(100 * each.share)} %`);
     if (each.half_width !== null) put(row.querySelector("[data-field=half-width]"), each.half_width, `≈ ${short(each.half_width)}`);
-    for (const cell of row.querySelectorAll("[data-field]")) cell.classList.add("stale");
   }
-  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
+  dim();
 }
 
 function showCertified(view) {
@@ -140,10 +176,11 @@ function showCertified(view) {
   at("title").textContent = document.title = view.title || "rangebound explore";
   put(at("level"), view.level, `${short(100 * view.level)} %`);
   showBudget(view.budget.epsilon, view.budget.delta);
-  showRisk(view.risk);
+  at("hazards").hidden = view.warnings.length === 0;
+  at("warnings").replaceChildren(...view.warnings.map((each) => make("li", {}, `Warning: ${each}.`)));
+  showRisk(view.risk, "");
   showShares(view.queries);
   showQuestions(view);
-  showAttack(view.risk);
   showLaw(view);
   at("explained").textContent = view.explained;
   at("even-shares").hidden = !state.changes.weights;
@@ -187,8 +224,8 @@ function questionRow(each, facts, index, movable) {
   share.append(make("output"));
   if (facts.no_margin || facts.made) margin.append(make("span", { class: "quiet", title: facts.no_margin }, "by the data"));
   else {
-    const field = make("input", { type: "number", id: `margin-${index}`, min: 0, step: "any", placeholder: "none", "aria-label": `Wanted margin of ${each.query}` });
-    field.addEventListener("change", () => wanted(each.query, field.value));
+    const field = make("input", { type: "text", inputMode: "decimal", id: `margin-${index}`, placeholder: "none", "aria-label": `Wanted margin of ${each.query}` });
+    field.addEventListener("change", () => wanted(each.query, field));
     margin.append(field);
   }
   row.append(share, margin);
@@ -218,7 +255,7 @@ function showLaw(view) {
     return;
   }
   const limit = law.limit === null ? `No limit is proved: ${law.no_limit}.` : `Its worst mean absolute error is ${short(law.worst_mae)}; no private mechanism has less than ${law.limit_text}.`;
-  at("law-words").textContent = `Published by ${law.mechanism}. ${limit} Dashed: the true number. Triangle: the mean of what is published. Band: 95 of 100 published numbers.`;
+  at("law-words").textContent = `Published by ${law.mechanism}. ${limit} Dashed: the true number. Triangle: the mean of what is published. Band: 95 of 100 published numbers. Heights are probabilities on one scale: of a spike, of a bar, or under a curve of a strip as wide as the spike.`;
   const sizes = ["small", "middling", "large"];
   at("laws").replaceChildren(...law.cells.map((cell, index) => {
     if (document.activeElement !== at(`answer-${index}`)) at(`answer-${index}`).value = cell.answer;
@@ -252,10 +289,17 @@ function showTable(found) {
 
 // ---- margins
 
-async function wanted(query, text) {
-  const margins = (state.changes.margins ??= {});
-  margins[query] = text === "" ? null : Number(text);
+async function wanted(query, field) {
+  let margin = null;
+  try {
+    margin = decimal(field);
+  } catch (error) {
+    at("use-solution").hidden = true;
+    return tell("solution", error.message, true);
+  }
+  (state.changes.margins ??= {})[query] = margin;
   if (state.changes.weights) delete state.changes.weights[query];
+  unproved("quick", "Being proved.", "being proved");
   await solve();
   certify();
 }
@@ -263,7 +307,8 @@ async function wanted(query, text) {
 async function solve() {
   state.solution = null;
   at("use-solution").hidden = true;
-  put(at("solution"), null, "Solving.");
+  delete at("solution").dataset.value;
+  tell("solution", "Solving.");
   try {
     const found = await ask("solve");
     state.solution = found.epsilon;
@@ -271,27 +316,30 @@ async function solve() {
     at("use-solution").textContent = `Take epsilon ${found.epsilon}`;
     at("use-solution").hidden = false;
   } catch (error) {
-    put(at("solution"), null, error.message.startsWith("query: no question has a margin") ? "" : error.message);
+    tell("solution", error.message.startsWith("query: no question has a margin") ? "" : error.message, true);
   }
 }
 
 // ---- one more question
 
 function addFields() {
-  const kind = at("add-kind").value, number = (id) => at(id).value === "" ? null : Number(at(id).value);
-  const values = !kind.startsWith("count");
+  const kind = at("add-kind").value;
+  return { kind, column: at("add-column").value, lower: decimal(at("add-lower")), upper: decimal(at("add-upper")), by: at("add-by").value, keys: at("add-keys").value };
+}
+
+function showAddFields() {
+  const values = !at("add-kind").value.startsWith("count");
   for (const each of document.querySelectorAll("#add .of-values")) each.hidden = !values;
-  return { kind, column: at("add-column").value, lower: number("add-lower"), upper: number("add-upper"), by: at("add-by").value, keys: at("add-keys").value };
 }
 
 async function add() {
   try {
     const { plan } = await ask("add", { form: addFields() });
     state.changes = {};
-    put(at("add-words"), null, "Added.");
-    await newPlan(plan);
+    tell("add-words", "Added.");
+    await newPlan(plan, "add-words");
   } catch (error) {
-    put(at("add-words"), null, error.message);
+    tell("add-words", error.message, true);
   }
 }
 
@@ -357,59 +405,121 @@ async function exported(name) {
     const found = await ask("export", { name });
     save(found.name, found.text);
   } catch (error) {
-    say("error", error.message);
+    tell("plan-words", error.message, true);
   }
 }
 
 // ---- the controls
 
 function numberFields() {
-  const kind = at("number-kind").value, upper = at("number-upper").value;
+  const kind = at("number-kind").value;
   const what = kind === "count" ? "It is" : "Each value is";
   at("lower-words").textContent = `${what} at least`;
   at("upper-words").textContent = `${what} at most`;
-  return { kind, lower: Number(at("number-lower").value), upper: upper === "" ? null : Number(upper), rows: Number(at("number-rows").value) };
+  return { kind, lower: decimal(at("number-lower")), upper: decimal(at("number-upper")), rows: Number(at("number-rows").value) };
 }
 
-async function newPlan(text) {
+// Show another plan; what is wrong with it is said at `place`, beside what was pressed.
+async function newPlan(text, place) {
   state.plan = at("plan-text").value = text;
   state.answers = state.question = null;
-  state.changes.weights = undefined;
-  state.changes.margins = {};
   put(at("solution"), null, "");
   at("use-solution").hidden = true;
-  await certify();
+  unproved("quick", "Being proved.", "being proved");
+  const wrong = await certify();
+  if (wrong) tell(place, wrong, true);
   account();
+}
+
+async function newNumber() {
+  try {
+    const { plan } = await ask("number", { number: numberFields() });
+    state.changes.weights = undefined;
+    state.changes.margins = {};
+    tell("number-words", "");
+    await newPlan(plan, "number-words");
+  } catch (error) {
+    tell("number-words", error.message, true);
+    unproved("error", error.message, "not proved");
+  }
+}
+
+async function checkText() {
+  const text = at("plan-text").value;
+  try {
+    const found = await ask("kept", { before: state.plan, plan: text });
+    state.changes = found.changes;
+    tell("plan-words", found.words);
+    await newPlan(text, "plan-words");
+  } catch (error) {
+    tell("plan-words", error.message, true);
+    unproved("error", error.message, "not proved");
+  }
+}
+
+function newAnswers() {
+  try {
+    state.answers = [0, 1, 2].map((each) => decimal(at(`answer-${each}`)));
+    tell("answer-words", "");
+    certify().then((wrong) => tell("answer-words", wrong, true));
+  } catch (error) {
+    tell("answer-words", error.message, true);
+  }
+}
+
+// ---- the epsilon that is typed: taken when it is complete, and nothing is certified before
+
+function takeEpsilon(value) {
+  typed = false;
+  fault = "";
+  tell("epsilon-words", "");
+  at("epsilon-exact").removeAttribute("aria-invalid");
+  state.changes.epsilon = value;
+  changed();
+}
+
+function beginEpsilon() {
+  typed = true;
+  number++; // a proof that is on its way is of the epsilon before
+  waiting = null;
+  clearTimeout(timer);
+  say("quick", "Press Enter to take the epsilon that you type.");
+}
+
+function endEpsilon() {
+  if (!typed) return;
+  let words = "Epsilon must be above 0 and at most 100.";
+  try {
+    const value = decimal(at("epsilon-exact"));
+    if (value !== null && value > 0 && value <= 100) return takeEpsilon(value);
+  } catch (error) {
+    words = error.message;
+  }
+  fault = words;
+  tell("epsilon-words", words, true);
+  at("epsilon-exact").setAttribute("aria-invalid", "true");
+  unproved("error", "Not certified: there is no valid epsilon.", "not proved");
 }
 
 function listen() {
   at("epsilon").addEventListener("input", () => {
-    state.changes.epsilon = epsilons[Number(at("epsilon").value)];
-    at("epsilon-exact").value = state.changes.epsilon;
-    changed();
+    at("epsilon-exact").value = epsilons[Number(at("epsilon").value)];
+    takeEpsilon(epsilons[Number(at("epsilon").value)]);
   });
-  at("epsilon-exact").addEventListener("change", () => {
-    const value = Number(at("epsilon-exact").value);
-    if (value > 0) { state.changes.epsilon = value; changed(); }
-  });
+  at("epsilon-exact").addEventListener("input", beginEpsilon);
+  for (const end of ["change", "blur"]) at("epsilon-exact").addEventListener(end, endEpsilon);
   at("delta").addEventListener("input", () => {
     state.changes.delta = deltas[Number(at("delta").value)];
     changed();
   });
-  at("use-solution").addEventListener("click", () => { state.changes.epsilon = state.solution; changed(); });
+  at("use-solution").addEventListener("click", () => takeEpsilon(state.solution));
   at("even-shares").addEventListener("click", () => { state.changes.weights = undefined; state.changes.selection = undefined; changed(); });
   at("law-question").addEventListener("change", () => { state.question = at("law-question").value; state.answers = null; certify(); });
-  for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", () => { state.answers = [0, 1, 2].map((each) => Number(at(`answer-${each}`).value)); certify(); });
-  for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", async () => {
-    try {
-      newPlan((await ask("number", { number: numberFields() })).plan);
-    } catch (error) {
-      say("error", error.message);
-    }
-  });
-  at("add-kind").addEventListener("change", addFields);
+  for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", newAnswers);
+  for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", newNumber);
+  at("add-kind").addEventListener("change", showAddFields);
   at("add-question").addEventListener("click", add);
-  at("apply-plan").addEventListener("click", () => { state.changes = {}; newPlan(at("plan-text").value); });
+  at("apply-plan").addEventListener("click", checkText);
   at("make-trial").addEventListener("click", trial);
   at("ask-publish").addEventListener("click", askPublish);
   at("confirm-publish").addEventListener("click", publish);
@@ -436,7 +546,7 @@ async function open() {
   at("exports").replaceChildren(...begin.exports.map((name) => button(`Save ${name}`, () => exported(name))));
   state.plan = at("plan-text").value = begin.plan;
   showOthers();
-  addFields();
+  showAddFields();
   listen();
   await certify();
   account();

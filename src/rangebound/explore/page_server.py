@@ -85,7 +85,7 @@ class Desk:
             given = PlanChanges.from_dict(asked.get("changes") or {})
             found = dragged(plan, way, str(drag.get("query")), float(drag["share"]))
             changed = {"weights": dict(found.weights), "selection": found.selection}
-            plan = plan_of({**asked, "changes": {**_plain(given), **changed}}, self.folder)
+            plan = plan_of({**asked, "changes": {**given.to_dict(), **changed}}, self.folder)
             way = quick_way(plan, self.chosen)
         return {**quick_view(plan, way, self.known.get(bool(way.mu))), "changed": changed}
 
@@ -96,10 +96,6 @@ class Desk:
             self.known[known.gaussian] = known
             self.chosen = known.gaussian if known.choice else self.chosen
         return found
-
-
-def _plain(changes: PlanChanges) -> dict[str, object]:
-    return {"epsilon": changes.epsilon, "delta": changes.delta, "margins": dict(changes.margins)}
 
 
 def desk_of(plan: Path | None) -> Desk:

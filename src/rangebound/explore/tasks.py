@@ -9,7 +9,7 @@ from typing import Any
 from rangebound.arguments import upwards
 from rangebound.errors import ArgumentError
 from rangebound.explore.added_question import QuestionForm, with_question
-from rangebound.explore.adjusted_plan import PlanChanges, adjusted
+from rangebound.explore.adjusted_plan import PlanChanges, adjusted, kept
 from rangebound.explore.charged_release import account_words, charged_release, paying_account
 from rangebound.explore.made_up_trial import made_up_trial
 from rangebound.explore.notebook_export import notebook
@@ -45,7 +45,11 @@ def _certified(asked: Mapping[str, Any], folder: Path) -> Answered:
 
 def _solved(asked: Mapping[str, Any], folder: Path) -> Answered:
     found = solve(plan_of(asked, folder))
-    return {**found.to_dict(), "words": f"Epsilon {upwards(found.epsilon)} meets all margins."}, None
+    words = f"Epsilon {upwards(found.epsilon)} meets all margins."
+    if found.rest:
+        words = f"{words[:-1]}, and leaves {upwards(100 * found.rest, 3)} % of the budget for what has no margin."
+        words += " For a smaller epsilon, leave less: rangebound plan solve --rest, or give more questions a margin."
+    return {**found.to_dict(), "words": words}, None
 
 
 def _trial(asked: Mapping[str, Any], folder: Path) -> Answered:
@@ -87,6 +91,17 @@ def _added(asked: Mapping[str, Any], folder: Path) -> Answered:
     return {"plan": with_question(plan_of(asked, folder), form, folder).to_toml()}, None
 
 
+def _kept(asked: Mapping[str, Any], folder: Path) -> Answered:
+    before, after = asked.get("before"), asked.get("plan")
+    if not isinstance(before, str) or not isinstance(after, str):
+        raise ArgumentError("plan: must be the text of a plan, and before: that of the plan before it")
+    given = PlanChanges.from_dict(asked.get("changes") or {})
+    left = kept(before, after, given, folder)
+    said = f" Your changes above are kept: {left.words()}." if left.words() else ""
+    lost = " Where the text says otherwise now, it has taken their place." if left.words() != given.words() else ""
+    return {"changes": left.to_dict(), "words": f"Checked.{said}{lost}"}, None
+
+
 def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
     plan = plan_of(asked, folder)
     made: dict[str, Callable[[], str]] = {
@@ -113,6 +128,7 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
     "account": _account,
     "number": _number,
     "add": _added,
+    "kept": _kept,
     "export": _exported,
 }
 """What the page may ask for; beside these, `quick` is answered at once."""

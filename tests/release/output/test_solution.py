@@ -83,7 +83,7 @@ def test_what_has_no_margin_gets_the_rest():
     assert found.epsilon == pytest.approx(2 * alone, rel=1e-3)
     assert found.questions[-1].share == pytest.approx(0.5, rel=1e-3)
     assert found.questions[-1].half_width is None
-    assert "with 50 % for what has no margin" in str(found)
+    assert "with 50 % left for what has no margin" in str(found)
     keys = plan([{**counts(1)[0], "by": ["k"]}], delta=1e-6)  # its keys are selected privately
     assert solve(keys).rest == 0.5
     for rest, words in ((0.0, "must be positive, since some"), (1.0, r"must lie in \[0, 1\)"), (-1.0, "must lie in")):

@@ -51,7 +51,7 @@ class Solution:
 
     def __str__(self) -> str:
         delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
-        rest = f", with {arguments.upwards(100 * self.rest, 3)} % for what has no margin" if self.rest else ""
+        rest = f", with {arguments.upwards(100 * self.rest, 3)} % left for what has no margin" if self.rest else ""
         return f"epsilon {self.epsilon!r}{delta} meets all margins{rest}; the plan file is not changed"
 
 
