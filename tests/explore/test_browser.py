@@ -164,7 +164,7 @@ def test_a_quick_estimate_is_marked_as_one(page):
     page.focus("#epsilon")
     page.press("#epsilon", "ArrowLeft")
     page.wait_for_selector("body[data-state=quick]")
-    page.wait_for_function("document.getElementById('risk-words').textContent !== ''")
+    page.wait_for_selector("#risk-words:not(:empty)")
     assert "Quick estimate" in page.inner_text("#status")
     epsilon = float(page.input_value("#epsilon-exact"))
     assert float(page.get_attribute("#advantage", "data-value")) == guaranteed(epsilon, 0.0).advantage()
@@ -186,7 +186,7 @@ def test_an_epsilon_that_is_none_is_said_beside_its_box_and_nothing_is_certified
     assert page.inner_text("#odds") == ""
     assert page.inner_text("#advantage") == "not proved"
     page.click("text=Save plan.toml")
-    page.wait_for_function("document.getElementById('plan-words').textContent !== ''")  # and no file
+    page.wait_for_selector("#plan-words.fault:not(:empty)")  # and no file
     changed(page, lambda: page.fill("#epsilon-exact", "1.5") or page.press("#epsilon-exact", "Enter"))
     assert page.inner_text("#epsilon-words") == ""
     assert page.inner_text("#odds") != ""

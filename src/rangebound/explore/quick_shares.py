@@ -1,4 +1,4 @@
-"""A first answer within a blink: shares, risk from above, and half-widths in proportion to those that are known."""
+"""A first answer within a blink: shares, an upper bound of the risk, and half-widths scaled from known ones."""
 
 from __future__ import annotations
 
