@@ -127,7 +127,10 @@ def solve(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find the smallest epsilon that meets all margins, and leaves a part for questions without one."""
+    """Find the smallest epsilon that meets all margins.
+
+    A part is left for questions without a margin; --rest says how much.
+    """
     from rangebound.cli import printing
     from rangebound.release import read_plan
     from rangebound.release import solve as solved
