@@ -152,3 +152,16 @@ def test_the_limit_of_a_range_uses_both_of_its_ends(upper, sensitivity):
     assert found.verify()
     narrower = rb.limit(query=rb.Query(range=rb.Interval(0, 0.99 * upper), sensitivity=sensitivity), epsilon=0.2)
     assert narrower.value < found.value
+
+
+@pytest.mark.parametrize(
+    ("answers", "sensitivity", "epsilon", "least"),
+    [
+        (rb.Grid(step=1, within=rb.Interval(0, 320)), 1.0, 1.0, 0.849),  # two-sided geometric noise has 0.8509
+        (rb.Grid(step=1, within=rb.Interval(0, 240)), 1.0, 4.0, 0.0366),  # 0.03664
+        (rb.Union((0, 21.6), (22.5, 36.2)), 1.0, 0.053, 8.5),  # the wider part alone has 6.9
+    ],
+    ids=str,
+)
+def test_inputs_with_one_neighbour_on_a_side_have_a_limit_that_is_worth_something(answers, sensitivity, epsilon, least):
+    assert rb.limit(query=rb.Query(range=answers, sensitivity=sensitivity), epsilon=epsilon).value > least

@@ -33,6 +33,7 @@ _SMALL, _APART = 60, 8  # inputs from which on a symmetric design begins with te
 _CROWDED = 6, 8  # columns to an unknown (with tents, and without) from which on a master problem drops some
 _KEPT = 4, 3  # columns to an unknown that it keeps
 _NEAR = (1e-2, 3e-3)  # of the error, between it and a limit: below, a search for either ends after two idle rounds
+_FEWER = 0.75  # of the inputs: a problem on more of them is no shorter way to begin
 _ROUGH = 1e-2  # of the error, between it and a limit: where the search on every second input ends
 
 
@@ -150,9 +151,11 @@ def _from_every_second(
 ) -> tuple[Columns, list[Dual]]:
     """Columns and duals of the problem on every second input and output; the columns only to `refine`."""
     inputs = _every_second(problem.inputs, problem.interleaved)
+    lost = inputs[1:][problem.first_neighbour[inputs[1:]] > inputs[:-1]]  # no neighbours of the one before any more
+    inputs = np.union1d(inputs, lost - 1)
     outputs = _every_second(problem.losses.shape[2], problem.interleaved)
     coarse = problem.coarse(inputs, outputs)
-    if not coarse.connected:
+    if not coarse.connected or coarse.inputs > _FEWER * problem.inputs:
         return columns, []
     worst = problem.prior is None
     loose = replace(
@@ -176,8 +179,11 @@ def _from_every_second(
 
 
 def _thinned(columns: Columns, problem: DesignProblem) -> Columns:
-    """A part of the first columns, where there are many inputs: others are better, and a smaller program is faster."""
-    if problem.inputs <= _MANY:
+    """A part of the first columns, where there are many inputs: others are better, and a smaller program is faster.
+
+    All of them are kept where an input has one neighbour on a side: there is no problem on every second input then.
+    """
+    if problem.inputs <= _MANY or (problem.first_neighbour[2:] > np.arange(problem.inputs - 2)).any():
         return columns
     return columns.taken(slice(None, None, 4)).with_others(columns.taken(slice(1)))
 

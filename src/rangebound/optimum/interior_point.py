@@ -40,10 +40,10 @@ def minimise(
     def back(y: Floats) -> Floats:
         return np.concatenate((y @ matrix, y[equalities:]))
 
-    def factored(ratio: Floats) -> tuple[Floats, bool]:
+    def factored(ratio: Floats, more: float = 1e-13) -> tuple[Floats, bool]:
         scaled = matrix * np.sqrt(ratio[:columns])
         normal = scaled @ scaled.T
-        normal.flat[:: rows + 1] *= 1.0 + 1e-13
+        normal.flat[:: rows + 1] *= 1.0 + more
         normal.flat[equalities * (rows + 1) :: rows + 1] += ratio[columns:]
         factor: tuple[Floats, bool] = cho_factor(normal, lower=True, overwrite_a=True, check_finite=False)
         return factor
@@ -52,7 +52,10 @@ def minimise(
         return np.asarray(cho_solve(factor, side, check_finite=False))
 
     cost = np.concatenate((cost, np.zeros(slacks)))
-    factor = factored(np.ones(len(cost)))
+    try:
+        factor = factored(np.ones(len(cost)))
+    except np.linalg.LinAlgError:  # rows that are almost combinations of others; it is only where the steps begin
+        factor = factored(np.ones(len(cost)), 1e-7)
     x, y = back(solve(factor, right)), solve(factor, forward(cost))
     z = cost - back(y)
     x, z = x + max(-1.5 * x.min(), 0.0) + 1e-3, z + max(-1.5 * z.min(), 0.0) + 1e-3

@@ -276,6 +276,7 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
             parts, halves = (stepped_parts(epsilon, wide, room / _SPARE / each) for each in (1, 2))
         else:
             parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
+        every = every if len(spans) == 1 else most  # the search over a union is slow
         step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)
         if len(spans) == 1:
             above = width / math.ceil(width / step)  # nearer, so that both ends are inputs
