@@ -22,6 +22,7 @@ BENCHMARKS = (
     "risk",
     "ledger",
     "release",
+    "postgres",
     "whole_tables",
     "learn",
 )
