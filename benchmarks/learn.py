@@ -25,7 +25,7 @@ from benchmarks.report import Row, parser, publish
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
 from rangebound.learn.torch.accounts.renyi_table import LossTable
 from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
-from rangebound.learn.torch.privacy_engine import step_mechanism
+from rangebound.learn.torch.step_mechanism import step_mechanism
 
 TEXT = (
     "One training step, the least of 7; plain is a step of PyTorch's SGD, in turns with ours. Opacus runs in its own "

@@ -40,6 +40,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "learn/torch/loader.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
     "learn/torch/noise_source.py": ("learn/torch/test_tensor_draw.py", "learn/torch/test_optimizer.py"),
     "learn/torch/privacy_engine.py": ("learn/torch/test_optimizer.py", "learn/torch/test_misuse.py"),
+    "learn/torch/step_mechanism.py": ("learn/torch/test_optimizer.py", "learn/torch/accounts/test_accounts.py"),
     "ledger/charge_checks.py": ("ledger/test_book.py", "ledger/test_requests.py"),
     "noise/": ("noise/test_families.py", "noise/test_family.py"),
     "plot/": ("plot/test_plot.py",),

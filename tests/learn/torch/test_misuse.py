@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, T
 import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher, privacy_engine  # noqa: E402
 from rangebound.learn.torch.accounts import worst_case  # noqa: E402
-from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch.step_mechanism import step_mechanism  # noqa: E402
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
 
 Refused = rb.errors.ArgumentError

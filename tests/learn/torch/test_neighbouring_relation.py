@@ -17,7 +17,7 @@ import rangebound as rb  # noqa: E402
 from rangebound.audit import attack  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, Relation, SecureNoise  # noqa: E402
 from rangebound.learn.torch.accounts import worst_case  # noqa: E402
-from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch.step_mechanism import step_mechanism  # noqa: E402
 from tests.learn.torch.models import NoNoise, data, linear, private, train  # noqa: E402
 
 Refused = rb.errors.ArgumentError
@@ -261,3 +261,20 @@ def test_no_examples_need_tensors_and_stated_numbers() -> None:
     train(optimizer, loader, 2)
     assert engine.steps == 2
     assert engine.epsilon(1e-6) > 0.0
+
+
+def test_a_relation_that_is_named_must_be_supported() -> None:
+    x, y = data((6,))
+    with pytest.raises(Refused, match=r"needs rate=.* and expected_batch=") as caught:
+        private(linear(), x, y, neighbours="add-remove")
+    assert 'neighbours="zero-out"' in str(caught.value)  # the way out
+    for stated, neighbours in (
+        (STATED, "add-remove"), ({}, "zero-out"), (STATED, "zero-out"), (STATED, Relation.ADD_REMOVE),
+    ):  # fmt: skip
+        engine, optimizer, loader = private(linear(), x, y, neighbours=neighbours, **stated)
+        train(optimizer, loader, 1)
+        assert engine.relation is Relation(neighbours)
+        assert Relation(neighbours).value in engine.statement(1e-5)
+    for wrong in ("replace-one", 3):
+        with pytest.raises(rb.errors.RangeboundError, match="neighbours"):
+            private(linear(), x, y, neighbours=wrong)

@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean, InsecureTorchNoise, PrivacyEngine, SecureNoise  # noqa: E402
-from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch.step_mechanism import step_mechanism  # noqa: E402
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
 
 BOUNDINGS: list[tuple[Any, Any]] = [

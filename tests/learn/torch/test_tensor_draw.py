@@ -14,7 +14,7 @@ from scipy import stats  # noqa: E402
 
 from rangebound.errors import EntropyUnavailable  # noqa: E402
 from rangebound.learn.torch import Elementwise, SecureNoise, tensor_draw  # noqa: E402
-from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch.step_mechanism import step_mechanism  # noqa: E402
 from rangebound.sampling import entropy, sampler_for  # noqa: E402
 from tests.sampling.sources import Repeating, mechanisms, name, words  # noqa: E402
 

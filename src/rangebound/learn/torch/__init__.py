@@ -21,15 +21,18 @@ from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.learn.torch.noise_source import InsecureTorchNoise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer
 from rangebound.learn.torch.privacy_engine import PrivacyEngine
+from rangebound.learn.torch.training_plan import PlannedRun, TrainingPlan
 
 __all__ = [
     "Elementwise",
     "Euclidean",
     "FisherWatcher",
     "InsecureTorchNoise",
+    "PlannedRun",
     "PrivacyEngine",
     "PrivateOptimizer",
     "Relation",
     "RenyiWatcher",
     "SecureNoise",
+    "TrainingPlan",
 ]

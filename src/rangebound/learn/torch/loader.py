@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.neighbouring_relation import Relation
+from rangebound.learn.torch.neighbouring_relation import named_relation
 from rangebound.sampling.entropy import SECURE
 
 
@@ -23,7 +23,8 @@ class PrivateLoader:
     An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. With `rate` and
     `expected` both stated, nothing that is published depends on the number of examples (`Relation.ADD_REMOVE`), and the
     loader's batch size is not used. Left out, they are the batch size over the number of examples, and the batch size:
-    that number is then public (`Relation.ZERO_OUT`).
+    that number is then public (`Relation.ZERO_OUT`). `neighbours` names the relation; one that does not fit is
+    refused.
 
     `members` are the indices of the examples in the last batch, which are private, and so is `examples` for add-remove.
 
@@ -39,6 +40,7 @@ class PrivateLoader:
         *,
         rate: float | None = None,
         expected: float | None = None,
+        neighbours: object = None,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
@@ -60,7 +62,7 @@ class PrivateLoader:
                 f"data_loader: has a {type(given.sampler).__name__}, but every example is sampled independently; "
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
             )
-        self.relation = Relation.ADD_REMOVE if stated else Relation.ZERO_OUT
+        self.relation = named_relation(neighbours, stated=stated is not None)
         self.rate, self.expected = stated or _counted(given.batch_size, self.examples)
         self._collate = given.collate_fn
         self._own = np.arange(rank, self.examples, processes)

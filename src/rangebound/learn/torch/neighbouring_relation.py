@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+from rangebound import arguments
+from rangebound.errors import ArgumentError
+
 
 class Relation(enum.Enum):
     """How two neighbouring training sets may differ.
@@ -29,3 +32,23 @@ _MEANING = {
     Relation.ADD_REMOVE: "one example is added or removed; the number of examples is private",
     Relation.ZERO_OUT: "one example is replaced by one without a gradient; the number of examples is public",
 }
+
+
+def named_relation(neighbours: object, *, stated: bool) -> Relation:
+    """The relation of a training, by name, or by what was stated; refused where the two do not fit.
+
+    `stated` is whether sampling rate and divisor are public numbers of the user. Add-remove needs that; zero-out, which
+    add-remove implies, holds either way.
+
+    >>> named_relation(None, stated=True) is Relation.ADD_REMOVE
+    True
+    """
+    if neighbours is None:
+        return Relation.ADD_REMOVE if stated else Relation.ZERO_OUT
+    found = arguments.member("neighbours", neighbours, Relation)
+    if found is Relation.ADD_REMOVE and not stated:
+        raise ArgumentError(
+            'neighbours="add-remove": needs rate=... and expected_batch=..., numbers that you state from public '
+            'knowledge; from the number of examples they would reveal that number. Or neighbours="zero-out"'
+        )
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from rangebound import arguments
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
@@ -213,3 +215,20 @@ class PrivateOptimizer:
         self._batches: list[Batch] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
         self._given = self._lost = 0
+
+
+def check_optimizer(optimizer: object, module: torch.nn.Module) -> None:
+    """Refuse what would move a parameter of the module by numbers that are not released, or twice for one release."""
+    given: Any = arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
+    own = set(map(id, module.parameters()))
+    if any(id(each) not in own for group in given.param_groups for each in group["params"]):
+        raise ArgumentError(
+            "optimizer: contains parameters that are not the module's, whose gradients would not be protected; "
+            "make it from module.parameters()"
+        )
+    closure = inspect.signature(given.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ArgumentError(
+            f"optimizer={type(given).__name__}: evaluates the loss again within a step, which no account "
+            "covers; use an optimizer that takes gradients, such as torch.optim.Adam"
+        )

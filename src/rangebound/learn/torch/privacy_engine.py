@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,72 +11,27 @@ from torch.utils.data import DataLoader
 
 from rangebound import arguments
 from rangebound.accounting.event import repetitions
-from rangebound.bounding import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
+from rangebound.bounding import UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
-from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
-from rangebound.learn.torch.gradients.per_example import Criterion, check_module
+from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
+from rangebound.learn.torch.gradients.per_example import Criterion, check_module, learned
+from rangebound.learn.torch.ledger_charge import ledger_charge
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise
-from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer, check_optimizer
+from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.training_plan import plan_training
+from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
-from rangebound.query import Query
 from rangebound.risk import AttackRisk
-from rangebound.support import Grid, Interval, Support
+from rangebound.support import Support
 
-_REACH = 4.0  # scales beyond its support at which the sum of the gradients is clipped for a truncated law
 _MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
-
-
-def step_mechanism(
-    *, clipping: Clipping, noise_multiplier: float, bounding: Bounding = UNBOUNDED, support: Support | None = None
-) -> Mechanism:
-    """The mechanism that releases one coordinate of the summed gradient: Gaussian noise of scale clip times multiplier.
-
-    Edge cases: bounded noise with Euclidean clipping is refused. For a truncated law the sum is clipped at 4 scales
-    beyond the support, which the account covers.
-
-    >>> import rangebound as rb
-    >>> m = step_mechanism(
-    ...     clipping=Elementwise(clip=0.5),
-    ...     noise_multiplier=4.0,
-    ...     bounding=rb.TRUNCATE,
-    ...     support=rb.Interval(-8, 8),
-    ... )
-    >>> m.noise.scale, m.query.sensitivity, m.query.range
-    (2.0, 0.5, Interval(lower=-16.0, upper=16.0))
-    """
-    arguments.instance("clipping", clipping, (Elementwise, Euclidean), "Elementwise(clip=...) or Euclidean(clip=...)")
-    arguments.instance("bounding", bounding, Bounding, "one of rb.TRUNCATE, rb.RECTIFY, rb.QUANTIZE, rb.UNBOUNDED")
-    if isinstance(clipping, Euclidean) and bounding is not UNBOUNDED:
-        raise ArgumentError(
-            f"bounding={bounding!r} with Euclidean clipping: one example may put its whole norm on any one "
-            "coordinate, so no per-coordinate account holds; use Elementwise(clip=...)"
-        )
-    scale = arguments.positive("noise_multiplier", noise_multiplier, why="without noise nothing is protected")
-    scale *= clipping.clip
-    kind = {QUANTIZE: Grid}.get(bounding, Interval)
-    if bounding is UNBOUNDED:
-        if support is not None:
-            raise ArgumentError("support: must be left out, because the noise is UNBOUNDED; or choose a bounding")
-    elif not isinstance(support, kind) or not support.bounded:
-        raise ArgumentError(f"support={arguments.shown(support)}: must be a bounded {kind.__name__} for {bounding!r}")
-    answers = Interval(-math.inf, math.inf)
-    if bounding is TRUNCATE and support is not None:
-        answers = Interval(_beyond(support.hull.lower, -scale), _beyond(support.hull.upper, scale))
-    query = Query(range=answers, sensitivity=clipping.bound)
-    return Mechanism(noise=Gaussian(scale=scale), query=query, support=support, bounding=bounding)
-
-
-def _beyond(end: float, scale: float) -> float:
-    """The end moved outwards by _REACH scales, and not by a rounding more: up to there the draw has its fast form."""
-    place = end + _REACH * scale
-    return math.nextafter(place, end) if (place - end) / scale > _REACH else place
 
 
 class PrivacyEngine:
@@ -124,6 +77,7 @@ class PrivacyEngine:
         self._optimizer: PrivateOptimizer | None = None
         self._insecure = 0  # steps whose noise guarantees nothing
         self._secure = True
+        self._left: int | None = None  # steps that were planned and not yet taken
 
     @arguments.guided
     def make_private(
@@ -134,22 +88,37 @@ class PrivacyEngine:
         data_loader: DataLoader[Any],
         criterion: Criterion,
         clipping: Clipping,
-        noise_multiplier: float,
+        noise_multiplier: float | None = None,
+        target_epsilon: float | None = None,
+        target_delta: float | None = None,
+        epochs: int | None = None,
         bounding: Bounding = UNBOUNDED,
         support: Support | None = None,
+        neighbours: str | Relation | None = None,
         rate: float | None = None,
         expected_batch: float | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        request: str | None = None,
         noise: NoiseSource | None = None,
         memory: int | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
-        The noise has the scale noise_multiplier * clip. The support is that of the *summed* gradient. Each example is
-        in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both are public
-        numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`, whatever the
-        exact number of examples is. An epoch then has round(1/rate) steps, and the loader's batch size is not used.
-        Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if they are
-        fewer: the number of examples is then public, and the guarantee is labelled zero-out.
+        The noise has the scale noise_multiplier * clip; or give `target_epsilon`, `target_delta` and `epochs`, and the
+        smallest multiplier is found for which all steps of these epochs are proved to stay within the target. The
+        support is that of the *summed* gradient. With `epochs`, steps beyond them are refused.
+
+        Each example is in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both
+        are public numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`,
+        whatever the exact number of examples is. An epoch then has round(1/rate) steps, and the loader's batch size is
+        not used. Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if
+        they are fewer: the number of examples is then public, and the guarantee is labelled zero-out. `neighbours`,
+        "add-remove" or "zero-out", names the relation that you count on; one that the numbers do not support is
+        refused.
+
+        With `ledger`, `account` and `request`, all steps of `epochs` are charged to the account before this returns, at
+        `target_delta` where the account counts epsilons. A request is for one run; a crash leaves the charge standing.
 
         The criterion takes outputs and targets with a first axis for the examples; it is called with one example.
         `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
@@ -159,59 +128,76 @@ class PrivacyEngine:
         if self._optimizer is not None:
             raise ArgumentError("make_private: was called before; each model needs its own engine")
         check_module(module)
-        arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
-        own = set(map(id, module.parameters()))
-        if any(id(each) not in own for group in optimizer.param_groups for each in group["params"]):
-            raise ArgumentError(
-                "optimizer: contains parameters that are not the module's, whose gradients would not be protected; "
-                "make it from module.parameters()"
-            )
-        closure = inspect.signature(optimizer.step).parameters.get("closure")
-        if closure is not None and closure.default is inspect.Parameter.empty:
-            raise ArgumentError(
-                f"optimizer={type(optimizer).__name__}: evaluates the loss again within a step, which no account "
-                "covers; use an optimizer that takes gradients, such as torch.optim.Adam"
-            )
+        check_optimizer(optimizer, module)
         if noise is not None and not hasattr(noise, "release"):
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         if not callable(criterion):
             raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
         together = dist.is_available() and dist.is_initialized()
         rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
-        mechanism = step_mechanism(
-            clipping=clipping, noise_multiplier=noise_multiplier, bounding=bounding, support=support
+        loader = PrivateLoader(
+            data_loader, rate=rate, expected=expected_batch, neighbours=neighbours, rank=rank, processes=processes
         )
-        loader = PrivateLoader(data_loader, rate=rate, expected=expected_batch, rank=rank, processes=processes)
+        charge = ledger_charge(ledger, account, request)
+        planned = None if epochs is None else repetitions("epochs", epochs) * len(loader)
+        if charge is not None and planned is None:
+            raise ArgumentError("epochs: must be given with ledger=...; all their steps are charged before the first")
+
+        def step_with(multiplier: float) -> worst_case.Step:
+            mechanism = step_mechanism(
+                clipping=clipping, noise_multiplier=multiplier, bounding=bounding, support=support
+            )
+            return worst_case.Step(
+                mechanism=mechanism,
+                coordinates=sum(each.numel() for each in learned(module).values()),
+                rate=loader.rate,
+                together=isinstance(clipping, Euclidean),
+                relation=loader.relation,
+            )
+
+        if noise_multiplier is None:
+            step = step_within(target_epsilon, target_delta, planned, step_with)
+        elif target_epsilon is None:
+            step = step_with(noise_multiplier)
+        else:
+            raise ArgumentError("noise_multiplier, target_epsilon: give one of them; the target determines the noise")
         _check_size(clipping, loader)
         limit = arguments.positive("memory", _MEMORY.get(_device(module), 2**28) if memory is None else memory)
+        self._secure = noise is None or isinstance(noise, SecureNoise)
         optimizer.zero_grad()
-        self._optimizer = PrivateOptimizer(
+        private = PrivateOptimizer(
             optimizer,
             module=module,
             criterion=criterion,
             clipping=clipping,
-            mechanism=mechanism,
+            mechanism=step.mechanism,
             noise=SecureNoise() if noise is None else noise,
             loader=loader,
             memory=int(limit),
             seen=self._saw,
             keep_batches=any(each.needs_batches for each in self._watchers),
         )
-        self._step = worst_case.Step(
-            mechanism=mechanism,
-            coordinates=self._optimizer.coordinates,
-            rate=loader.rate,
-            together=isinstance(clipping, Euclidean),
-            relation=loader.relation,
-        )
-        self._secure = noise is None or isinstance(noise, SecureNoise)
         if together:
-            _agree((self._step, loader.expected, loader.examples, self._secure), processes)
+            _agree((step, loader.expected, loader.examples, self._secure, planned), processes)
             for tensor in module.state_dict().values():
                 dist.broadcast(tensor, 0)
         for each in self._watchers:
-            each.start(module, criterion, self._optimizer, loader)
-        return module, self._optimizer, loader
+            each.start(module, criterion, private, loader)
+        self._step, self._left = step, planned
+        if charge is not None and planned is not None:
+            costs = self.costs(steps=planned, delta=target_delta, order=charge.order)
+            charge.make(costs, {"steps": planned, "step": step.to_dict()})
+        self._optimizer = private
+        return module, private, loader
+
+    plan = staticmethod(plan_training)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The scale of the noise over the clipping norm: as given, or as found for a target."""
+        if self._optimizer is None:
+            raise ArgumentError("make_private: must be called first")
+        return self._optimizer.mechanism.noise.scale / self._optimizer.clipping.clip
 
     @property
     def steps(self) -> int:
@@ -287,17 +273,7 @@ class PrivacyEngine:
     def state_dict(self) -> dict[str, Any]:
         """The account (and those of the watchers, which are private), to be saved with the model and the optimizer."""
         return {
-            "history": [
-                {
-                    "mechanism": step.mechanism.to_dict(),
-                    "coordinates": step.coordinates,
-                    "rate": step.rate,
-                    "together": step.together,
-                    "relation": step.relation.value,
-                    "times": times,
-                }
-                for step, times in self._history.items()
-            ],
+            "history": [{**step.to_dict(), "times": times} for step, times in self._history.items()],
             "insecure": self._insecure,
             "watchers": [each.state_dict() for each in self._watchers],
         }
@@ -311,7 +287,7 @@ class PrivacyEngine:
             raise ArgumentError("state: an account that already has steps cannot be replaced")
         try:
             entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
-            taken = [(_step(each), repetitions("times", each["times"])) for each in entries]
+            taken = [(worst_case.Step.from_dict(each), repetitions("times", each["times"])) for each in entries]
         except (KeyError, TypeError):
             raise ArgumentError("state: must be the result of an engine's state_dict()") from None
         if len(watchers) != len(self._watchers):
@@ -327,6 +303,13 @@ class PrivacyEngine:
     def _saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
         """Charged before the draw: a step that fails afterwards stays charged."""
         assert self._step is not None
+        if self._left == 0:
+            raise ArgumentError(
+                "epochs: all steps that were planned have been taken, and nothing of this one was released; to train "
+                "longer, a new engine with epochs=... continues this account by load_state_dict"
+            )
+        if self._left is not None:
+            self._left -= 1
         for each in self._watchers:
             each.saw(location, batches)
         self._history[self._step] = self._history.get(self._step, 0) + 1
@@ -342,16 +325,6 @@ class PrivacyEngine:
 
 def _device(module: torch.nn.Module) -> str:
     return next(module.parameters()).device.type
-
-
-def _step(entry: dict[str, Any]) -> worst_case.Step:
-    return worst_case.Step(
-        mechanism=Mechanism.from_dict(entry["mechanism"]),
-        coordinates=entry["coordinates"],
-        rate=entry["rate"],
-        together=entry["together"],
-        relation=arguments.member("relation", entry.get("relation", Relation.ZERO_OUT.value), Relation),
-    )
 
 
 def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:

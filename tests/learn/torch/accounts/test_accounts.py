@@ -21,7 +21,7 @@ from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiW
 from rangebound.learn.torch.accounts import worst_case  # noqa: E402
 from rangebound.learn.torch.accounts.fisher_loss import _clipped_gradient, frobenius_losses, spectral_losses  # noqa: E402
 from rangebound.learn.torch.accounts.renyi_table import exact_divergence  # noqa: E402
-from rangebound.learn.torch.privacy_engine import step_mechanism  # noqa: E402
+from rangebound.learn.torch.step_mechanism import step_mechanism  # noqa: E402
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, train  # noqa: E402
 
 UNIT = rb.Interval(-1.0, 1.0)

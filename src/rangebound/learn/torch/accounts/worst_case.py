@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from rangebound import arguments
 from rangebound.accounting import Composition, compose, renyi
@@ -72,6 +73,27 @@ class Step:
                 f"support={arguments.shown(self.mechanism.support)}: a Gaussian truncated to anything but an Interval "
                 "may leak more than the unbounded one, on which the account is based"
             )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as plain data, for a saved account."""
+        return {
+            "mechanism": self.mechanism.to_dict(),
+            "coordinates": self.coordinates,
+            "rate": self.rate,
+            "together": self.together,
+            "relation": self.relation.value,
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Step:
+        """The step of a saved account; one that was saved without a relation counts as zero-out."""
+        return cls(
+            mechanism=Mechanism.from_dict(entry["mechanism"]),
+            coordinates=entry["coordinates"],
+            rate=entry["rate"],
+            together=entry["together"],
+            relation=arguments.member("relation", entry.get("relation", Relation.ZERO_OUT.value), Relation),
+        )
 
     @property
     def ceiling(self) -> Mechanism:
