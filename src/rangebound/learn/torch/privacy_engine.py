@@ -43,6 +43,7 @@ class PrivacyEngine:
     (`Relation.ZERO_OUT`). `relation` states which one it is.
 
     >>> import torch
+    >>> from rangebound.learn.torch import Elementwise
     >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
     >>> model = torch.nn.Linear(3, 2)
     >>> engine = PrivacyEngine()

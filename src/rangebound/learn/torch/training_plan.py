@@ -79,8 +79,8 @@ def plan_training(
     >>> plan_training(examples=60_000, delta=1e-5, noise_multipliers=(0.8, 1.0), batches=600, epochs=(1, 10))
     epsilon at delta 1e-05
     batch  epochs  steps  noise 0.8  noise 1
-      600       1    100      1.587   0.9075
-      600      10   1000      2.845    1.829
+      600       1    100      1.511   0.7181
+      600      10   1000      3.142    1.829
     """
     clip = Euclidean(clip=1.0) if clipping is None else clipping
     people = repetitions("examples", examples)
