@@ -96,6 +96,8 @@ def page() -> str:
         parts.append(f"### {title.rstrip('.')}\n")
         if text.strip():
             parts.append(re.sub(r"[ \t]*\n[ \t]*(?=\S)", " ", text.strip()).replace("\n ", "\n\n") + "\n")
+        if hasattr(module, "notes"):
+            parts.append(module.notes() + "\n")
         cells = [(row.where, row.published, row.ours, row.verdict.value) for row in rows_of(path)]
         table = ["| where | published | ours | verdict |", "| --- | --- | --- | --- |"]
         table += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]

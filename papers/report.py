@@ -2,7 +2,8 @@
 
 A script `papers/<key>/<name>.py` has a docstring (its first line is its title), a table `FIGURES` from the name of a
 picture to its caption, and a function `run(progress) -> list[Row]` that draws the pictures beside the script. What was
-published stands in `papers/<key>/expected.json`, under the name of the script.
+published stands in `papers/<key>/expected.json`, under the name of the script. A script may have a function
+`notes() -> str`: paragraphs for the page whose numbers come from a measurement that is kept.
 """
 
 from __future__ import annotations
