@@ -7,7 +7,9 @@ from rangebound.extras import need
 need("sklearn")
 
 from rangebound.learn.sklearn.budget import LedgerBudget
+from rangebound.learn.sklearn.linear_regression import LinearRegression
+from rangebound.learn.sklearn.logistic_regression import LogisticRegression
 from rangebound.learn.sklearn.naive_bayes import GaussianNB
 from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
 
-__all__ = ["GaussianNB", "LedgerBudget", "MeanEstimator", "StandardScaler"]
+__all__ = ["GaussianNB", "LedgerBudget", "LinearRegression", "LogisticRegression", "MeanEstimator", "StandardScaler"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NoReturn, Self
 
 import numpy as np
@@ -13,10 +15,12 @@ import numpy.typing as npt
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.rule import Cost
+from rangebound.ledger.rule import AnyCost, Cost, GaussianCost
 
 Floats = npt.NDArray[np.float64]
 Released = dict[str, Floats]
+
+_LARGEST_MU = 1000.0  # that a ledger can charge
 
 
 @arguments.guided
@@ -46,11 +50,18 @@ class LedgerBudget:
 
 
 def spend(
-    budget: LedgerBudget | None, epsilon: float, delta: float, what: str, settings: str, draw: Callable[[], Released]
+    budget: LedgerBudget | None,
+    epsilon: float,
+    delta: float,
+    what: str,
+    settings: str,
+    draw: Callable[[], Released],
+    mu: float = math.inf,
 ) -> Released:
     """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
 
-    `settings` identifies what the numbers mean. Those of another fit would not be in the ranges of this one.
+    `settings` identifies what the numbers mean. Those of another fit would not be in the ranges of this one. Where all
+    noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
     """
     if budget is None:
         return draw()
@@ -60,9 +71,12 @@ def spend(
         numbers = {name: each.tolist() for name, each in draw().items()}
         return json.dumps({"settings": settings, "numbers": numbers}).encode()
 
-    cost = Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon)
+    costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
+    costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
     stored = json.loads(
-        budget.ledger.release(account=budget.account, request=budget.request, what=what, cost=cost, compute=compute)
+        budget.ledger.release(
+            account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
+        )
     )
     if stored["settings"] != settings:
         raise ArgumentError(

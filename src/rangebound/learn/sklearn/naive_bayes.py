@@ -7,15 +7,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
 from rangebound.bounding import TRUNCATE, Bounding
-from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.budget import LedgerBudget, spend
+from rangebound.learn.sklearn.class_labels import labelled
 from rangebound.learn.sklearn.private_estimator import Private
 from rangebound.noise import Laplace, Noise
 
@@ -71,9 +69,7 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     def fit(self, X: object, y: object) -> Self:
         """Release the counts, means and variances."""
         x = self._rows(X, y)
-        self.classes_, codes = _classes(y, self.classes)
-        if len(codes) != len(x):
-            raise ArgumentError("y: must have one label for each row of X")
+        self.classes_, codes = labelled(y, self.classes, len(x))
         features = x.shape[1]
         lower, upper = statistics.ranges(self.bounds, features)
         least = statistics.smallest(self.smallest_count)
@@ -125,27 +121,3 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         """Each class's probability, for each row."""
         result: Floats = np.exp(self.predict_log_proba(X))
         return result
-
-
-def _classes(y: object, classes: object) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:
-    """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
-    if classes is None:
-        try:
-            labels = column_or_1d(y, warn=True)
-        except ValueError:
-            raise ArgumentError("y should be a 1d array, of one label for each row") from None
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        known, codes = np.unique(labels, return_inverse=True)
-        return known, codes.astype(np.int64)
-    known = np.unique(np.asarray(classes))
-    numbers = {each: i for i, each in enumerate(known.tolist())}
-    labels = np.asarray(y, dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
-    return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
-
-
-def _code(label: object, numbers: dict[object, int]) -> int:
-    try:
-        return numbers.get(label, -1)
-    except TypeError:  # a list, say, which cannot be a class
-        return -1

@@ -46,7 +46,11 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def _settings(self, lower: Floats, upper: Floats, *more: object) -> str:
         """What the released numbers mean, in words."""
         kinds = self.noise.__name__, Bounding(self.bounding).value
-        return repr((type(self).__name__, lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *more))
+        return self._meaning(lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *more)
+
+    def _meaning(self, *facts: object) -> str:
+        """The settings that released numbers depend on, in words."""
+        return repr((type(self).__name__, *facts))
 
     def _rows(self, X: object, y: object = "no_validation", *, reset: bool = True) -> Floats:
         """The rows as doubles, NaN where a cell is missing or not a number.

@@ -1,0 +1,133 @@
+"""Linear regression from noisy second moments, with predictions that stay in the range of the target."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from rangebound import arguments
+from rangebound.errors import ArgumentError
+from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn.budget import LedgerBudget, spend
+from rangebound.learn.sklearn.class_labels import targets
+from rangebound.learn.sklearn.private_estimator import Private
+
+Floats = npt.NDArray[np.float64]
+
+
+@arguments.guided
+class LinearRegression(RegressorMixin, Private):  # type: ignore[misc]
+    """Least squares with an intercept from one noisy matrix, and predictions inside the range of the target.
+
+    Features and target are scaled to [-1, 1] by their bounds. A row z = (1, features, target) longer than `clip` times
+    the largest length, R = clip sqrt(features + 2), is scaled down to R, which gives it less weight. Released is the
+    sum of z z^T with Gaussian noise, once; all else is post-processing: eigenvalues below zero become zero, and the
+    slopes are shrunk by a ridge of sigma sqrt(features), where sigma is the noise, which vanishes with it.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: the
+    squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2, which is what one row
+    moves the sum by, in whole numbers; noise of scale R^2/mu on each coordinate is mu-GDP [dong2022].
+    Assumes: `bounds`, `target_bounds` and `clip` are public.
+    Edge cases: values outside the bounds are clipped when fitting. A missing feature counts as the middle of its range,
+    and a row with a missing target is left out; both silently. There may be no rows at all.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 10.0, 1000)[:, None]
+    >>> fitted = LinearRegression(epsilon=50.0, bounds=(0, 10), target_bounds=(0, 20), clip=1.0).fit(X, 2.0 * X[:, 0])
+    >>> bool(abs(fitted.coef_[0] - 2.0) < 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: object = None,
+        target_bounds: object = None,
+        clip: float = 0.5,
+        budget: LedgerBudget | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.clip = clip
+        self.budget = budget
+
+    def fit(self, X: object, y: object) -> Self:
+        """Release the second moments, and find the slopes and the intercept from them."""
+        x = self._rows(X, y)
+        goal = targets(y, len(x))
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        low, high = _ends(self.target_bounds)
+        clip = row_sums.fraction("clip", self.clip)
+        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
+        size = x.shape[1] + 2
+        norm = clip * math.sqrt(size)
+        rows = moment_rows(x, goal, (lower, upper), (low, high))
+        found = spend(
+            self.budget, epsilon, delta, "linear regression: second moments",
+            self._meaning(lower.tolist(), upper.tolist(), low, high, clip),
+            lambda: {"moments": row_sums.noisy(moments(rows, norm), norm**2, mu)}, mu,
+        )  # fmt: skip
+        slopes, offset = solved(row_sums.symmetric(found["moments"], size), norm**2 / mu)
+        middle, half = (high + low) / 2.0, (high - low) / 2.0
+        self.coef_: Floats = slopes * half / ((upper - lower) / 2.0)
+        self.intercept_ = float(middle + half * offset - self.coef_ @ ((upper + lower) / 2.0))
+        self._middle, self._target = (lower + upper) / 2.0, (low, high)
+        return self
+
+    def predict(self, X: object) -> Floats:
+        """The prediction for each row, clamped to the range of the target."""
+        check_is_fitted(self)
+        x = self._asked(X)
+        inside = np.where(np.isnan(x), self._middle, x)
+        result: Floats = np.clip(inside @ self.coef_ + self.intercept_, *self._target)
+        return result
+
+
+def moment_rows(x: Floats, goal: Floats, bounds: tuple[Floats, Floats], ends: tuple[float, float]) -> Floats:
+    """The rows (1, features, target), scaled to [-1, 1]; those without a target are left out."""
+    there = ~np.isnan(goal)
+    scaled = row_sums.centred(goal[there], np.asarray(ends[0]), np.asarray(ends[1]))
+    return np.column_stack([np.ones(int(there.sum())), row_sums.centred(x[there], *bounds), scaled])
+
+
+def moments(rows: Floats, norm: float) -> npt.NDArray[np.int64]:
+    """The sum of the products of each row clipped to `norm`, in quanta of norm^2."""
+
+    def vectors(block: Floats) -> Floats:
+        return row_sums.products(row_sums.shortened(block, norm))
+
+    return row_sums.total(rows, vectors, norm**2)
+
+
+def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
+    """Slopes and intercept from a noisy matrix of second moments whose diagonal has noise of this scale."""
+    values, vectors = np.linalg.eigh(matrix)
+    matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    count, sums, total = max(float(matrix[0, 0]), scale), matrix[0, 1:-1], float(matrix[0, -1])
+    spread, joint = matrix[1:-1, 1:-1] - np.outer(sums, sums) / count, matrix[1:-1, -1] - sums * total / count
+    values, vectors = np.linalg.eigh(spread)
+    ridge = scale * math.sqrt(len(values))
+    slopes: Floats = vectors @ ((vectors.T @ joint) / (np.maximum(values, 0.0) + ridge))
+    return slopes, (total - float(sums @ slopes)) / count
+
+
+def _ends(bounds: object) -> tuple[float, float]:
+    if bounds is None:
+        raise ArgumentError(
+            "target_bounds=None: the range of the target must be given, from public knowledge; a range taken from the "
+            "data leaks its extremes"
+        )
+    try:
+        lower, upper = statistics.ranges(bounds, 1)
+    except (ArgumentError, TypeError) as error:
+        raise type(error)(f"target_{error}") from None
+    return float(lower[0]), float(upper[0])

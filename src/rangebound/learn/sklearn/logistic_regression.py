@@ -1,0 +1,164 @@
+"""Logistic regression by noisy gradient descent over all rows."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import exp2
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from rangebound import arguments
+from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn.budget import LedgerBudget, spend
+from rangebound.learn.sklearn.class_labels import labelled
+from rangebound.learn.sklearn.private_estimator import Private
+
+Floats = npt.NDArray[np.float64]
+
+_COUNT = Fraction(1, 25)  # of the squares of mu: the number of rows is needed to a factor of two only
+_STEPS = 10**6
+
+
+@arguments.guided
+class LogisticRegression(ClassifierMixin, Private):  # type: ignore[misc]
+    """Multinomial logistic regression by `steps` steps of gradient descent over all rows, each with Gaussian noise.
+
+    Features are scaled to [-1, 1] by their bounds, and a row is (1, features)/sqrt(features + 1), of length 1 at most.
+    First the number of rows is released, which the sum of the gradients is divided by, then in each step the sum of the
+    rows' gradients, each clipped in Euclidean length to `clip` times the largest possible one, sqrt(2). The weights are
+    the mean over the later half of the steps; `penalty` times half their squared length is added to the mean loss.
+
+    On iris, wine, breast cancer and digits this was more accurate than objective perturbation for epsilon up to 1 by 3
+    to 20 points, and about equal for epsilon 3.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: given what
+    was released before, one row moves the number of rows by 1 and the sum of a step by sqrt(2) clip at most, in whole
+    numbers. With noise of scale 1/m_0 and sqrt(2) clip/m these are m_0-GDP and m-GDP, and m_0^2 + steps m^2 <= mu^2
+    [dong2022, smith2022].
+    Assumes: the bounds, the set of classes (`classes`, else the labels that occur) and all other settings are public.
+    Edge cases: values outside the bounds are clipped when fitting. A missing feature counts as the middle of its range,
+    and a row whose label is not in `classes` is left out; both silently. Without `classes` the labels are public, and
+    an invalid label is an error.
+
+    >>> import numpy as np
+    >>> X = np.concatenate([np.linspace(0.0, 4.0, 500), np.linspace(6.0, 10.0, 500)])[:, None]
+    >>> y = np.repeat(["low", "high"], 500)
+    >>> fitted = LogisticRegression(epsilon=20.0, bounds=(0, 10)).fit(X, y)
+    >>> fitted.predict([[1.5], [8.5]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: object = None,
+        classes: object = None,
+        clip: float = 0.25,
+        steps: int = 20,
+        learning_rate: float = 32.0,
+        penalty: float = 0.0,
+        budget: LedgerBudget | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.clip = clip
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.penalty = penalty
+        self.budget = budget
+
+    def fit(self, X: object, y: object) -> Self:
+        """Release the number of rows and the sum of the gradients of each step."""
+        x = self._rows(X, y)
+        self.classes_, codes = labelled(y, self.classes, len(x))
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        norm = row_sums.fraction("clip", self.clip) * math.sqrt(2.0)
+        steps = row_sums.whole("steps", self.steps, _STEPS)
+        rate = arguments.positive("learning_rate", self.learning_rate)
+        penalty = arguments.nonnegative("penalty", self.penalty)
+        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
+        rows = gradient_rows(x, codes, lower, upper)
+        found = spend(
+            self.budget, epsilon, delta, "logistic regression: gradient descent",
+            self._meaning(lower.tolist(), upper.tolist(), norm, steps, rate, penalty, self.classes_.tolist()),
+            lambda: {"weights": _descended(rows, len(self.classes_), norm, steps, rate, penalty, mu)}, mu,
+        )  # fmt: skip
+        weights = found["weights"] / math.sqrt(x.shape[1] + 1)
+        self.coef_: Floats = (weights[1:] / ((upper - lower) / 2.0)[:, None]).T
+        self.intercept_: Floats = weights[0] - self.coef_ @ ((upper + lower) / 2.0)
+        self._middle = (lower + upper) / 2.0
+        return self
+
+    def _scores(self, X: object) -> Floats:
+        check_is_fitted(self)
+        x = self._asked(X)
+        found: Floats = np.where(np.isnan(x), self._middle, x) @ self.coef_.T + self.intercept_
+        return found
+
+    def predict(self, X: object) -> npt.NDArray[np.generic]:
+        """The most likely class of each row."""
+        scores = self._scores(X)
+        found: npt.NDArray[np.generic] = self.classes_[np.argmax(scores, axis=1)]
+        return found
+
+    def predict_log_proba(self, X: object) -> Floats:
+        """The log of each class's probability, for each row."""
+        scores = self._scores(X)
+        top = scores.max(axis=1, keepdims=True)
+        result: Floats = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        return result
+
+    def predict_proba(self, X: object) -> Floats:
+        """Each class's probability, for each row."""
+        result: Floats = np.exp(self.predict_log_proba(X))
+        return result
+
+
+def gradient_rows(x: Floats, codes: npt.NDArray[np.int64], lower: Floats, upper: Floats) -> Floats:
+    """The rows (1, features)/sqrt(features + 1) and the code of the class; those of no class are left out."""
+    there = codes >= 0
+    inside = row_sums.centred(x[there], lower, upper)
+    ones = np.ones(len(inside))
+    return np.column_stack([np.column_stack([ones, inside]) / math.sqrt(x.shape[1] + 1), codes[there]])
+
+
+def gradients(rows: Floats, weights: Floats) -> Floats:
+    """The gradient of each row's loss: its features times the probability of each class, less 1 for its own.
+
+    Each step is one operation of the standard on each number, or a function that takes one number at a time: numpy's
+    own exponential may round a number differently in another place.
+    """
+    features, codes = rows[:, :-1], rows[:, -1:]
+    scores = row_sums.scores(features, weights)
+    powers = exp2((scores - scores.max(axis=1, keepdims=True)) * math.log2(math.e))
+    total = np.zeros(len(rows))
+    for column in powers.T:
+        total += column
+    errors = powers / total[:, None] - (codes == np.arange(weights.shape[1]))
+    found: Floats = (features[:, :, None] * errors[:, None, :]).reshape(len(rows), weights.size)
+    return found
+
+
+def _descended(rows: Floats, classes: int, norm: float, steps: int, rate: float, penalty: float, mu: float) -> Floats:
+    """The mean of the weights over the later half of the steps."""
+    first, each = row_sums.part(mu, _COUNT), row_sums.part(mu, (1 - _COUNT) / steps)
+    counted = row_sums.noisy(row_sums.total(rows, lambda block: np.ones((len(block), 1)), 1.0), 1.0, first)
+    count = max(float(counted[0]), 2.0 / first)
+    weights: Floats = np.zeros((rows.shape[1] - 1, classes))
+    mean: Floats = np.zeros_like(weights)
+    for step in range(steps):
+        sums = row_sums.total(rows, lambda block, at=weights: gradients(block, at), norm)  # type: ignore[misc]
+        released = row_sums.noisy(sums, norm, each).reshape(weights.shape)
+        weights = (weights - rate * released / count) / (1.0 + rate * penalty)
+        if step >= steps // 2:
+            mean = mean + weights / (steps - steps // 2)
+    return mean

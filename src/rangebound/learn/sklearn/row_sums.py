@@ -1,0 +1,169 @@
+"""Sums over rows, each clipped in Euclidean length, released with Gaussian noise of one account.
+
+A row becomes a vector that depends on this row alone. It is shortened to `norm` if it is longer, and rounded towards
+zero to whole numbers of quanta, 2^-26 of `norm` each. Its length is then checked in whole numbers. The sum of whole
+numbers is exact in any order, so adding or removing one row moves it by at most 2^26 quanta in Euclidean length, to the
+last bit: the sensitivity is `norm`. What is beyond 2^53 quanta, more than 10^8 rows, is clamped to that, which moves no
+two sums further apart.
+
+Gaussian noise of scale norm/mu on each coordinate makes a sum mu-GDP: the lattice that it is published on is
+post-processing. Several sums, each chosen with knowledge of those before, are together mu-GDP for the root of the sum
+of the squares of their mu [dong2022, smith2022]; and mu-GDP is (epsilon, delta)-private for `gdp.largest_mu`, which is
+exact [balle2018].
+
+Vectors are computed column by column, never by a matrix product: in a table of another size that would round a row's
+numbers differently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import arguments
+from rangebound.bounding import UNBOUNDED
+from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.gdp import largest_mu
+from rangebound.ledger.amount import promised
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian
+from rangebound.numeric import root_down, rounded_up
+from rangebound.query import Query
+from rangebound.support import Interval
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+QUANTA = 2**26
+"""The length that a row is clipped to, in quanta."""
+_LARGEST = 2**53
+_SHORTER = 1.0 - 2.0**-20
+_BLOCK = 1 << 21  # numbers at a time
+
+
+def budget_mu(epsilon: object, delta: object) -> tuple[float, float, float]:
+    """Epsilon, delta, and the largest mu that they have room for.
+
+    Edge cases: delta = 0 is refused, since Gaussian noise has no pure epsilon.
+
+    >>> [round(each, 4) for each in budget_mu(1.0, 1e-6)]
+    [1.0, 0.0, 0.2367]
+    """
+    first, second = arguments.positive("epsilon", epsilon), arguments.probability("delta", delta)
+    if not second:
+        raise ArgumentError("delta=0: must be positive, because the noise is Gaussian; 1e-6 is common")
+    return first, second, largest_mu(promised(first), promised(second))
+
+
+def part(mu: float, share: Fraction) -> float:
+    """The mu of one release that takes this share of the squares, rounded down.
+
+    >>> part(0.5, Fraction(1, 4))
+    0.25
+    """
+    return root_down(Fraction(mu) ** 2 * share)
+
+
+def shortened(rows: Floats, norm: float) -> Floats:
+    """Each row, scaled down to the length `norm` where it is longer, but for rounding."""
+    squares = np.zeros(len(rows))
+    for column in rows.T:
+        squares += column * column
+    found: Floats = rows * (norm / np.maximum(np.sqrt(squares), norm))[:, None]
+    return found
+
+
+def clipped(rows: Floats, norm: float) -> Integers:
+    """Each row, shortened to `norm` where it is longer, as whole numbers of quanta.
+
+    Guarantee: no row is longer than 2^26 quanta, and none depends on another.
+    """
+    found: Integers = np.trunc(shortened(rows, norm) * (QUANTA / norm)).astype(np.int64)
+    while True:
+        longer = (found * found).sum(axis=1) > QUANTA**2
+        if not longer.any():
+            return found
+        found[longer] = np.trunc(found[longer] * _SHORTER).astype(np.int64)
+
+
+def total(rows: Floats, vectors: Callable[[Floats], Floats], norm: float) -> Integers:
+    """The sum of the clipped vectors of all rows, in quanta; the vectors are made for some rows at a time."""
+    width = vectors(rows[:0]).shape[1]
+    found: Integers = np.zeros(width, dtype=np.int64)
+    block = max(1, _BLOCK // max(width, 1))
+    for start in range(0, len(rows), block):
+        found += clipped(vectors(rows[start : start + block]), norm).sum(axis=0)
+    return found
+
+
+def noisy(sums: Integers, norm: float, mu: float) -> Floats:
+    """The sums with Gaussian noise, in the unit of `norm`; mu-GDP if one row moves them by 2^26 quanta at most."""
+    held = np.clip(sums, -_LARGEST, _LARGEST).astype(np.float64)
+    query = Query(range=Interval(-math.inf, math.inf), sensitivity=float(QUANTA))
+    noise = Gaussian(scale=rounded_up(QUANTA / Fraction(mu)))
+    found = Mechanism(noise=noise, query=query, bounding=UNBOUNDED).release(held)
+    result: Floats = found * (norm / QUANTA)
+    return result
+
+
+def products(rows: Floats) -> Floats:
+    """The products of all pairs of a row's numbers: squares, and sqrt(2) times what is off the diagonal.
+
+    Guarantee: the Euclidean length of a vector of products is the square of that of the row.
+
+    >>> products(np.array([[1.0, 3.0]])).round(3).tolist()
+    [[1.0, 4.243, 9.0]]
+    """
+    first, second = np.triu_indices(rows.shape[1])
+    weights = np.where(first == second, 1.0, math.sqrt(2.0))
+    found: Floats = rows[:, first] * rows[:, second] * weights
+    return found
+
+
+def symmetric(values: Floats, size: int) -> Floats:
+    """The symmetric matrix whose products these are.
+
+    >>> symmetric(np.array([1.0, np.sqrt(2.0), 9.0]), 2).round(6).tolist()
+    [[1.0, 1.0], [1.0, 9.0]]
+    """
+    first, second = np.triu_indices(size)
+    found: Floats = np.zeros((size, size))
+    found[first, second] = values / np.where(first == second, 1.0, math.sqrt(2.0))
+    found[second, first] = found[first, second]
+    return found
+
+
+def scores(rows: Floats, weights: Floats) -> Floats:
+    """The rows times the weights, column by column, so that no row's numbers depend on how many rows there are."""
+    found: Floats = np.zeros((len(rows), weights.shape[1]))
+    for column, weight in zip(rows.T, weights, strict=True):
+        found += column[:, None] * weight
+    return found
+
+
+def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
+    """The values clipped to their range and scaled to [-1, 1]; a missing value is the middle of its range, 0."""
+    inside = np.clip((np.clip(x, lower, upper) - lower) / (upper - lower), 0.0, 1.0)
+    found: Floats = np.where(np.isnan(inside), 0.0, 2.0 * inside - 1.0)
+    return found
+
+
+def fraction(name: str, value: object) -> float:
+    """A number in (0, 1], such as the part of the largest length that rows are clipped to."""
+    number = arguments.positive(name, value)
+    if number > 1.0:
+        raise ArgumentError(f"{name}={number}: must be at most 1")
+    return number
+
+
+def whole(name: str, value: object, most: int) -> int:
+    """A whole number from 1 on, such as that of steps."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be an integer")
+    if not 1 <= value <= most:
+        raise ArgumentError(f"{name}={value}: must lie between 1 and {most}")
+    return int(value)

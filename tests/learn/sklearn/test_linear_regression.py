@@ -1,0 +1,85 @@
+"""Linear regression: equal to scikit-learn's where the noise is gone, and one row moves the moments by R^2."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+sklearn = pytest.importorskip("sklearn")
+
+from sklearn.datasets import load_diabetes  # noqa: E402
+from sklearn.linear_model import LinearRegression as Plain  # noqa: E402
+
+from rangebound.learn.sklearn import LinearRegression  # noqa: E402
+from rangebound.learn.sklearn.linear_regression import moment_rows, moments, solved  # noqa: E402
+from rangebound.learn.sklearn.row_sums import QUANTA, symmetric  # noqa: E402
+from tests.learn.sklearn.test_row_sums import squared  # noqa: E402
+
+
+@pytest.mark.parametrize("narrow", [1.0, 0.6])
+def test_without_noise_it_is_that_of_scikit_learn_on_clipped_data(narrow: float) -> None:
+    x, y = load_diabetes(return_X_y=True)
+    x = x[:, :4]
+    bounds, ends = (narrow * x.min(axis=0), narrow * x.max(axis=0)), (30.0, 400.0 * narrow)
+    ours = LinearRegression(epsilon=1e11, bounds=bounds, target_bounds=ends, clip=1.0).fit(x, y)
+    plain = Plain().fit(np.clip(x, *bounds), np.clip(y, *ends))
+    np.testing.assert_allclose(ours.coef_, plain.coef_, rtol=2e-2, atol=2.0)
+    assert ours.intercept_ == pytest.approx(plain.intercept_, rel=1e-3)
+    np.testing.assert_allclose(ours.predict(x), np.clip(plain.predict(x), *ends), atol=0.5)
+    noisy = LinearRegression(epsilon=0.01, bounds=bounds, target_bounds=ends, clip=1.0).fit(x, y)  # the control
+    assert np.abs(noisy.predict(x) - plain.predict(x)).max() > 5.0
+
+
+def test_clipped_rows_weigh_less() -> None:
+    """Which is weighted least squares, by somebody else's solver."""
+    draw = np.random.default_rng(1)
+    x, y = draw.uniform(-1, 1, (400, 3)), draw.uniform(-1, 1, 400)
+    ours = LinearRegression(epsilon=1e11, bounds=(-1, 1), target_bounds=(-1, 1), clip=0.6).fit(x, y)
+    norm = 0.6 * math.sqrt(5.0)
+    weights = np.minimum(1.0, norm / np.sqrt(1.0 + (x**2).sum(axis=1) + y**2)) ** 2
+    plain = Plain().fit(x, y, sample_weight=weights)
+    np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-4)
+    assert np.abs(ours.coef_ - Plain().fit(x, y).coef_).max() > 1e-3  # the control: unweighted, other slopes
+
+
+def test_one_row_moves_the_moments_by_the_squared_norm_at_most() -> None:
+    draw = np.random.default_rng(2)
+    largest = 0
+    for _ in range(60):
+        n, d = int(draw.integers(1, 30)), 3
+        x, y = draw.uniform(-9, 9, (n, d)), draw.uniform(-9, 9, n)
+        x[draw.random(x.shape) < 0.1] = math.nan
+        bounds = np.full(d, -2.0), np.full(d, 2.0)
+        norm = float(draw.choice([0.5, 1.0])) * math.sqrt(d + 2)
+        whole, less = (moments(moment_rows(x[k:], y[k:], bounds, (-2.0, 2.0)), norm) for k in (0, 1))
+        assert squared(whole - less) <= QUANTA**2
+        largest = max(largest, squared(whole - less))
+    assert largest > 0.999 * QUANTA**2  # attained
+    corner = moment_rows(np.full((1, 3), 2.0), np.full(1, 2.0), bounds, (-2.0, 2.0))
+    assert (corner**2).sum() > (0.5 * math.sqrt(5.0)) ** 2 * 1.1  # the control: a row that is not clipped moves more
+
+
+def test_predictions_stay_in_the_range_of_the_target() -> None:
+    x, y = load_diabetes(return_X_y=True)
+    for _ in range(5):
+        fitted = LinearRegression(epsilon=0.05, bounds=(-0.2, 0.2), target_bounds=(0, 400)).fit(x, y)
+        found = fitted.predict(100.0 * x)
+        assert ((found >= 0.0) & (found <= 400.0)).all()
+        assert np.isfinite(fitted.predict(np.full((1, 10), math.nan))).all()
+    assert np.abs(100.0 * x @ fitted.coef_ + fitted.intercept_).max() > 400.0  # the control: without the clamp
+
+
+def test_rows_without_a_target_are_left_out() -> None:
+    bounds = np.zeros(1), np.ones(1)
+    rows = moment_rows(np.array([[0.0], [1.0], [math.nan]]), np.array([1.0, math.nan, 9.0]), bounds, (0.0, 1.0))
+    assert rows.tolist() == [[1.0, -1.0, 1.0], [1.0, 0.0, 1.0]]
+
+
+def test_a_matrix_that_is_all_noise_has_finite_slopes() -> None:
+    for seed in range(20):
+        matrix = symmetric(np.random.default_rng(seed).standard_normal(15) * 9.0, 5)
+        slopes, offset = solved(matrix, 9.0)
+        assert np.isfinite(slopes).all()
+        assert np.isfinite(offset)

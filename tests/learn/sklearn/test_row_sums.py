@@ -1,0 +1,118 @@
+"""Sums of clipped rows: their sensitivity in whole numbers, their noise, and that no row depends on another."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from scipy.stats import kstest, norm
+
+from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.gdp import is_private
+from rangebound.learn.sklearn import row_sums
+from rangebound.learn.sklearn.row_sums import QUANTA
+
+
+def squared(whole: Any) -> int:
+    """The squared length of a vector of whole numbers, in Python's own."""
+    return sum(int(each) ** 2 for each in np.ravel(whole))
+
+
+@pytest.mark.parametrize("length", [1.0, 0.3, 1e-3, math.pi])
+def test_no_clipped_row_is_too_long_and_long_ones_reach_the_norm(length: float) -> None:
+    draw = np.random.default_rng(1)
+    rows = draw.standard_normal((300, 7)) * 10.0 ** draw.uniform(-4, 4, (300, 1))
+    found = row_sums.clipped(rows, length)
+    lengths = np.sqrt((rows**2).sum(axis=1))
+    for row, own in zip(found, lengths, strict=True):
+        assert squared(row) <= QUANTA**2
+        aim = min(1.0, own / length) * QUANTA
+        assert math.sqrt(squared(row)) == pytest.approx(aim, abs=3 + aim * 2e-6)
+    plain = np.rint(rows / np.maximum(lengths, length)[:, None] * QUANTA)  # the control: rounded to nearest
+    assert any(squared(row) > QUANTA**2 for row in plain)
+
+
+def test_rows_that_float_arithmetic_leaves_too_long_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_sums, "shortened", lambda rows, norm: rows)
+    found = row_sums.clipped(np.array([[1.0, 1e-3], [0.6, 0.6]]), 1.0)
+    assert [squared(row) <= QUANTA**2 for row in found] == [True, True]
+    assert found[1].tolist() == [math.trunc(0.6 * QUANTA)] * 2
+
+
+def test_a_row_is_the_same_whoever_is_beside_it() -> None:
+    draw = np.random.default_rng(2)
+    rows, weights = draw.uniform(-1, 1, (61, 33)), draw.standard_normal((33, 5))
+    whole = row_sums.scores(rows, weights), row_sums.clipped(rows, 0.7)
+    for i in range(61):
+        for j in (i + 1, 61):
+            assert (row_sums.scores(rows[i:j], weights)[0] == whole[0][i]).all()
+            assert (row_sums.clipped(rows[i:j], 0.7)[0] == whole[1][i]).all()
+
+
+def test_one_row_moves_a_sum_by_its_norm_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_sums, "_BLOCK", 16)  # several blocks
+    draw = np.random.default_rng(3)
+    largest = 0
+    for _ in range(50):
+        rows = draw.standard_normal((int(draw.integers(1, 40)), 4))
+        moved = row_sums.total(rows, lambda block: block, 0.9) - row_sums.total(rows[1:], lambda block: block, 0.9)
+        assert squared(moved) <= QUANTA**2
+        largest = max(largest, squared(moved))
+    assert largest > 0.999 * QUANTA**2  # attained
+    unclipped = np.abs(rows).sum(axis=1).max() / 0.9  # the control: rows that are not clipped move it by more
+    assert unclipped > 1.0
+
+
+def test_products_have_the_square_of_the_length() -> None:
+    rows = np.random.default_rng(4).standard_normal((20, 5))
+    found = row_sums.products(rows)
+    np.testing.assert_allclose((found**2).sum(axis=1), (rows**2).sum(axis=1) ** 2)
+    for row, each in zip(rows, found, strict=True):
+        np.testing.assert_allclose(row_sums.symmetric(each, 5), np.outer(row, row))
+
+
+def test_the_noise_is_gaussian_of_the_stated_scale() -> None:
+    mu, length = 0.5, 3.0
+    drawn = row_sums.noisy(np.full(4000, QUANTA, dtype=np.int64), length, mu)
+    assert kstest(drawn, norm(loc=length, scale=length / mu).cdf).pvalue > 1e-6
+    assert kstest(drawn, norm(loc=length, scale=1.2 * length / mu).cdf).pvalue < 1e-6  # the control
+
+
+def test_sums_beyond_the_doubles_are_clamped() -> None:
+    held = row_sums.noisy(np.array([2**62, -(2**62), 2**53]), 1.0, 1.0)
+    np.testing.assert_allclose(held, [2.0**27, -(2.0**27), 2.0**27], atol=10.0)
+
+
+def test_the_parts_of_a_budget_are_together_no_more_than_it() -> None:
+    epsilon, delta, mu = row_sums.budget_mu(0.1, 1e-6)
+    assert is_private(mu, Fraction(1, 10), Fraction(1, 10**6))
+    assert not is_private(mu * (1 + 1e-9), Fraction(epsilon), Fraction(delta))
+    for steps in (1, 3, 20, 1000):
+        each = row_sums.part(mu, Fraction(1, steps))
+        assert steps * Fraction(each) ** 2 <= Fraction(mu) ** 2
+        assert steps * each**2 == pytest.approx(mu**2)
+
+
+def test_missing_values_are_in_the_middle_and_others_are_clipped() -> None:
+    x = np.array([[math.nan, -5.0, 7.0, 2.5, math.inf, -math.inf]]).T
+    ends = np.zeros(1), np.full(1, 5.0)
+    assert row_sums.centred(x, *ends)[:, 0].tolist() == [0.0, -1.0, 1.0, 0.0, 1.0, -1.0]
+
+
+def test_arguments_are_checked() -> None:
+    assert row_sums.fraction("clip", 1.0) == 1.0
+    assert (row_sums.whole("steps", 1, 5), row_sums.whole("steps", np.int64(5), 5)) == (1, 5)
+    for wrong in (0, 6, -1):
+        with pytest.raises(ArgumentError, match="between 1 and 5"):
+            row_sums.whole("steps", wrong, 5)
+    for kind in (True, 1.0, "1", None):
+        with pytest.raises(ArgumentTypeError, match="must be an integer"):
+            row_sums.whole("steps", kind, 5)
+    with pytest.raises(ArgumentError, match="delta=0"):
+        row_sums.budget_mu(1.0, 0.0)
