@@ -13,8 +13,8 @@ from sklearn.datasets import load_diabetes  # noqa: E402
 from sklearn.linear_model import LinearRegression as Plain  # noqa: E402
 
 from rangebound.learn.sklearn import LinearRegression  # noqa: E402
-from rangebound.learn.sklearn.linear_regression import moment_rows, moments, solved  # noqa: E402
-from rangebound.learn.sklearn.row_sums import QUANTA, symmetric  # noqa: E402
+from rangebound.learn.sklearn.linear_regression import moment_rows, solved  # noqa: E402
+from rangebound.learn.sklearn.row_sums import QUANTA, moments, symmetric  # noqa: E402
 from tests.learn.sklearn.test_row_sums import squared  # noqa: E402
 
 

@@ -10,6 +10,15 @@ from rangebound.learn.sklearn.budget import LedgerBudget
 from rangebound.learn.sklearn.linear_regression import LinearRegression
 from rangebound.learn.sklearn.logistic_regression import LogisticRegression
 from rangebound.learn.sklearn.naive_bayes import GaussianNB
+from rangebound.learn.sklearn.principal_components import PCA
 from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
 
-__all__ = ["GaussianNB", "LedgerBudget", "LinearRegression", "LogisticRegression", "MeanEstimator", "StandardScaler"]
+__all__ = [
+    "PCA",
+    "GaussianNB",
+    "LedgerBudget",
+    "LinearRegression",
+    "LogisticRegression",
+    "MeanEstimator",
+    "StandardScaler",
+]

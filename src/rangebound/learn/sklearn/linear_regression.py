@@ -74,7 +74,7 @@ class LinearRegression(RegressorMixin, Private):  # type: ignore[misc]
         found = spend(
             self.budget, epsilon, delta, "linear regression: second moments",
             self._meaning(lower.tolist(), upper.tolist(), low, high, clip),
-            lambda: {"moments": row_sums.noisy(moments(rows, norm), norm**2, mu)}, mu,
+            lambda: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)}, mu,
         )  # fmt: skip
         slopes, offset = solved(row_sums.symmetric(found["moments"], size), norm**2 / mu)
         middle, half = (high + low) / 2.0, (high - low) / 2.0
@@ -97,15 +97,6 @@ def moment_rows(x: Floats, goal: Floats, bounds: tuple[Floats, Floats], ends: tu
     there = ~np.isnan(goal)
     scaled = row_sums.centred(goal[there], np.asarray(ends[0]), np.asarray(ends[1]))
     return np.column_stack([np.ones(int(there.sum())), row_sums.centred(x[there], *bounds), scaled])
-
-
-def moments(rows: Floats, norm: float) -> npt.NDArray[np.int64]:
-    """The sum of the products of each row clipped to `norm`, in quanta of norm^2."""
-
-    def vectors(block: Floats) -> Floats:
-        return row_sums.products(row_sums.shortened(block, norm))
-
-    return row_sums.total(rows, vectors, norm**2)
 
 
 def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:

@@ -124,6 +124,15 @@ def products(rows: Floats) -> Floats:
     return found
 
 
+def moments(rows: Floats, norm: float) -> Integers:
+    """The sum of the products of each row clipped to `norm`, in quanta of norm^2."""
+
+    def vectors(block: Floats) -> Floats:
+        return products(shortened(block, norm))
+
+    return total(rows, vectors, norm**2)
+
+
 def symmetric(values: Floats, size: int) -> Floats:
     """The symmetric matrix whose products these are.
 
