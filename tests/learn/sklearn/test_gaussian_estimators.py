@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.gdp import largest_mu  # noqa: E402
-from rangebound.learn.sklearn import PCA, LedgerBudget, LinearRegression, LogisticRegression  # noqa: E402
+from rangebound.learn.sklearn import PCA, KMeans, LedgerBudget, LinearRegression, LogisticRegression  # noqa: E402
 from rangebound.ledger.book import Ledger  # noqa: E402
 from rangebound.ledger.rule import GaussianFilter  # noqa: E402
 from tests.learn.sklearn.test_estimators import JANE, ODD  # noqa: E402
@@ -26,11 +26,13 @@ from tests.learn.sklearn.test_estimators import JANE, ODD  # noqa: E402
 KINDS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
     LinearRegression: ({"target_bounds": (0, 3)}, ("coef_", "intercept_")),
     LogisticRegression: ({"classes": [0, 1], "steps": 3}, ("coef_", "intercept_")),
+    KMeans: ({"clusters": 2}, ("cluster_centers_",)),
     PCA: ({"components": 1}, ("mean_", "components_", "explained_variance_")),
 }
 PRECISE: dict[Any, dict[str, Any]] = {
     LinearRegression: {"target_bounds": (-200.0, 200.0), "clip": 1.0},
     LogisticRegression: {"steps": 60, "learning_rate": 64.0, "clip": 1.0},
+    KMeans: {"clusters": 3, "steps": 10, "clip": 1.0},
     PCA: {"components": 1, "clip": 1.0},
 }
 FRESH = "each fit is a fresh draw, so two fits never agree exactly"
@@ -39,6 +41,10 @@ CLAMPED = "a target that is infinite is clipped and a missing one left out, sile
 SKIPPED = {
     (LinearRegression, "check_estimators_empty_data_messages"): EMPTY,
     (PCA, "check_estimators_empty_data_messages"): EMPTY,
+    (KMeans, "check_estimators_empty_data_messages"): EMPTY,
+    (KMeans, "check_clustering"): "it asks for labels_ of the rows of the fit, which are private",
+    (KMeans, "check_transformer_general"): FRESH,
+    (KMeans, "check_transformer_data_not_an_array"): FRESH,
     (LinearRegression, "check_supervised_y_no_nan"): CLAMPED,
     **{(kind, check): FRESH for kind in KINDS for check in ("check_fit_idempotent", "check_supervised_y_2d")},
 }
@@ -105,6 +111,9 @@ WRONG = [
     (LogisticRegression, {"steps": 1.5}, "steps=1.5: must be an integer"),
     (LogisticRegression, {"learning_rate": 0.0}, "learning_rate=0"),
     (LogisticRegression, {"penalty": -1.0}, "penalty=-1"),
+    (KMeans, {"clip": 2.0}, "clip=2.0: must be at most 1"),
+    (KMeans, {"clusters": 0}, "clusters=0: must lie between 1 and"),
+    (KMeans, {"steps": 0}, "steps=0: must lie between 1 and"),
     (PCA, {"clip": 2.0}, "clip=2.0: must be at most 1"),
     (PCA, {"components": 0}, "components=0: must lie between 1 and 2"),
     (PCA, {"components": 3}, "components=3: must lie between 1 and 2"),

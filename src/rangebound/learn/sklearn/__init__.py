@@ -7,6 +7,7 @@ from rangebound.extras import need
 need("sklearn")
 
 from rangebound.learn.sklearn.budget import LedgerBudget
+from rangebound.learn.sklearn.clusters import KMeans
 from rangebound.learn.sklearn.linear_regression import LinearRegression
 from rangebound.learn.sklearn.logistic_regression import LogisticRegression
 from rangebound.learn.sklearn.naive_bayes import GaussianNB
@@ -16,6 +17,7 @@ from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
 __all__ = [
     "PCA",
     "GaussianNB",
+    "KMeans",
     "LedgerBudget",
     "LinearRegression",
     "LogisticRegression",
