@@ -40,7 +40,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # typ
     Assumes: `bounds`, `clusters`, `steps` and `clip` are public.
     Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
     then and when predicting. There may be no rows at all. There are no `labels_` and no `inertia_`, which would be
-    about the rows of the fit; `predict` gives labels to whoever has rows.
+    about the rows of the fit; `predict` gives labels to anyone who has rows.
 
     >>> import numpy as np
     >>> X = np.repeat([[1.0, 1.0], [9.0, 9.0]], 2000, axis=0)
