@@ -16,6 +16,7 @@ from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum, learned
+from rangebound.learn.torch.gradients.survey import survey
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise_source import NoiseSource
 from rangebound.mechanism import Mechanism
@@ -94,6 +95,17 @@ class PrivateOptimizer:
     def coordinates(self) -> int:
         """How many numbers a step releases."""
         return sum(each.numel() for each in self._parameters.values())
+
+    def explain(self) -> str:
+        """Which way the gradients of each parameter take, and why: a line for each, for examples as the loader has.
+
+        Parameters of layers with a rule share one backward pass, in which no gradient of an example is stored longer
+        than it is needed. A parameter that is used where no rule applies falls back alone: each example has its own
+        view of it. Only a module that `torch.func.vmap` cannot run falls back as a whole, and the line says why.
+        """
+        device = next(iter(self._parameters.values())).device
+        x, y = (each.to(device) for each in self._loader._batch(self._loader.members[:0])[:2])
+        return survey(self._module, self._parameters, self._criterion, x, y).explain(self._parameters)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""

@@ -235,6 +235,12 @@ class PrivacyEngine:
         self._refuse_insecure()
         return worst_case.together(self._history)
 
+    def explain(self) -> str:
+        """Which way the gradients of each parameter take, and why; see `PrivateOptimizer.explain`."""
+        if self._optimizer is None:
+            raise ArgumentError("make_private: must be called first")
+        return self._optimizer.explain()
+
     def statement(self, delta: float) -> str:
         """The guarantee of all steps so far in a sentence, to publish with the model."""
         relation, epsilon = self.relation, arguments.upwards(self.epsilon(delta))

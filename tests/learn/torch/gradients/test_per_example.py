@@ -14,7 +14,8 @@ from torch import nn  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
-from rangebound.learn.torch.gradients import clamped, layers  # noqa: E402
+from rangebound.learn.torch.gradients import clamped  # noqa: E402
+from rangebound.learn.torch.gradients.chain_of_layers import is_chain  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import check_module, clipped_sum, example_gradients, learned  # noqa: E402
 from tests.learn.torch.models import CRITERION, SHAPES, Custom, Mixing, chain, data, images, linear  # noqa: E402
 
@@ -52,7 +53,7 @@ def test_example_gradients_are_those_of_a_loop(kind: Callable[[], nn.Module]) ->
 def test_elementwise_sums_are_those_of_a_loop(kind: Callable[[], nn.Module], clip: float) -> None:
     torch.manual_seed(2)
     module, rule = kind(), Elementwise(clip=clip)
-    assert (layers.chain(module) is None) == (kind is Custom)
+    assert is_chain(module) == (kind is not Custom)
     x, y = data(SHAPES[kind])
     sums, _ = clipped_sum(module, CRITERION, x, y, rule, MEMORY)
     singles = loop(module, x, y)
@@ -147,17 +148,11 @@ def test_an_example_cannot_reach_into_another() -> None:
 
 
 def test_only_untouched_chains_take_the_quick_route() -> None:
-    shared = nn.Linear(3, 3)
-    assert layers.chain(nn.Sequential(shared, shared)) is None
-    assert layers.chain(Mixing()) is None
-    assert layers.chain(nn.Sequential(nn.Conv2d(2, 2, 1, groups=2))) is None
-    assert layers.chain(nn.Sequential(nn.Linear(2, 2), nn.Softmax(dim=0))) is None
-    tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    tied[1].weight = tied[0].weight
-    assert layers.chain(tied) is None
+    assert not is_chain(Mixing())
+    assert not is_chain(nn.Sequential(nn.Linear(2, 2), nn.Softmax(dim=0)))
     hooked = nn.Sequential(nn.Linear(3, 3))
     hooked[0].register_forward_hook(lambda module, given, output: output + output.mean(0))
-    assert layers.chain(hooked) is None
+    assert not is_chain(hooked)
 
 
 @pytest.mark.parametrize("kind", [nn.ReLU, nn.LeakyReLU, nn.ELU, nn.SiLU, nn.Dropout], ids=lambda kind: kind.__name__)
@@ -166,7 +161,7 @@ def test_layers_in_place_have_their_own_slope(kind: Callable[..., nn.Module]) ->
     torch.manual_seed(5)
     part = kind(0.0, inplace=True) if kind is nn.Dropout else kind(inplace=True)
     module, rule = nn.Sequential(nn.Linear(6, 5), part, nn.Linear(5, 3)), Elementwise(clip=8.0)
-    assert layers.chain(module) is not None
+    assert is_chain(module)
     x, y = data((6,))
     given = x.clone()
     sums, _ = clipped_sum(module, CRITERION, x, y, rule, MEMORY)
@@ -179,10 +174,10 @@ def test_layers_in_place_have_their_own_slope(kind: Callable[..., nn.Module]) ->
 def test_a_replaced_function_takes_the_slow_route() -> None:
     module = nn.Sequential(nn.Linear(6, 3))
     module[0].forward = lambda x: nn.functional.linear(x - x.mean(0), module[0].weight, module[0].bias)
-    assert layers.chain(module) is None
-    assert layers.chain(nn.Sequential(nn.Linear(6, 3))) is not None
+    assert not is_chain(module)
+    assert is_chain(nn.Sequential(nn.Linear(6, 3)))
     hook = nn.modules.module.register_module_forward_hook(lambda part, given, output: output - output.mean(0))
-    assert layers.chain(nn.Sequential(nn.Linear(6, 3))) is None
+    assert not is_chain(nn.Sequential(nn.Linear(6, 3)))
     hook.remove()
 
 

@@ -47,6 +47,10 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
 
 def clamped_rows(rows: torch.Tensor, clip: Elementwise) -> torch.Tensor:
     """The sum of per-example gradients (one row each), clamped, as whole numbers in float64."""
+    if rows.device.type == "cuda" and rows.dtype != torch.float64 and 0 < rows.numel() < 2**31:
+        from rangebound.learn.torch.gradients.triton_clamped import clamped_rows_on_gpu
+
+        return clamped_rows_on_gpu(rows.detach().float().contiguous(), clip.quantum, clip.levels)
     ones = torch.ones((len(rows), 1), dtype=rows.dtype, device=rows.device)
     return clamped_products(rows, ones, clip)[0]
 

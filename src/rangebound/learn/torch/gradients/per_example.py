@@ -1,11 +1,13 @@
-"""The sum of clipped per-example gradients of a module, by `torch.func`, a few examples at a time.
+"""The sum of clipped per-example gradients of a module, a block of examples at a time.
 
-`torch.func.vmap` runs each example separately, so no example can affect the gradient of another, whatever the module
-does. Therefore the clipping norm bounds what one example can change. Modules that it cannot run (a GRU, data-dependent
-control flow, functions without its rules) are run one example at a time, each through a copy of the module.
+One forward and one backward pass over a block give the gradients of each of its examples
+(`rangebound.learn.torch.gradients.tape`). A module that such a pass cannot run (functions without a rule for
+`torch.func.vmap`, data-dependent control flow) takes the route of `torch.func` as a whole, or goes one example at a
+time, each through a copy of the module. On every route no example can affect the gradient of another, whatever the
+module does. Therefore the clipping norm bounds what one example can change.
 
 An example whose gradient is not finite, or for which the module or the criterion raises an error, counts with gradient
-zero (`rangebound.learn.torch.gradients.layers`).
+zero (`rangebound.learn.torch.gradients.bad_examples`).
 """
 
 from __future__ import annotations
@@ -19,14 +21,20 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
-from rangebound.learn.torch.gradients import layers
-from rangebound.learn.torch.gradients.clamped import clamped_rows
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.gradients import example_rows
+from rangebound.learn.torch.gradients.bad_examples import all_finite, spared, without
+from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.one_pass import Criterion as Criterion
+from rangebound.learn.torch.gradients.one_pass import Loose, one_pass
+from rangebound.learn.torch.gradients.survey import Route, survey
+from rangebound.learn.torch.gradients.tape import Gradients
 
-Criterion = layers.Criterion
 Tensors = dict[str, torch.Tensor]
+Sums = tuple[Tensors, torch.Tensor]
 
 _COPIES = 4  # about so many copies of the gradients of a block exist at once
+_SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
 
 
 def check_module(module: torch.nn.Module) -> torch.nn.Module:
@@ -57,7 +65,7 @@ def learned(module: torch.nn.Module) -> Tensors:
 
 def clipped_sum(
     module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Clipping, memory: int
-) -> tuple[Tensors, torch.Tensor]:
+) -> Sums:
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
     Guarantee: finite, and moved by an example by at most the clipping norm, whatever its values are. The loss of an
@@ -67,23 +75,110 @@ def clipped_sum(
     """
     parameters = learned(module)
     totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
-    plain = layers.chain(module)
-    size = len(x) if plain is None else layers.block(plain, x, memory)
-    if plain is None:
-        width = sum(each.numel() for each in parameters.values())
-        size = max(1, memory // (8 * _COPIES * max(width, 1)))
     losses = [torch.zeros(0, device=x.device)]
-    for start in range(0, len(x), size):
+    start = 0
+    while start < len(x):
+        route = survey(module, parameters, criterion, x, y)
+        size = block(route, parameters, clip, memory)
         here = x[start : start + size], y[start : start + size]
-        part, loss = (
-            layers.sums(plain, criterion, *here, clip)
-            if plain is not None
-            else _by_func(module, parameters, criterion, *here, clip)
-        )
-        for name, total in totals.items():
-            total += part[name].reshape(total.shape)
-        losses.append(loss)
+        try:
+            parts = _block(route, module, parameters, criterion, *here, clip)
+        except Loose as more:  # the criterion uses a parameter, or the module has been changed
+            route.separate = True
+            route.loose |= more.names
+            continue
+        for sums, some in parts:
+            for name, each in sums.items():
+                totals[name] += each.reshape(totals[name].shape)
+            losses.append(some)
+        start += size
     return totals, torch.cat(losses)
+
+
+def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int:
+    """How many examples at a time keep within the memory."""
+    if route.refused:
+        return max(1, memory // (8 * _COPIES * max(sum(each.numel() for each in parameters.values()), 1)))
+    return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
+
+
+def _block(
+    route: Route,
+    module: torch.nn.Module,
+    parameters: Tensors,
+    criterion: Criterion,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    clip: Clipping,
+) -> list[Sums]:
+    def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Sums:
+        gradients, losses = _examples(module, parameters, criterion, some, targets)
+        rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in gradients.items()}
+        return _clipped(rows, losses, [each.rows(0, len(some)) for each in rows.values()], clip)
+
+    def together(some: torch.Tensor, targets: torch.Tensor) -> Sums:
+        options = {"loose": route.loose.keys(), "separate": route.separate}
+        found = one_pass(module, parameters, criterion, some, targets, **options)  # type: ignore[arg-type]
+        return _clipped(found.gradients, found.losses, found.watched, clip)
+
+    def lost(some: torch.Tensor, targets: torch.Tensor) -> Sums:
+        return {}, torch.full((len(some),), math.nan, device=some.device)
+
+    return [one_by_one(x, y)] if route.refused else spared(together, one_by_one, lost, x, y)
+
+
+def _clipped(
+    gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping
+) -> Sums:
+    """The sums of the clipped gradients by the parameters' names, and the losses, NaN where nothing counts."""
+    with torch.no_grad(), torch.autocast(losses.device.type, enabled=False):
+        good = ~torch.isnan(losses)
+        packed, parts = _packed(gradients)
+        if isinstance(clip, Elementwise):
+            if watched:
+                good &= all_finite(watched)
+            _keep(packed, good)
+            sums = {}
+            for name, each in packed.items():
+                sums[name], whole = each.clamped(clip)
+                good &= whole
+        else:
+            squares = torch.zeros_like(losses, dtype=torch.float64)
+            for each in packed.values():
+                squares += each.squares()
+            good &= torch.isfinite(squares)
+            _keep(packed, good)
+            weights = shrink(torch.where(good, squares, torch.zeros_like(squares)), clip) * good
+            sums = {name: each.weighted(weights) for name, each in packed.items()}
+    for joined, names in parts.items():
+        widths = [gradients[name].rows(0, 0).shape[1] for name in names]
+        sums.update(zip(names, torch.split(sums.pop(joined), widths), strict=True))  # type: ignore[no-untyped-call, unused-ignore]
+    return sums, without(losses, good)
+
+
+def _keep(gradients: dict[str, Gradients], good: torch.Tensor) -> None:
+    if not bool(good.all()):
+        for each in gradients.values():
+            each.keep(good)
+
+
+def _packed(gradients: dict[str, Gradients]) -> tuple[dict[str, Gradients], dict[str, list[str]]]:
+    """The same gradients with short rows joined by their precision, and which names are joined under which."""
+    parts: dict[str, list[str]] = {}
+    rows: dict[str, list[torch.Tensor]] = {}
+    packed: dict[str, Gradients] = {}
+    for name, each in gradients.items():
+        if isinstance(each, ExampleRows) and each.held is not None and each.width <= _SMALL:
+            parts.setdefault(f"joined {each.held.dtype}", []).append(name)
+            rows.setdefault(f"joined {each.held.dtype}", []).append(each.held)
+        else:
+            packed[name] = each
+    return packed | {key: example_rows.of(torch.cat(some, 1)) for key, some in rows.items()}, parts
+
+
+def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
+    """The factor that scales each example's gradient of this squared norm to at most the clipping norm."""
+    return (clip.target / squares.sqrt()).clamp(max=1.0)
 
 
 def example_gradients(
@@ -115,7 +210,7 @@ def _examples(
         return none, torch.full((1,), math.nan, device=one.device)
 
     names = list(parameters)
-    found = layers.spared(together, lambda a, b: _alone(module, names, criterion, a, b), lost, x, y)
+    found = spared(together, lambda a, b: _alone(module, names, criterion, a, b), lost, x, y)
     if len(found) == 1:
         return found[0]
     gradients = {name: torch.cat([part[name] for part, _ in found]) for name in names}
@@ -134,27 +229,3 @@ def _alone(
         loss = judge(fresh(x), y).sum()
         row = torch.autograd.grad(loss, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
     return {name: each[None] for name, each in zip(names, row, strict=True)}, loss.detach()[None]
-
-
-def _by_func(
-    module: torch.nn.Module,
-    parameters: Tensors,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    clip: Clipping,
-) -> tuple[Tensors, torch.Tensor]:
-    gradients, losses = _examples(module, parameters, criterion, x, y)
-    with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        rows = {name: each.flatten(1) for name, each in gradients.items()}
-        good = ~torch.isnan(losses)
-        for each in rows.values():
-            good &= layers.finite(each)
-        if not bool(good.all()):
-            rows = {name: layers.kept(each, good) for name, each in rows.items()}
-        if isinstance(clip, Elementwise):
-            return {name: clamped_rows(each, clip) for name, each in rows.items()}, layers.without(losses, good)
-        squares = torch.as_tensor(sum(each.double().square().sum(1) for each in rows.values()))
-        factors = layers.shrink(squares, clip)
-        losses = layers.without(losses, good & torch.isfinite(squares))
-        return {name: factors @ each.double() for name, each in rows.items()}, losses

@@ -1,4 +1,4 @@
-"""The sum of clamped outer products on a GPU: one kernel in Triton, the same whole numbers as on the CPU."""
+"""Sums over examples on a GPU, in Triton: clamped products and rows (the whole numbers of the CPU), weighted rows."""
 
 from __future__ import annotations
 
@@ -35,4 +35,48 @@ def clamped_on_gpu(a: torch.Tensor, g: torch.Tensor, levels: int) -> torch.Tenso
     block = _ROWS if rows >= 64 * _ROWS else 64
     grid = (triton.cdiv(outputs, _OUTPUTS), triton.cdiv(columns, _COLUMNS), triton.cdiv(rows, block))
     _tile[grid](a, g, out, rows, columns, outputs, float(levels), TALL=_OUTPUTS, WIDE=_COLUMNS, DEEP=block)
+    return out
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _row_tile(a, out, rows, columns, scale, limit, WIDE: tl.constexpr, DEEP: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The columns of one tile over one block of rows, as above with a factor that is the same for all."""
+    i = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
+    first = tl.program_id(1) * DEEP
+    sums = tl.zeros((WIDE,), dtype=tl.int32)
+    for b in range(first, tl.minimum(first + DEEP, rows)):
+        x = tl.load(a + b * columns + i, mask=i < columns, other=0.0) * scale
+        x = tl.minimum(tl.maximum(x, -limit), limit)
+        x = x + 12582912.0
+        sums += x.to(tl.int32, bitcast=True)
+    sums -= (tl.minimum(first + DEEP, rows) - first) * 0x4B400000
+    tl.atomic_add(out + i, sums.to(tl.float64), mask=i < columns)
+
+
+def clamped_rows_on_gpu(rows: torch.Tensor, quantum: float, levels: int) -> torch.Tensor:
+    """The sum of contiguous float32 rows, each number divided by the quantum (a power of two) and clamped."""
+    count, columns = rows.shape
+    out = torch.zeros(columns, dtype=torch.float64, device=rows.device)
+    deep, wide = (_ROWS, 1024) if columns >= 1 << 18 else (32, 256)
+    grid = (triton.cdiv(columns, wide), triton.cdiv(count, deep))
+    _row_tile[grid](rows, out, count, columns, 1.0 / quantum, float(levels), WIDE=wide, DEEP=deep)
+    return out
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _weighted_tile(a, weights, out, rows, columns, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The columns of one tile over all rows, in doubles and in the order of the rows."""
+    i = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
+    sums = tl.zeros((WIDE,), dtype=tl.float64)
+    for b in range(rows):
+        x = tl.load(a + b * columns + i, mask=i < columns, other=0.0)
+        sums += tl.load(weights + b) * x.to(tl.float64)
+    tl.store(out + i, sums, mask=i < columns)
+
+
+def weighted_on_gpu(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The sum of contiguous float32 rows times their weights (float64), without a copy of the rows in doubles."""
+    count, columns = rows.shape
+    out = torch.empty(columns, dtype=torch.float64, device=rows.device)
+    _weighted_tile[(triton.cdiv(columns, 512),)](rows, weights, out, count, columns, WIDE=512)
     return out

@@ -1,0 +1,77 @@
+"""The gradients of one parameter for each example as rows, made some examples at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from rangebound.learn.torch.clipping_norm import Elementwise
+from rangebound.learn.torch.gradients import doubles
+from rangebound.learn.torch.gradients.bad_examples import finite, kept
+from rangebound.learn.torch.gradients.clamped import clamped_rows
+
+_AT_ONCE = {"cpu": 1 << 20}  # numbers of rows that exist at once while they are clamped
+_ON_GPU = 1 << 26
+
+
+@dataclass(kw_only=True)
+class ExampleRows:
+    """One row of `width` numbers for each of `count` examples; `make(first, last)` returns some of the rows.
+
+    For a Euclidean clip each row is made once and held until the norms of all parameters are known. An elementwise clip
+    takes each row as it is made, so that only a few exist at once. The arithmetic is the same: each row once.
+    """
+
+    count: int
+    width: int
+    make: Callable[[int, int], torch.Tensor]
+    device: torch.device
+    held: torch.Tensor | None = None
+
+    @property
+    def stored(self) -> int:
+        """How many numbers of an example are held for a Euclidean clip."""
+        return self.width
+
+    def rows(self, first: int, last: int) -> torch.Tensor:
+        """The rows of some examples."""
+        return self.make(first, last) if self.held is None else self.held[first:last]
+
+    def keep(self, good: torch.Tensor) -> None:
+        """Set the rows of the other examples to zero."""
+        if self.held is not None:
+            self.held = kept(self.held, good)
+        else:
+            make = self.make
+            self.make = lambda first, last: kept(make(first, last), good[first:last])
+
+    def squares(self) -> torch.Tensor:
+        """The squared norm of each row."""
+        self.held = self.rows(0, self.count)
+        return doubles.squares(self.held)
+
+    def weighted(self, weights: torch.Tensor) -> torch.Tensor:
+        """The sum of the rows times their weights."""
+        return doubles.weighted(weights, self.rows(0, self.count))
+
+    def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum of the clamped rows in quanta, and for each example whether its row was finite and counts."""
+        total: torch.Tensor | None = None
+        found = []
+        size = max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1))
+        for first in range(0, self.count, size):
+            rows = self.rows(first, min(first + size, self.count))
+            good = finite(rows)
+            part = clamped_rows(rows if bool(good.all()) else kept(rows, good), clip)
+            total = part if total is None else total.add_(part)
+            found.append(good)
+        assert total is not None
+        return total, torch.cat(found)
+
+
+def of(rows: torch.Tensor) -> ExampleRows:
+    """Rows that exist already."""
+    flat = rows.flatten(1)
+    return ExampleRows(count=len(flat), width=flat.shape[1], make=lambda a, b: flat[a:b], device=flat.device, held=flat)

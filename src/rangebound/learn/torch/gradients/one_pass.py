@@ -1,0 +1,146 @@
+"""One forward and one backward pass over a block of examples: the gradients of each parameter for each example."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.func import functional_call, vmap
+
+from rangebound.learn.torch.gradients import doubles, example_rows
+from rangebound.learn.torch.gradients.bad_examples import spared
+from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.outer_products import OuterProducts, outer
+from rangebound.learn.torch.gradients.rules import RULES
+from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
+
+Criterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Tensors = Mapping[str, torch.Tensor]
+
+
+class Loose(Exception):
+    """Parameters that are used where no rule applies, with the functions that use them."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """What a pass found: gradients by the parameters' names, losses, and the tensors that must be finite."""
+
+    gradients: dict[str, Gradients]
+    losses: torch.Tensor
+    watched: list[torch.Tensor]
+    layers: dict[str, str]
+
+
+def one_pass(
+    module: torch.nn.Module,
+    parameters: Tensors,
+    criterion: Criterion,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    loose: Collection[str],
+    separate: bool,
+) -> Pass:
+    """The gradients of each example by the loss of that example alone.
+
+    With `separate` the module runs under vmap, so that no example can affect another, whatever it does; without, it
+    must be a chain of known layers. Each example has its own view of the parameters in `loose`.
+
+    Raises `Loose` if further parameters are used where no rule applies.
+    """
+    tape = Tape({name: each for name, each in parameters.items() if name not in loose}, separate=separate)
+    own = {name: _view_for_each(parameters[name], len(x)) for name in parameters if name in loose}
+    if any(getattr(part, "inplace", False) for part in module.modules()):
+        x = x.clone()  # a first layer in place would write over it
+
+    def loss(one: torch.Tensor, target: torch.Tensor, views: dict[str, torch.Tensor]) -> torch.Tensor:
+        tape.enter(one)
+        output = functional_call(module, views, (one[None],)) if views else module(one[None])
+        return criterion(output, target[None]).sum()
+
+    with Interception(tape, RULES) as mode, torch.enable_grad():
+        if separate:
+            losses: torch.Tensor = vmap(loss, randomness="different")(x, y, own)
+        else:
+            losses = example_losses(criterion, module(x), y)
+    traced = [each for name, each in parameters.items() if name not in loose]
+    wanted = [*tape.edges, *own.values(), *traced]
+    with torch.autocast(x.device.type, enabled=False):
+        found = (
+            torch.autograd.grad(losses.sum(), wanted, allow_unused=True)
+            if losses.requires_grad
+            else [None] * len(wanted)
+        )
+    direct = found[len(found) - len(traced) :]
+    missed = [name for name, each in zip(tape.names.values(), direct, strict=True) if each is not None]
+    if missed:
+        raise Loose({name: ", ".join(sorted(mode.seen.get(name, ()))) for name in missed})
+    slopes = found[: len(tape.edges)]
+    views = dict(zip(own, found[len(tape.edges) : len(wanted) - len(traced)], strict=True))
+    watched = [*tape.inputs, *(each.reshape(len(x), -1) for each in slopes if each is not None)]
+    gradients = _by_parameter(tape, slopes)
+    for name, each in views.items():
+        if each is not None:
+            gradients[name] = example_rows.of(each.to(doubles.wide(each)))
+            watched.append(gradients[name].rows(0, len(x)))
+    layers = {use.name: use.layer for use in tape.uses}
+    return Pass(gradients=gradients, losses=losses.detach(), watched=watched, layers=layers)
+
+
+def _by_parameter(tape: Tape, slopes: Sequence[torch.Tensor | None]) -> dict[str, Gradients]:
+    """The gradients of each parameter, added over its uses: tied weights, and modules that are called twice."""
+    uses: dict[str, list[Gradients]] = {}
+    for use in tape.uses:
+        slope = slopes[use.output]
+        if slope is not None:
+            uses.setdefault(use.name, []).append(use.gradients(slope))
+    return {name: parts[0] if len(parts) == 1 else added(parts) for name, parts in uses.items()}
+
+
+def added(parts: list[Gradients]) -> Gradients:
+    """The sum of gradients of the same parameter, as rows: the norm of a sum needs the sum itself."""
+    single = [each for each in parts if isinstance(each, OuterProducts)]
+    if len(single) == len(parts):
+        return outer(torch.stack([each.a for each in single], 1), torch.stack([each.g for each in single], 1))
+
+    def make(first: int, last: int) -> torch.Tensor:
+        total = parts[0].rows(first, last)
+        for each in parts[1:]:
+            total = total + each.rows(first, last)
+        return total
+
+    one = make(0, 1)
+    return ExampleRows(count=parts[0].count, width=one.shape[1], make=make, device=one.device)
+
+
+def _view_for_each(parameter: torch.Tensor, count: int) -> torch.Tensor:
+    return parameter.detach()[None].expand(count, *parameter.shape).requires_grad_()
+
+
+def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The criterion of each example separately, whatever its reduction; one that vmap cannot run keeps no state.
+
+    Edge cases: NaN, of which no gradient is finite, for an example for which the criterion raises an error.
+    """
+
+    def together(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        losses: torch.Tensor = vmap(lambda a, b: criterion(a[None], b[None]).sum(), randomness="different")(o, t)
+        return losses
+
+    def alone(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        losses: torch.Tensor = copy.deepcopy(criterion)(o, t).sum()
+        return losses[None]
+
+    return torch.cat([torch.zeros_like(output.flatten()[:0]), *spared(together, alone, _lost, output, y)])
+
+
+def _lost(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (output * math.nan).flatten(1).sum(1)

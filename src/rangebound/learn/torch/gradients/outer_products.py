@@ -1,0 +1,70 @@
+"""The gradients of a weight matrix as sums of outer products, which need not be stored.
+
+For example b, the gradient is the sum over positions t of g[b, t, :] a[b, t, :]^T, with the inputs `a` of the layer and
+the gradients `g` of its outputs. With one position, norms and sums follow from the factors: the norm is |a| |g|, the
+weighted sum one product of matrices, and the clamped sum comes from a kernel that makes each product once. With several
+positions the rows are made, at the arithmetic of the layer's own backward pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from rangebound.learn.torch.clipping_norm import Elementwise
+from rangebound.learn.torch.gradients import doubles
+from rangebound.learn.torch.gradients.bad_examples import kept
+from rangebound.learn.torch.gradients.clamped import clamped_products
+from rangebound.learn.torch.gradients.example_rows import ExampleRows
+
+
+@dataclass(kw_only=True)
+class OuterProducts:
+    """Inputs (examples, inputs) and gradients of outputs (examples, outputs), for layers with one position."""
+
+    a: torch.Tensor
+    g: torch.Tensor
+
+    @property
+    def count(self) -> int:
+        """The number of examples."""
+        return len(self.a)
+
+    @property
+    def stored(self) -> int:
+        """Nothing more than the factors is held."""
+        return 0
+
+    def rows(self, first: int, last: int) -> torch.Tensor:
+        """The rows of some examples."""
+        return (self.g[first:last, :, None] * self.a[first:last, None, :]).flatten(1)
+
+    def keep(self, good: torch.Tensor) -> None:
+        """Set the factors of the other examples to zero."""
+        self.a, self.g = kept(self.a, good), kept(self.g, good)
+
+    def squares(self) -> torch.Tensor:
+        """The squared norm of each gradient."""
+        return doubles.squares(self.a) * doubles.squares(self.g)
+
+    def weighted(self, weights: torch.Tensor) -> torch.Tensor:
+        """The sum of the gradients times their weights."""
+        return doubles.combined(self.g.double() * weights[:, None], self.a).flatten()
+
+    def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum of the clamped gradients in quanta; a product that is too large is clamped like any other."""
+        good = torch.ones(len(self.a), dtype=torch.bool, device=self.a.device)
+        return clamped_products(self.a, self.g, clip).flatten(), good
+
+
+def outer(a: torch.Tensor, g: torch.Tensor) -> OuterProducts | ExampleRows:
+    """The gradients from factors of shape (examples, positions, numbers)."""
+    dtype = doubles.wide(a, g)
+    if a.shape[1] == 1:
+        return OuterProducts(a=a[:, 0].to(dtype), g=g[:, 0].to(dtype))
+
+    def make(first: int, last: int) -> torch.Tensor:
+        return torch.bmm(g[first:last].to(dtype).transpose(1, 2), a[first:last].to(dtype)).flatten(1)
+
+    return ExampleRows(count=len(a), width=a.shape[2] * g.shape[2], make=make, device=a.device)

@@ -1,0 +1,38 @@
+"""Embeddings: the gradient has a row for each token of an example, the sum over the places where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from rangebound.learn.torch.gradients.tape import Tape, Unruled
+from rangebound.learn.torch.gradients.token_rows import TokenRows, gathered
+
+
+def embedding(
+    mode: Any, tape: Tape, input: torch.Tensor, weight: Any, padding_idx: int | None = None,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """`torch.nn.functional.embedding`, for tokens that differ between examples."""
+    if not tape.traced(weight) or max_norm is not None or scale_grad_by_freq:
+        raise Unruled
+    tokens, width = weight.shape
+    blank = None if padding_idx is None else padding_idx % tokens
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        count, ids = len(x), x.reshape(len(x), -1)
+        output, place = tape.note_output(F.embedding(ids, tape.copy_of(weight), blank), count)
+
+        def gradients(g: torch.Tensor) -> TokenRows:
+            g = g.reshape(count, -1, width)
+            return gathered(ids, g if blank is None else g.masked_fill((ids == blank)[..., None], 0.0), tokens)
+
+        tape.note_use(weight, place, "embedding", gradients)
+        return output.view(*x.shape, width)
+
+    return tape.batched(run, input, weight)
+
+
+RULES = {F.embedding: embedding}

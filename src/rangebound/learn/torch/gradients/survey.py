@@ -1,0 +1,84 @@
+"""Which way the gradients of each parameter take, found on made-up examples of the same shape, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import torch
+
+from rangebound.errors import ArgumentError
+from rangebound.learn.torch.gradients.bad_examples import ERRORS
+from rangebound.learn.torch.gradients.chain_of_layers import is_chain
+from rangebound.learn.torch.gradients.one_pass import Criterion, Loose, Tensors, one_pass
+
+_TENSORS = 3  # of the size of each that is noted exist at once, about
+
+_KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDictionary()
+
+
+@dataclass(kw_only=True)
+class Route:
+    """How a module's gradients are made; `refused` says why one pass cannot make them, and is empty if it can."""
+
+    separate: bool
+    loose: dict[str, str] = field(default_factory=dict)
+    layers: dict[str, str] = field(default_factory=dict)
+    stored: int = 0
+    noted: int = 0
+    refused: str = ""
+
+    def room(self, *, rows: bool) -> int:
+        """The bytes that an example takes in a pass, with or without the rows that are held for its norm."""
+        return _TENSORS * self.noted + (4 * self.stored if rows else 0)
+
+    def explain(self, parameters: Tensors) -> str:
+        """One line for each parameter: by the rule of a layer, alone, or with the whole module, and why."""
+        if self.refused:
+            return f"every parameter: torch.func.vmap of the whole module, or one example at a time: {self.refused}"
+        ways = {name: f"in the one pass, rule: {layer}" for name, layer in self.layers.items()}
+        ways |= {
+            name: f"its own view for each example, since {why or 'other code'} uses it and has no rule"
+            for name, why in self.loose.items()
+        }
+        lines = [f"{name}: {ways.get(name, 'not used: its gradient is zero')}" for name in parameters]
+        how = "under torch.func.vmap, one example each" if self.separate else "as it is: a chain of known layers"
+        return "\n".join([f"the module runs {how}", *lines])
+
+
+def survey(
+    module: torch.nn.Module, parameters: Tensors, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
+) -> Route:
+    """The route for examples of this shape, which does not depend on their values: zeros stand in for them."""
+    device = x.device.type
+    kind = (
+        x.shape[1:], x.dtype, y.shape[1:], y.dtype, x.device, module.training, tuple(parameters), is_chain(module),
+        torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
+    )  # fmt: skip
+    known = _KNOWN.setdefault(module, {})
+    if kind not in known:
+        known[kind] = _surveyed(module, parameters, criterion, x, y)
+    return known[kind]
+
+
+def _surveyed(
+    module: torch.nn.Module, parameters: Tensors, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
+) -> Route:
+    route = Route(separate=not is_chain(module))
+    zeros = x.new_zeros(2, *x.shape[1:]), y.new_zeros(2, *y.shape[1:])
+    while True:
+        try:
+            found = one_pass(module, parameters, criterion, *zeros, loose=route.loose.keys(), separate=route.separate)
+        except Loose as more:
+            route.separate = True
+            route.loose |= more.names
+            continue
+        except (ArgumentError, torch.OutOfMemoryError):
+            raise
+        except (*ERRORS, TypeError, NotImplementedError) as error:
+            route.refused = str(error).partition("\n")[0] or type(error).__name__
+            return route
+        route.layers = found.layers
+        route.stored = sum(each.stored for each in found.gradients.values())
+        route.noted = sum(each.numel() * each.element_size() for each in found.watched) // 2
+        return route

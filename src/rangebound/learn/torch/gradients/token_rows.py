@@ -1,0 +1,72 @@
+"""The gradients of an embedding: for each example one row for each of its tokens, not for each token there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from rangebound.learn.torch.clipping_norm import Elementwise
+from rangebound.learn.torch.gradients import doubles
+from rangebound.learn.torch.gradients.bad_examples import finite, kept
+
+
+@dataclass(kw_only=True)
+class TokenRows:
+    """Rows with the example and the token that each belongs to; no two rows have both in common."""
+
+    count: int
+    tokens: int
+    values: torch.Tensor
+    example: torch.Tensor
+    token: torch.Tensor
+
+    @property
+    def stored(self) -> int:
+        """How many numbers of an example are held for a Euclidean clip, on average."""
+        return self.values.numel() // max(self.count, 1)
+
+    def rows(self, first: int, last: int) -> torch.Tensor:
+        """The rows of some examples, with those of all tokens."""
+        some = (self.example >= first) & (self.example < last)
+        full = self.values.new_zeros((last - first) * self.tokens, self.values.shape[1])
+        full[(self.example[some] - first) * self.tokens + self.token[some]] = self.values[some]
+        return full.view(last - first, -1)
+
+    def keep(self, good: torch.Tensor) -> None:
+        """Set the rows of the other examples to zero."""
+        self.values = kept(self.values, good[self.example])
+
+    def squares(self) -> torch.Tensor:
+        """The squared norm of each example's rows."""
+        found = torch.zeros(self.count, dtype=torch.float64, device=self.values.device)
+        return found.index_add_(0, self.example, doubles.squares(self.values))
+
+    def weighted(self, weights: torch.Tensor) -> torch.Tensor:
+        """The sum of the rows times the weights of their examples."""
+        return self._sum(self.values.double() * weights[self.example, None])
+
+    def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum of the clamped rows in quanta, and for each example whether its rows were finite and count."""
+        bad = torch.zeros(self.count, device=self.values.device)
+        bad.index_add_(0, self.example, (~finite(self.values)).to(bad.dtype))
+        good = bad == 0
+        values = self.values if bool(good.all()) else kept(self.values, good[self.example])
+        largest = torch.finfo(values.dtype).max
+        quanta = (values / clip.quantum).clamp_(-largest, largest).clamp_(-clip.levels, clip.levels).round_()
+        return self._sum(quanta.double()), good
+
+    def _sum(self, values: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros((self.tokens, values.shape[1]), dtype=torch.float64, device=values.device)
+        return total.index_add_(0, self.token, values).flatten()
+
+
+def gathered(ids: torch.Tensor, g: torch.Tensor, tokens: int) -> TokenRows:
+    """The rows of tokens `ids` (examples, positions) with the gradients `g` of their vectors, added by token."""
+    count = len(ids)
+    own = torch.arange(count, device=ids.device)[:, None]
+    keys, place = torch.unique(own * tokens + ids, return_inverse=True)
+    g = g.to(doubles.wide(g)).flatten(0, 1)
+    values = g.new_zeros(len(keys), g.shape[1]).index_add_(0, place.flatten(), g)
+    example = torch.div(keys, tokens, rounding_mode="floor")
+    return TokenRows(count=count, tokens=tokens, values=values, example=example, token=keys - example * tokens)
