@@ -1,10 +1,11 @@
 """Speed of private training, beside plain PyTorch and Opacus.
 
-    python -m benchmarks.learn [--json FILE] [--quick] [--threads N] [--device cuda]
+    python -m benchmarks.learn [--json FILE] [--quick] [--threads N] [--device cuda] [--model NAME]
 
 Steps alternate with plain ones, so that all see the same machine, and the least of the runs counts; Opacus does so in
-an environment of its own, on the processor. With one thread on the processor, seconds are those of the processor,
-which other programs disturb less. On a GPU times include the end of the work there. Nothing here is a test.
+an environment of its own (on a GPU in ours, if it is installed there). With one thread on the processor, seconds are
+those of the processor, which other programs disturb less. On a GPU times include the end of the work there. Nothing
+here is a test.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,9 @@ import torch
 from torch import nn
 
 import rangebound as rb
-from benchmarks import peers
+from benchmarks import peers, train_models
 from benchmarks.report import Row, parser, publish
+from benchmarks.train_models import MODELS, Lstm, batch
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
 from rangebound.learn.torch.accounts.renyi_table import LossTable
 from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
@@ -62,25 +65,9 @@ def together(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, floa
     return {name: min(times) for name, times in found.items()}
 
 
-def model_named(name: str) -> tuple[nn.Module, tuple[int, ...]]:
-    """A model, and the shape of a batch for it."""
-    from torch import nn
-
-    if name.startswith("linear"):
-        inputs, outputs, batch = {"linear 1024 to 10": (1024, 10, 4096), "linear 4096 to 1000": (4096, 1000, 4096)}[
-            name
-        ]
-        return nn.Linear(inputs, outputs), (batch, inputs)
-    cnn = nn.Sequential(
-        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
-        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
-    )  # fmt: skip
-    return cnn, (256, 1, 28, 28)
-
-
 def plain(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
     inner = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD([each for each in inner.parameters() if each.requires_grad], lr=0.1)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -95,7 +82,7 @@ def ours(model: nn.Module, x: torch.Tensor, y: torch.Tensor, **options: Any) -> 
     data = torch.utils.data.TensorDataset(x, y)
     _, optimizer, loader = PrivacyEngine().make_private(
         module=inner,
-        optimizer=torch.optim.SGD(inner.parameters(), lr=0.1),
+        optimizer=torch.optim.SGD([each for each in inner.parameters() if each.requires_grad], lr=0.1),
         data_loader=torch.utils.data.DataLoader(data, batch_size=len(x)),
         criterion=CRITERION,
         noise_multiplier=10.0,
@@ -110,25 +97,26 @@ def ours(model: nn.Module, x: torch.Tensor, y: torch.Tensor, **options: Any) -> 
     return step
 
 
-def with_opacus(name: str, threads: int, repeats: int) -> dict[str, float]:
-    """Steps of Opacus, as multiples of a plain step in the same process."""
+def with_opacus(name: str, device: str, count: int, threads: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Steps of Opacus as multiples of a plain step in the same process, and the most memory of each on a GPU."""
     import copy
     import time
 
     import opacus
     import torch
+    from opacus.layers import DPLSTM
     from torch import nn
 
     torch.set_num_threads(threads)
-    model, shape = model_named(name)
-    x, y = torch.randn(shape), torch.randint(0, 10, (shape[0],))
+    x, y = batch(name, device, count)
     criterion = nn.CrossEntropyLoss()
+    model = MODELS[name][0]().to(device)
 
     def private(mode: str):
-        inner = copy.deepcopy(model)
+        inner = Lstm(DPLSTM).to(device) if name.startswith("LSTM") else copy.deepcopy(model)
         made = opacus.PrivacyEngine().make_private(
             module=inner,
-            optimizer=torch.optim.SGD(inner.parameters(), lr=0.1),
+            optimizer=torch.optim.SGD([each for each in inner.parameters() if each.requires_grad], lr=0.1),
             data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x)),
             noise_multiplier=1.0,
             max_grad_norm=1.0,
@@ -139,52 +127,86 @@ def with_opacus(name: str, threads: int, repeats: int) -> dict[str, float]:
         return made[0], made[1], made[2] if mode == "ghost" else criterion
 
     inner = copy.deepcopy(model)
-    steps = {"plain": (inner, torch.optim.SGD(inner.parameters(), lr=0.1), criterion)}
+    steps = {"plain": (inner, torch.optim.SGD([p for p in inner.parameters() if p.requires_grad], lr=0.1), criterion)}
     steps |= {mode: private(mode) for mode in ("hooks", "ghost")}
-    clock = time.process_time if threads == 1 else time.perf_counter
+    clock = time.process_time if threads == 1 and device == "cpu" else time.perf_counter
     times: dict[str, list[float]] = {step: [] for step in steps}
-    for _ in range(repeats + 1):
+    memory: dict[str, float] = {}
+    for _ in range(repeats + 2):
         for step, (module, optimizer, loss) in steps.items():
+            if device == "cuda":
+                optimizer.zero_grad()
+                torch.cuda.synchronize()
+                torch.cuda.reset_peak_memory_stats()
+                before = torch.cuda.memory_allocated()
             start = clock()
             optimizer.zero_grad()
             loss(module(x), y).backward()
             optimizer.step()
+            if device == "cuda":
+                torch.cuda.synchronize()
+                memory[step] = (torch.cuda.max_memory_allocated() - before) / 2**20
             times[step].append(clock() - start)
-    return {f"Opacus {mode}": min(times[mode][1:]) / min(times["plain"][1:]) for mode in ("hooks", "ghost")}
+            optimizer.zero_grad()
+    least = {step: min(some[2:]) for step, some in times.items()}
+    return {"times": {step: least[step] / least["plain"] for step in ("hooks", "ghost")}, "memory": memory}
 
 
-def steps(device: str, *, quick: bool) -> Iterator[Row]:
-    generator = torch.Generator().manual_seed(0)
-    settings: dict[str, float | None] = {"linear 1024 to 10": 4.0, "small CNN on 28x28": 2.4}
-    if device == "cuda":  # the bars are for the processor
-        settings = dict.fromkeys((*settings, "linear 4096 to 1000"))
-    for name, bar in settings.items():
-        model, shape = model_named(name)
-        shape = (32, *shape[1:]) if quick else shape
-        model = model.to(device)
-        x = torch.randn(shape, generator=generator).to(device)
-        y = torch.randint(0, 10, (shape[0],), generator=generator).to(device)
+def opacus(name: str, device: str, count: int) -> dict[str, dict[str, float]]:
+    """The same from the environment of Opacus, or from ours where it is installed here (on a machine with a GPU)."""
+    given = (name, device, count, torch.get_num_threads(), REPEATS)
+    if device == "cuda" and find_spec("opacus") is not None:
+        return peers.fresh(with_opacus, *given, using=(train_models,))
+    return peers.call("opacus", with_opacus, *given, using=(train_models,))
+
+
+def peak(call: Callable[[], Any]) -> float:
+    """The most memory of a call on the GPU beyond what was there before, in MiB."""
+    settle("cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    call()
+    settle("cuda")
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def steps(device: str, names: list[str], *, quick: bool) -> Iterator[Row]:
+    for name in names:
+        count = 4 if quick else MODELS[name][2 if device == "cuda" else 3]
+        model = MODELS[name][0]().to(device)
+        x, y = batch(name, device, count)
         clip = Elementwise(clip=0.01)
         calls = {
             "plain": plain(model, x, y),
+            "Euclidean": ours(model, x, y, clipping=Euclidean(clip=1.0)),
             "truncated": ours(model, x, y, clipping=clip, bounding=rb.TRUNCATE, support=rb.Interval(-1, 1)),
             "rectified": ours(model, x, y, clipping=clip, bounding=rb.RECTIFY, support=rb.Interval(-1, 1)),
-            "Euclidean": ours(model, x, y, clipping=Euclidean(clip=1.0)),
         }
         times = together(calls, device)
+        memory = {step: peak(call) for step, call in calls.items()} if device == "cuda" else {}
         reference = 1e3 * times.pop("plain")
         others: dict[str, float | str] = {}
-        if device == "cpu" and not quick:
+        theirs: dict[str, float] = {}
+        if not quick:
             try:
-                given = (name, torch.get_num_threads(), REPEATS)
-                multiples = peers.call("opacus", with_opacus, *given, using=(model_named,))
-                others = {mode: reference * multiple for mode, multiple in multiples.items()}
+                found = opacus(name, device, count)
+                theirs = found["memory"]
+                others = {f"Opacus {mode}": reference * multiple for mode, multiple in found["times"].items()}
+                others["faster Opacus"] = min(others.values())
             except peers.Absent as why:
                 others = {"Opacus": str(why)}
+        own = 1e3 * times["Euclidean"]
+        what = f"{name}, batch {count}"
         for step, seconds in times.items():
-            what = f"{name}, batch {shape[0]}, {step}"
-            beside = {"plain": reference, **others}
-            yield Row(what=what, ours=1e3 * seconds, unit="ms", others=beside, bar=bar, of="plain")
+            beside = {"plain": reference, **(others if step == "Euclidean" else {"our Euclidean": own})}
+            bar, of = (1.0, "faster Opacus") if step == "Euclidean" else (1.5, "our Euclidean")
+            yield Row(what=f"{what}, {step}", ours=1e3 * seconds, unit="ms", others=beside, bar=bar, of=of)
+        for step, most in memory.items():
+            if step in ("Euclidean", "truncated"):
+                beside = {"plain": memory["plain"], **{f"Opacus {mode}": each for mode, each in theirs.items()}}
+                yield Row(
+                    what=f"memory, {what}, {step}", ours=most, unit="MiB", others=beside, bar=1.0, of="Opacus ghost"
+                )
 
 
 def noise(device: str) -> Iterator[Row]:
@@ -254,11 +276,14 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options.add_argument("--model", default="", help="only models with this in their name, and nothing else")
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(chosen.threads)
-    rows = [*steps(chosen.device, quick=chosen.quick), *noise(chosen.device)]
-    rows += accounting(chosen.device, quick=chosen.quick)
+    names = [name for name in MODELS if chosen.model in name]
+    rows = [*steps(chosen.device, names, quick=chosen.quick)]
+    if not chosen.model:
+        rows += [*noise(chosen.device), *accounting(chosen.device, quick=chosen.quick)]
     setting = {"threads": chosen.threads}
     title = "Private learning"
     if chosen.device == "cuda":
