@@ -24,7 +24,9 @@ INTRO = """# The papers, reproduced
 
 The library builds on five papers. This page reproduces their figures, their tables, and every statement of theirs \
 that can be computed, with the library as it is. The scripts are in the folder `papers`; `make papers` runs them \
-again and writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md).
+again and writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md). \
+After the reproductions of each paper stands a table with every numbered statement of it, and the test or script that \
+checks it.
 """
 
 
@@ -84,12 +86,23 @@ def titles() -> dict[str, str]:
     return found
 
 
+def statements(key: str) -> str:
+    """The table of every numbered statement of a paper: what it says, what checks it here, and the verdict."""
+    table = [f"### Every numbered statement of {key}\n", "| statement | says | checked by | verdict |"]
+    table.append("| --- | --- | --- | --- |")
+    for row in json.loads((PAPERS / "statements.json").read_text(encoding="utf-8"))[key]:
+        verdict = re.sub(rf"{key}-[a-z0-9-]+", r"[\g<0>](errata.md#\g<0>)", row["verdict"])
+        table.append(f"| {row['where']} | {row['says']} | `{row['checked']}` | {verdict} |")
+    return "\n".join(table) + "\n"
+
+
 def page() -> str:
     """The page, from the rows and pictures as they are."""
     parts, names, last = [INTRO], titles(), ""
     for path in scripts():
         key, module = path.parent.name, load(path)
         if key != last:
+            parts += [statements(last)] if last else []
             parts.append(f"## {key}: {names.get(key, key)}\n")
             last = key
         title, _, text = (module.__doc__ or "").strip().partition("\n")
@@ -104,7 +117,7 @@ def page() -> str:
         parts.append("\n".join(table) + "\n")
         for picture, caption in module.FIGURES.items():
             parts.append(f"![{caption}](images/papers/{key}/{picture})\n\n*{caption}*\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, statements(last)])
 
 
 def publish() -> None:

@@ -2,9 +2,10 @@
 
 At full size the linear probe is as large as the paper's, with all examples in each step; the network is small, from
 scratch, in batches of 200. The data are made up from a few public parameters (`papers/hu2024/_tasks.py`), the
-hyperparameters are those of appendix G, Table 1. `python -m papers.hu2024.training --device cuda` trains them again, in ten minutes of a
-large GPU; `--data cifar10` takes the real pictures and pretrained features, where torchvision and timm can download
-them. Epsilon is the corrected per-instance one at delta 1e-5, an odometer reading of each run and no guarantee of it.
+hyperparameters are those of appendix G, Table 1. `python -m papers.hu2024.training --device cuda` trains them again, in
+ten minutes of a large GPU; `--data cifar10` takes the real pictures and pretrained features, where torchvision and timm
+can download them. Epsilon is the corrected per-instance one at delta 1e-5, an odometer reading of each run and no
+guarantee of it.
 
 In each comparison one run chooses the settings of a front, and the other runs say how good these are, so that being
 the best of many by chance does not count; every run takes its turn at choosing, and the spread is over these turns.

@@ -153,6 +153,32 @@ def test_what_the_variable_scale_does_guarantee(epsilon: float, delta: float, di
     assert float(worst) <= ours <= float(worst) * (1.0 + 3e-6)
 
 
+def smallest_rise(at: float, far: float, epsilon: float) -> float:
+    """The least of (25) times its denominator over all scales that a law `far` beyond `at` could have, by a scan."""
+    least = min((2.0 * math.exp(u) - 1.0) / u for u in (0.01 * k for k in range(1, 400)))
+    return least * (at + far) * math.exp(-far * epsilon)
+
+
+def has_partners(at: float, scale: float, epsilon: float) -> bool:
+    """Whether every law farther from the constraint than `at` has some scale that (25) allows beside this one."""
+    own = scale * (2.0 * math.exp(at / scale) - 1.0)
+    return all(smallest_rise(at, 0.02 * k / epsilon, epsilon) <= own * (1.0 + 1e-4) for k in range(400))
+
+
+def test_two_of_the_four_bounds_end_where_the_scale_does_not_matter() -> None:
+    """croft2022-lemma-1: (30) and (31) forbid scales that nothing forbids, from the distance 1/epsilon on."""
+    epsilon, first = 1.0, float(published_scale(0, 1))
+    for at, needed in ((0.4, True), (2.0, False), (4.0, False)):
+        share = at * math.exp(-at) / first
+        ends = [-at / (float(mp.lambertw(-2 * share * mp.exp(-share), k).real) + share) for k in (0, -1)]
+        between = math.sqrt(ends[0] * ends[1])
+        assert has_partners(at, 1.05 * ends[0], epsilon)
+        assert has_partners(at, 0.95 * ends[1], epsilon)
+        assert has_partners(at, between, epsilon) is not needed
+        if at == 2.0:
+            assert sorted(ends) == pytest.approx([1.174710, 7.098318], rel=1e-6)
+
+
 def test_the_published_scale_is_not_optimal_near_the_end() -> None:
     """croft2022-theorem-1: a smaller scale, the same for all locations, is private where the paper says none is."""
     epsilon = 2.0
