@@ -228,3 +228,30 @@ def test_a_model_without_a_shortcut_takes_the_account_of_the_library():
     records = _trainings.trained(task, BOUNDED, 0, "cpu")
     assert [each.steps for each in records] == [1, 2]
     assert records[-1].largest >= records[0].largest > 0.0
+
+
+def test_the_rows_are_those_of_what_was_measured(tmp_path, monkeypatch):
+    """A new measured.json needs `python -m papers hu2024/training`, which writes rows, pictures and page."""
+    module = runner.load(SCRIPT)
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    assert module.run(lambda text: None) == runner.rows_of(SCRIPT)
+    found = module.measured()
+    found["tasks"]["probe"]["ratios"]["epsilon"]["rectified"]["Gaussian"] = [[0.9, 0.123, 0.1, 0.2]]
+    (tmp_path / "measured.json").write_text(json.dumps(found))
+    monkeypatch.setattr(module, "MEASURED", tmp_path / "measured.json")
+    assert module.run(lambda text: None) != runner.rows_of(SCRIPT)  # the control: other numbers, other words
+
+
+@pytest.mark.parametrize("end", [0.2, 1.0, 3.0])
+def test_at_the_centre_a_bound_costs_as_much_signal_as_it_saves_information(end):
+    """Squared slope of the mean over the variance, beside the Fisher information: equal for truncated noise."""
+    line = rb.Query(range=rb.Interval(-np.inf, np.inf), sensitivity=1.0)
+    step = 1e-4
+    for bounding, least in ((rb.TRUNCATE, 1.0 - 1e-4), (rb.RECTIFY, 0.0)):
+        m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=line, support=rb.Interval(-end, end), bounding=bounding)
+        slope = (m.law(step).mean - m.law(-step).mean) / (2.0 * step)
+        signal = slope**2 / m.law(0.0).variance
+        assert least * m.fisher(0.0) <= signal <= m.fisher(0.0) * (1.0 + 1e-4)
+        far = (m.law(2.0 * end + step).mean - m.law(2.0 * end - step).mean) / (2.0 * step)
+        assert m.fisher(2.0 * end) < m.fisher(0.0)  # the control: away from it there is less to reveal
+        assert far < slope
