@@ -192,8 +192,8 @@ def notes() -> str:
         "Why a bound saves: along the fronts, in the median, a published coordinate reveals so much of the Fisher "
         f"information that Gaussian noise of the same scale would: {', '.join(causes)}. The first factor is that of a "
         "coordinate at the centre of the support; there a bound costs at least as much signal as it saves information, "
-        "so that to first order Gaussian noise of another scale does as well. The second is there because sums lie away "
-        "from the centre, and is all that a bound can gain."
+        "so that to first order Gaussian noise of another scale does as well. The second is there because sums lie "
+        "away from the centre, and is all that a bound can gain."
     )
 
 
