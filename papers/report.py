@@ -28,6 +28,7 @@ class Verdict(enum.Enum):
     TRUE = "true"  # a statement in words that our numbers confirm
     LOOSE = "true, but loose"  # it holds, and more is lost than need be
     SCOPE = "true, and no further"  # it holds where it is stated, and fails beyond
+    SMALLER = "true, but smaller on our data"  # a saving that is there, and not as large as published
     ELSEWHERE = "not on our data"  # measured on data that we do not have, and not seen on ours
     FALSE = "false"  # our numbers refute it
     DIFFERENT = "different"  # a number that we do not get

@@ -121,7 +121,8 @@ def task_with(ratios):
     [
         (0.6, 0.6, Verdict.TRUE),
         (0.6, 0.9, Verdict.SCOPE),
-        (0.9, 0.6, Verdict.ELSEWHERE),
+        (0.9, 0.6, Verdict.SMALLER),
+        (0.9, 0.99, Verdict.ELSEWHERE),
         (None, 0.6, Verdict.ELSEWHERE),
     ],
 )
@@ -169,12 +170,26 @@ def test_chance_makes_no_saving():
         for cost in np.geomspace(1.0, 20.0, 12).tolist()
         for run in range(4)
     ]
-    fair = module.summary(records, {})["tasks"]["probe"]["ratios"]["epsilon"]["rectified"]["Gaussian"]
-    naive = module.summary([r for r in records if r.run == 0], {})["tasks"]["probe"]["ratios"]["epsilon"]["rectified"][
-        "Gaussian"
-    ]
-    assert np.median([row[1] for row in fair]) > 0.85
-    assert np.median([row[1] for row in naive]) < 0.75  # a single run that chooses and counts sees savings
+    settings = [_trainings.Setting(*each[1:7]) for each in records if each.run == 0]
+
+    def middle(some):
+        found = module.summary(some, {}, {"probe": settings})["tasks"]["probe"]["ratios"]["epsilon"]
+        return np.median([row[1] for row in found["rectified"]["Gaussian"]])
+
+    assert middle(records) > 0.85
+    assert middle([each for each in records if each.run == 0]) < 0.75  # one run that chooses and counts sees savings
+
+
+def test_a_grid_with_holes_is_cut_down_to_what_is_whole():
+    module = runner.load(SCRIPT)
+    settings = _trainings.grid(PROBE) + [each._replace(multiplier=9.0) for each in _trainings.grid(PROBE)]
+    records = [_trainings.Record("probe", *each, 4, run, *[0.5] * 6) for run in range(3) for each in settings]
+    assert module.complete(records, settings) == records
+    cut = [each for each in records if each.run < 2]
+    assert module.complete(records[:-1], settings) == cut  # the last run has a hole
+    early = [each for each in records if each.run == 0][:-1]
+    assert {each.multiplier for each in module.complete(early, settings)} == {3.0}
+    assert module.complete(early[1:], settings) == []
 
 
 class Pictures:
