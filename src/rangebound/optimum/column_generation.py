@@ -33,7 +33,7 @@ _SMALL, _APART = 60, 8  # inputs from which on a symmetric design begins with te
 _CROWDED = 6, 8  # columns to an unknown (with tents, and without) from which on a master problem drops some
 _KEPT = 4, 3  # columns to an unknown that it keeps
 _NEAR = (1e-2, 3e-3)  # of the error, between it and a limit: below, a search for either ends after two idle rounds
-_FEWER = 0.75  # of the inputs: a problem on more of them is no shorter way to begin
+_FEWER = 0.75  # of the inputs: beginning with a problem on more of them saves no time
 _ROUGH = 1e-2  # of the error, between it and a limit: where the search on every second input ends
 
 
