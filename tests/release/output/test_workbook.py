@@ -38,10 +38,33 @@ def test_every_cell_is_what_was_published(made):
     book = sheets(workbook(made))
     assert book.sheetnames == ["table", "notes"]
     head, *rows = book["table"].iter_rows(values_only=True)
-    assert head == made.columns
+    assert set(head) < set(made.columns)
+    assert [each for each in made.columns if each in head] == list(head)
     for row, published in zip(rows, made.rows(), strict=True):
-        for cell, value in zip(row, published.values(), strict=True):
+        for cell, name in zip(row, head, strict=True):
+            value = published[name]
             assert cell == (pytest.approx(value, rel=1e-15) if isinstance(value, float) else value)
+
+
+def test_columns_that_say_nothing_are_left_out_and_no_others(made):
+    head, *rows = sheets(workbook(made))["table"].iter_rows(values_only=True)
+    assert {"query", "kind", "value", "lower", "upper", "=who"} <= set(head)
+    for name in set(made.columns) - set(head):
+        assert all(row[name] in (None, "", False) for row in made.rows())
+    cells = dict(zip(head, zip(*rows, strict=True), strict=True))
+    assert [name for name in head if all(each is None or each is False for each in cells[name])] == []
+
+
+def test_a_number_is_shown_in_six_digits_and_kept_in_all(made):
+    sheet = sheets(workbook(made))["table"]
+    head = [cell.value for cell in sheet[1]]
+    place = head.index("value")
+    (mean,) = (row for row in sheet.iter_rows(min_row=2) if row[0].value == "x")
+    (published,) = (row["value"] for row in made.rows() if row["query"] == "x")
+    assert mean[place].value == pytest.approx(published, rel=1e-15)
+    assert len(mean[place].number_format) <= len("0.000000")
+    counts = [row[place] for row in sheet.iter_rows(min_row=2) if row[0].value != "x"]
+    assert {each.number_format for each in counts} == {"0"}
 
 
 def test_no_cell_is_a_formula_or_a_link(made):
@@ -86,7 +109,7 @@ def test_the_notes_say_what_the_numbers_are(made):
 def test_infinite_numbers_are_texts(made):
     cell = replace(made.cells[0], upper=math.inf, lower=-math.inf)
     rows = list(sheets(workbook(replace(made, cells=(cell, *made.cells[1:]))))["table"].iter_rows(values_only=True))
-    place = made.columns.index("upper")
+    place = rows[0].index("upper")
     assert "inf" in {row[place] for row in rows}
     assert "-inf" in {row[place - 1] for row in rows}
 

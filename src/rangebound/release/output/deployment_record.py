@@ -28,7 +28,8 @@ _MANY = 20  # keys of a column that a record lists; the plan has all
 _HEAD = """\
 # A record for the Differential Privacy Deployments Registry, by its schema, tier 3.
 # Made of the plan{also}; what these do not know begins with OPEN and is for you to fill in.
-# Open: {fields}.
+# Open:
+{fields}
 """
 
 
@@ -91,7 +92,7 @@ def record_text(found: Mapping[str, object], *, also: str = "") -> str:
     >>> record_text(record(plan)).splitlines()[1]
     '# Made of the plan; what these do not know begins with OPEN and is for you to fill in.'
     """
-    return _HEAD.format(also=also, fields=", ".join(open_fields(found))) + yaml_text(found)
+    return _HEAD.format(also=also, fields="\n".join(f"#   {each}" for each in open_fields(found))) + yaml_text(found)
 
 
 def open_fields(found: object, path: str = "") -> list[str]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rangebound.arguments import counted
 from rangebound.errors import ArgumentError, plain
 from rangebound.extras import need
 from rangebound.release.output.hazards import hazards
-from rangebound.release.output.rendering import Published
+from rangebound.release.output.rendering import FIRST, Published, Row
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.stated_promise import stated_promise
 
 if TYPE_CHECKING:
+    from xlsxwriter.format import Format
     from xlsxwriter.worksheet import Worksheet
 
 _MOST_ROWS = 1_048_576  # of a sheet, by the format
 _MOST_LETTERS = 32_767  # of a cell
 _WIDTH = 14  # of a column, in letters
+_ALWAYS = (*FIRST, "value", "lower", "upper")  # the columns that a table has even where they are empty
 _TEXTS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
 
 
@@ -31,7 +33,8 @@ def workbook(release: Published) -> bytes:
     the published bytes.
 
     Guarantee: a text is a text, whatever it begins with: nothing is run as a formula, and nothing becomes a link, a
-    number or a date. A number has 16 significant digits; all of them are in the .json form.
+    number or a date. A number has 16 significant digits, of which six are shown; all of them are in the .json form. A
+    column is left out where no row says anything in it.
     Edge cases: an infinite number is the text `inf` or `-inf`, since a sheet has none. More than 1,048,576 rows, or a
     text of more than 32,767 letters, do not fit into a sheet and are refused.
     """
@@ -39,7 +42,7 @@ def workbook(release: Published) -> bytes:
     from xlsxwriter import Workbook
 
     rows = release.rows()
-    columns = list(rows[0]) if rows else ["query"]
+    columns = _columns(rows)
     if len(rows) >= _MOST_ROWS:
         raise ArgumentError(
             f"a table of {counted(len(rows), 'row')}: a sheet has at most {_MOST_ROWS - 1}; write .csv or .parquet"
@@ -48,12 +51,14 @@ def workbook(release: Published) -> bytes:
     book = Workbook(file, _TEXTS)
     sheet = book.add_worksheet("table")
     bold = book.add_format({"bold": True})
-    _fill(sheet, [columns, *(list(row.values()) for row in rows)])
+    patterns = {_pattern(value) for row in rows for value in row.values() if isinstance(value, float)}
+    formats = {each: book.add_format({"num_format": each}) for each in sorted(patterns)}
+    _fill(sheet, [columns, *([row[name] for name in columns] for row in rows)], formats)
     sheet.set_row(0, None, bold)
     sheet.freeze_panes(1, 0)
     sheet.set_column(0, len(columns) - 1, _WIDTH)
     notes = book.add_worksheet("notes")
-    _fill(notes, [[line] for line in notes_of(release)])
+    _fill(notes, [[line] for line in notes_of(release)], {})
     notes.set_column(0, 0, 120, book.add_format({"text_wrap": True, "valign": "top"}))
     book.close()
     return file.getvalue()
@@ -76,20 +81,45 @@ def notes_of(release: Published) -> list[str]:
     return [plain(each) for each in said]
 
 
-def _fill(sheet: Worksheet, rows: Sequence[Sequence[object]]) -> None:
+def _columns(rows: Sequence[Row]) -> list[str]:
+    """The columns in which any row says something, and those that every table has."""
+    if not rows:
+        return ["query"]
+    return [name for name in rows[0] if name in _ALWAYS or any(_says(row[name]) for row in rows)]
+
+
+def _says(value: object) -> bool:
+    """Whether a cell says anything: 0 does, and a flag that is not set does not."""
+    return value is not None and value != "" and value is not False
+
+
+def _pattern(value: float) -> str:
+    """How a sheet shows a number: six digits, and no zeros behind them.
+
+    >>> _pattern(0.1234567891), _pattern(12.0), _pattern(1234567.8), _pattern(1.5e-09)
+    ('0.000000', '0', '0', '0.0E+00')
+    """
+    if not math.isfinite(value) or abs(value) >= 1e6:
+        return "0"
+    mantissa, exponent, _ = f"{value:.6g}".partition("e")
+    digits = len(mantissa.partition(".")[2])
+    return ("0." + "0" * digits if digits else "0") + ("E+00" if exponent else "")
+
+
+def _fill(sheet: Worksheet, rows: Sequence[Sequence[object]], formats: Mapping[str, Format]) -> None:
     for at, row in enumerate(rows):
         for place, value in enumerate(row):
-            _write(sheet, at, place, value)
+            _write(sheet, at, place, value, formats.get(_pattern(value)) if isinstance(value, float) else None)
 
 
-def _write(sheet: Worksheet, row: int, column: int, value: object) -> None:
+def _write(sheet: Worksheet, row: int, column: int, value: object, look: Format | None) -> None:
     """One cell, as what it is."""
     if value is None:
         return
     if isinstance(value, bool):
         sheet.write_boolean(row, column, value)
     elif isinstance(value, (int, float)) and math.isfinite(value):
-        sheet.write_number(row, column, value)
+        sheet.write_number(row, column, value, look)
     elif len(str(value)) > _MOST_LETTERS:
         raise ArgumentError(
             f"a text of {counted(len(str(value)), 'letter')}: a cell of a sheet has at most {_MOST_LETTERS}"
