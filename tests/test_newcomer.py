@@ -105,7 +105,7 @@ MISTAKES = {
     "rule.GaussianCost(0.1)": "write GaussianCost(mu=0.1",
     "rule.GaussianFilter(0.1)": "write GaussianFilter(spare=",
     "Ledger('census.ledger')": "write Ledger.open(path), or Ledger.create(path)",
-    "Ledger.open('census.ledger')": "`Ledger.create` or `rangebound ledger open` makes one",
+    "Ledger.open('census.ledger')": "`rangebound ledger open census.ledger ACCOUNT --epsilon TOTAL` makes one",
     "attack(MADE, 1.0)": "some arguments are given by name; write attack(mechanism, pair=None, epsilon=None",
     "attack(MADE.release, pair=(0, 1))": "must be a mechanism or a function (answer, count)",
     "attack(lambda answer: answer, pair=(0, 1))": "must be a mechanism or a function (answer, count)",

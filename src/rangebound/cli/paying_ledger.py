@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rangebound.errors import ApprovalNeeded, ArgumentError, RangeboundError
+from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
@@ -36,14 +36,27 @@ def ledger_place(named: object, plan: Path, ledger: str | None) -> str | None:
 
 
 @contextmanager
-def paying(place: str | None, key: Path | None, request: str | None) -> Iterator[PayingLedger]:
-    """The ledger that is charged, opened; it and the id of the charge must be given."""
+def paying(
+    place: str | None, key: Path | None, request: str | None, plan: Plan | None = None
+) -> Iterator[PayingLedger]:
+    """The ledger that is charged, opened; it and the id of the charge must be given.
+
+    Edge cases: where there is none, the error has the command that makes it for the account of a `plan`.
+    """
     from rangebound.ledger import Ledger, ledger_files
+    from rangebound.postgres_address import is_address
 
     if place is None:
         raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
     if request is None:
         raise ArgumentError("request: missing; --request gives the release an id, charged once (--dry-run needs none)")
+    if plan is not None and plan.budget.account and not is_address(place) and not Path(place).exists():
+        from rangebound.release.output.ledger_entry import opening_command
+
+        command = opening_command(place, plan)
+        raise LedgerUnavailable(
+            f"ledger={place!r}: there is no such file; this makes it, for one such release: {command}"
+        )
     with Ledger.open(place, key=key) as opened:
         yield PayingLedger(ledger=opened, request=request, files=ledger_files(place, key=key))
 

@@ -108,7 +108,7 @@ def release(
                 check_schema(found, seen.schema)
                 printing.cautions(found, seen)
                 return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
-    with pointing(plan), paying(place, key, request) as book:
+    with pointing(plan), paying(place, key, request, found) as book:
         ask_first(found, book, json=json)
         with open_table() as engine:
             made, charge = publish(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
-from rangebound.arguments import upwards
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Account
 from rangebound.postgres_address import is_address
 from rangebound.release.engine.open_engine import opened
+from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.output.table import Release
 from rangebound.release.plan.model import Plan
 from rangebound.release.run import release
@@ -44,9 +43,7 @@ def _no_account(plan: Plan, folder: Path) -> str:
     if place is None or name is None:
         missing = "ledger" if name is not None else "account"
         return f"The plan names no {missing} in [budget], so there is nothing to charge: give it account and ledger."
-    delta = f" --delta {upwards(plan.budget.delta)}" if plan.budget.delta else ""
-    command = f"rangebound ledger open {shlex.quote(place)} {shlex.quote(name)}"
-    command += f" --epsilon {upwards(plan.budget.epsilon)}{delta}"
+    command = opening_command(place, plan)
     if not is_address(place) and not Path(place).exists():
         return f"The ledger {place} does not exist, so there is nothing to charge. This makes it: {command}"
     try:

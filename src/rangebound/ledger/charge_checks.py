@@ -35,10 +35,11 @@ def exceeded(name: str, balance: Balance, cost: AnyCost, units: Units, time: int
         number = max(balance.period.number(time), balance.current or 0)
         within = f" in {balance.period.named(number)}"
         after = f"; the next {balance.period.value} begins on {balance.period.begins(number + 1)} (UTC)"
+    way = after or "; lower the cost, of a plan its budget.epsilon, or open another account by `rangebound ledger open`"
     same = "" if asked == cost else f" ({asked} in this account)"
     return BudgetExceeded(
         f"cost={cost}{same}: exceeds what account {arguments.shown(name)} has left{within} ({left}); nothing was spent"
-        f"{after}",
+        f"{way}",
         account=name,
         remaining=left,
         requested=asked,

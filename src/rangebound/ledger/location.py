@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,7 +43,8 @@ def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[AnyS
     if not store.path.is_file():
         raise LedgerUnavailable(
             f"ledger={arguments.shown(str(path))}: there is no such file; "
-            "`Ledger.create` or `rangebound ledger open` makes one"
+            f"`rangebound ledger open {shlex.quote(str(path))} ACCOUNT --epsilon TOTAL` makes one with its first "
+            "account, as does `Ledger.create` in Python"
         )
     place = key_path(store.path, key)[0]
     if not place.exists() and not may_be_database(store.path):

@@ -47,6 +47,20 @@ def test_columns_of_a_csv_file_may_all_be_numbers():
     assert [each.name for each in plan.query] == ["rows", "clinic", "age"]
 
 
+def test_a_column_of_a_csv_file_is_not_averaged_if_its_name_says_text():
+    names = ("person_id", "city", "firstName", "age", "visitDate", "zip")
+    schema = dict.fromkeys(names, Family.UNTYPED)
+    text = draft(schema, Source(path="visits.csv"), unit="person_id")
+    assert 'by = ["city"]' in text
+    plan = parse_plan(filled(text).replace('by = ["clinic"]', 'by = ["city"]'))
+    assert [(each.name, each.kind) for each in plan.query] == [
+        ("rows", "count"),
+        ("age", "mean"),
+        ("visitDate", "median"),
+    ]
+    assert "# if it holds numbers; or sum" in text
+
+
 def test_a_draft_says_what_its_contribution_bounds_cut():
     lines = draft(SCHEMA, Source(path="visits.parquet"), unit="who").splitlines()
     rows, groups = (next(each for each in lines if each.startswith(name)) for name in ("rows = 1", "groups = 1"))
@@ -56,9 +70,9 @@ def test_a_draft_says_what_its_contribution_bounds_cut():
 
 
 def test_a_gap_that_is_not_filled_is_found():
-    with pytest.raises(PlanError, match=r"unit.column='\?': the table has no such column"):
+    with pytest.raises(PlanError, match=r"unit.column='\?': is still to be filled in: .* 'who', 'clinic'"):
         check_schema(parse_plan(draft(SCHEMA, Source(path="visits.parquet"))), SCHEMA)
-    with pytest.raises(PlanError, match=r"not valid TOML"):
+    with pytest.raises(PlanError, match=r"not valid TOML.* in place of LOWER and UPPER"):
         parse_plan(filled(draft(SCHEMA, Source(path="visits.parquet"))).replace("[0, 1]", "[LOWER, UPPER]"))
 
 

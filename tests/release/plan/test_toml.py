@@ -286,7 +286,9 @@ NEEDED = {
 def test_a_wrong_kind_is_told_the_kinds_that_can_be_written():
     with pytest.raises(PlanError) as caught:
         parse_plan(PLAN.replace('"mean"', '"maen"'))
-    named = re.findall("'([^']*)'", str(caught.value).partition("must be one of")[2])
+    said, query, name = str(caught.value).partition("must be one of")[2].partition(" (in query ")
+    assert (query, name) == (" (in query ", "'wait')")
+    named = re.findall("'([^']*)'", said)
     assert named == list(written_kinds())
     assert not set(named) & set(MADE_BY_US)
     for kind in named:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from fractions import Fraction
 
+from rangebound.arguments import upwards
 from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
@@ -46,6 +48,19 @@ def charges(plan: Plan, allocation: Allocation) -> tuple[AnyCost, ...]:
     square = sum((each.square for each in allocation.shares), Fraction(0))
     gaussian = GaussianCost(mu=Fraction(root_up(square)), delta=spent(allocation)[1])
     return gaussian, Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
+
+
+def opening_command(place: str, plan: Plan) -> str:
+    """The command that opens the account of a plan for what the plan costs, and makes the ledger if there is none.
+
+    >>> from rangebound.release import parse_plan
+    >>> text = 'budget = {epsilon = 0.5, account = "people"}\\nquery = [{name = "visits", kind = "count"}]'
+    >>> opening_command("our people.ledger", parse_plan(text))
+    "rangebound ledger open 'our people.ledger' people --epsilon 0.5"
+    """
+    delta = f" --delta {upwards(plan.budget.delta)}" if plan.budget.delta else ""
+    command = f"rangebound ledger open {shlex.quote(place)} {shlex.quote(plan.budget.account or 'ACCOUNT')}"
+    return f"{command} --epsilon {upwards(plan.budget.epsilon)}{delta}"
 
 
 def check_rule(plan: Plan, allocation: Allocation, account: Account) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 from rangebound.arguments import counted
 from rangebound.errors import plain
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_description import TableDescription
-from rangebound.release.plan.table_schema import Family, Schema, check_unit_column, type_name
+from rangebound.release.plan.table_schema import (
+    TO_FILL_IN,
+    Family,
+    Schema,
+    check_unit_column,
+    sounds_like_text,
+    type_name,
+)
 from rangebound.release.plan.toml_text import bare_or_quoted, quoted, toml_text
 
 _ENDS = "[LOWER, UPPER]"
@@ -93,8 +101,8 @@ def draft(
         made="the names and types of its columns" if description is None else "the description of its columns",
         columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),
         source="\n".join(f"{key} = {quoted(value)}" for key, value in source.model_dump(exclude_none=True).items()),
-        bare=" A .csv file has texts alone: what is a number, the questions say." if bare else "",
-        unit=quoted(unit or "?"),
+        bare=" A .csv file has no types: keep the queries about numbers, and group by texts." if bare else "",
+        unit=quoted(unit or TO_FILL_IN),
         most=known.rows or 1,
         **_BOUNDS,
         account=quoted(stem),
@@ -106,13 +114,15 @@ def draft(
         for name, family in schema.items()
         if family in (Family.TEXT, Family.UNTYPED) and name != unit and name not in known.keys
     ]
+    texts.sort(key=lambda name: not sounds_like_text(name))
     if texts and not known.keys:
         text += f"""
 # [keys]              # the public keys of grouping columns; those of others are selected privately, for a delta
 # {bare_or_quoted(texts[0])} = ["...", "..."]     # a query asks for each of them with by = [{quoted(texts[0])}]
 """
     for name, family in schema.items():
-        stub = _STUBS.get(Family.NUMBER if bare and description is None else family)
+        untyped = bare and description is None
+        stub = _STUBS.get(_guess(name) if untyped else family)
         if stub is None or name == unit or name in known.ranges or name in known.keys:
             continue
         kind, ends, words = stub
@@ -120,11 +130,27 @@ def draft(
         text += f"""
 # [[query]]
 # name = {quoted(name)}
-# kind = "{kind}"{" " * (11 - len(kind))}# or {others}
+# kind = "{kind}"{" " * (11 - len(kind))}# {"if it holds numbers; " if untyped and kind == "mean" else ""}or {others}
 # column = {quoted(name)}
 # range = {ends}     # {words}
 """
     return text
+
+
+_NO_QUANTITY = re.compile("id|ids|uuid|code|zip|postcode|phone")
+_DAYS = re.compile("date|day|dob|birthday")
+
+
+def _guess(column: str) -> Family:
+    """What a column of a file without types may hold, by its name: a number unless that says otherwise.
+
+    >>> [_guess(each).value for each in ("age", "visit_date", "city", "postcode")]
+    ['number', 'date', 'text', 'text']
+    """
+    words = [each.lower() for each in re.findall("[A-Z]*[a-z]+|[A-Z]+", column)]
+    if sounds_like_text(column) or any(_NO_QUANTITY.fullmatch(each) for each in words):
+        return Family.TEXT
+    return Family.DATE if any(_DAYS.fullmatch(each) for each in words) else Family.NUMBER
 
 
 def _described(known: TableDescription, unit: str | None) -> str:

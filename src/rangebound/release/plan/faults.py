@@ -30,10 +30,12 @@ def _nowhere() -> Mapping[Place, int]:
 
 
 @contextmanager
-def reported(name: str, lines: Callable[[], Mapping[Place, int]] = _nowhere) -> Iterator[None]:
+def reported(
+    name: str, lines: Callable[[], Mapping[Place, int]] = _nowhere, data: Mapping[str, object] | None = None
+) -> Iterator[None]:
     """Raise the first fault that the checker finds as a `PlanError`; inside a larger part, leave it to that one.
 
-    `lines` gives the lines of the fields where the plan is a text.
+    `lines` gives the lines of the fields where the plan is a text, `data` what it says, for the names of its queries.
     """
     if _INSIDE.get():
         yield
@@ -42,7 +44,7 @@ def reported(name: str, lines: Callable[[], Mapping[Place, int]] = _nowhere) -> 
     try:
         yield
     except ValidationError as error:
-        raise plan_error(error, name, lines()) from None
+        raise plan_error(error, name, lines(), data or {}) from None
     finally:
         _INSIDE.reset(token)
 
@@ -79,7 +81,7 @@ def _fields_of(first: ErrorDetails) -> Place:
     return tuple(each for each in first["loc"] if not (isinstance(each, str) and (each in _TYPES or "[" in each)))
 
 
-def plan_error(error: ValidationError, name: str, where: Mapping[Place, int]) -> PlanError:
+def plan_error(error: ValidationError, name: str, where: Mapping[Place, int], data: Mapping[str, object]) -> PlanError:
     """The first fault of a part as one of our errors."""
     faults = error.errors(include_url=False)
     first = next((each for each in faults if each["type"] == UNKNOWN), faults[0])  # a typo explains a gap
@@ -93,8 +95,27 @@ def plan_error(error: ValidationError, name: str, where: Mapping[Place, int]) ->
     field = field_of(place)
     whole = inner or isinstance(value, dict) or first["type"] == "missing"
     text = f"{field}: {rule}" if whole else f"{field}={arguments.shown(value)}: {rule}"
-    line = line_of(place, where)
+    line, text = line_of(place, where), text + in_query(_query_name(place, data), text)
     return PlanError(f"{name}:{line}: {text}" if line else f"{name}: {text}", field=field, line=line)
+
+
+def _query_name(place: Place, data: Mapping[str, object]) -> object:
+    """The name of the question that a place is in, as the plan says it; None where there is none."""
+    asked = data.get("query")
+    if place[:1] != ("query",) or len(place) < 2 or not isinstance(asked, list) or not isinstance(place[1], int):
+        return None
+    own = asked[place[1]] if place[1] < len(asked) else None
+    return own.get("name") if isinstance(own, Mapping) else None
+
+
+def in_query(name: object, text: str) -> str:
+    """Which question a message is about, by its name; nothing where it has none, or the message names it already.
+
+    >>> in_query("waiting", "query[1].range: is missing")
+    " (in query 'waiting')"
+    """
+    shown = arguments.shown(name)
+    return f" (in query {shown})" if isinstance(name, str) and name and shown not in text else ""
 
 
 def field_of(place: Place) -> str:

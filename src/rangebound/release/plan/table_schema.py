@@ -14,6 +14,7 @@ from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.expressions.nodes import Named
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.expressions.value_type import ValueType
+from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
@@ -26,6 +27,11 @@ _WORDY = re.compile(
     "sex|species|state|status|street|surname|text|title|town|url|village"
 )
 """Words in the name of a column that is rarely one of numbers."""
+
+
+TO_FILL_IN = "?"
+"""What a first plan says for a unit that only the custodian knows."""
+_MOST_NAMES = 12  # columns that a message lists
 
 
 class Family(Enum):
@@ -116,6 +122,15 @@ def check_schema(plan: Plan, schema: Schema) -> None:
 
     Guarantee: looks at names and types only; a plan that passes runs without an error whatever the data are.
     """
+    try:
+        _check_schema(plan, schema)
+    except PlanError as error:
+        found = re.match(r"query\[(\d+)\]", error.field)
+        name = plan.query[int(found[1])].name if found else None
+        raise PlanError(f"{error}{in_query(name, str(error))}", field=error.field) from None
+
+
+def _check_schema(plan: Plan, schema: Schema) -> None:
     if plan.counted_unit.column is not None:
         check_unit_column(schema, plan.counted_unit.column, "unit.column")
     if plan.counted_unit.period is not None:
@@ -233,18 +248,30 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
                 yield from _caution(schema, each.column, f"{place}.where", dated=kind is not float)
 
 
-def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterator[str]:
+def sounds_like_text(column: str) -> bool:
+    """Whether the name of a column has a word that is rarely one of numbers.
+
+    >>> sounds_like_text("firstName"), sounds_like_text("home_city"), sounds_like_text("age")
+    (True, True, False)
+    """
     words = re.findall("[A-Z]*[a-z]+|[A-Z]+", column)
+    return any(_WORDY.fullmatch(each.lower()) for each in words)
+
+
+def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterator[str]:
     wanted = "a date such as 2025-01-31" if dated else "a number"
     if dated and schema.get(column) is Family.TEXT:  # a text is refused for a number
         yield f"{field}={column!r}: is of type text; where it is not {wanted}, it is missing"
-    elif schema.get(column) is Family.UNTYPED and any(_WORDY.fullmatch(each.lower()) for each in words):
+    elif schema.get(column) is Family.UNTYPED and sounds_like_text(column):
         rule = f"sounds like text, and a CSV file has no types; where it is not {wanted}, it is missing"
         yield f"{field}={column!r}: {rule}"
 
 
 def check_unit_column(schema: Schema, column: str, field: str) -> None:
     """Refuse a column that is not in the table or cannot name the owners of rows."""
+    if column == TO_FILL_IN and column not in schema:
+        rule = f"is still to be filled in: name the column that says whose a row is, {_one_of(schema)}"
+        raise PlanError(f"{field}={column!r}: {rule}; without [unit], every single row is protected", field=field)
     _need(schema, column, _UNITS, field, "a privacy unit")
 
 
@@ -292,8 +319,7 @@ def _need(
         raise PlanError(f"{field}={column!r}: {rule}; rename it", field=field)
     family = schema.get(column)
     if family is None:
-        found = arguments.similar(column, schema)
-        hint = f"; {found}" if found else ""
+        hint = f"; {arguments.similar(column, schema) or f'its columns are {_one_of(schema)}'}" if schema else ""
         raise PlanError(f"{field}={column!r}: {table} has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
@@ -302,6 +328,13 @@ def _need(
         way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else ""
         way = _LOCAL if _zoned(schema, column) else way
         raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
+
+
+def _one_of(schema: Schema) -> str:
+    """The columns of a table, in a list of words that is not too long."""
+    names = [repr(each) for each in schema]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 _CONDITION = "this condition"

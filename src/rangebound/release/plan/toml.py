@@ -63,8 +63,9 @@ def parse_plan(text: str, *, name: str = "plan", folder: str | Path = ".") -> Pl
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as reason:
         found = re.search(r"at line (\d+)", str(reason))
         line = int(found[1]) if found else max(text.count("\n"), 1)
-        raise PlanError(f"{name}:{line}: not valid TOML: {reason}", field="text", line=line) from None
-    with files_in(folder), reported(name, lambda: lines(text)):
+        way = _way_out(text.split("\n")[line - 1])
+        raise PlanError(f"{name}:{line}: not valid TOML: {reason}{way}", field="text", line=line) from None
+    with files_in(folder), reported(name, lambda: lines(text), data):
         return Plan.model_validate(data)
 
 
@@ -75,8 +76,29 @@ def make_plan(data: Mapping[str, Any], *, folder: str | Path | None = ".") -> Pl
     """
     if not isinstance(data, Mapping):
         raise ArgumentTypeError(f"data={arguments.shown(data)}: must be a mapping, as a TOML file would give it")
-    with files_in(folder), reported("plan"):
+    with files_in(folder), reported("plan", data=data):
         return Plan.model_validate(dict(data))
+
+
+_BARE = re.compile(r"""\s*([\w."'-]+)\s*=\s*([^\W\d][^"'=\[\]{}#]*?)\s*(?:\#.*)?""")
+_COMMA = re.compile(r"\s*[\w.-]+\s*=\s*(\d+),(\d+)\s*(?:\#.*)?")
+
+
+def _way_out(line: str) -> str:
+    """What to write instead, for the slips that are common in a line that is not valid TOML.
+
+    >>> _way_out("kind = count of units  # people")
+    '; a text stands in quotation marks: kind = "count of units"'
+    >>> _way_out("range = [LOWER, 100]"), _way_out("epsilon = 0,5"), _way_out("[budget")
+    ('; write numbers or dates in place of LOWER and UPPER', '; a number has a point: 0.5', '')
+    """
+    if re.search(r"\b(LOWER|UPPER)\b", line.partition("#")[0]):
+        return "; write numbers or dates in place of LOWER and UPPER"
+    if found := _COMMA.fullmatch(line):
+        return f"; a number has a point: {found[1]}.{found[2]}"
+    if found := _BARE.fullmatch(line):
+        return f'; a text stands in quotation marks: {found[1]} = "{found[2]}"'
+    return ""
 
 
 @contextmanager
