@@ -28,7 +28,7 @@ def main() -> None:
             changed(page, lambda: page.fill("#margin-1", "20") or page.press("#margin-1", "Enter"))
             page.wait_for_selector("#use-solution")
             page.evaluate("document.activeElement.blur()")
-            _picture(page, "explore-questions", "#budget", "#questions")
+            _picture(page, "explore-questions", "#dials", "#questions")
             _picture(page, "explore-risk", "#risk")
             _picture(page, "explore-law", "#law")
             _picture(page, "explore-others", "#others")
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _picture(page: Any, name: str, *sections: str) -> None:
     """One picture of some sections that follow each other, in the colours that it needs."""
-    page.evaluate("document.getElementById('budget').style.position = 'static'")
+    page.evaluate("document.getElementById('dials').style.position = 'static'")
     boxes = [page.locator(each).bounding_box() for each in sections]
     top = page.evaluate("scrollY")
     clip = {

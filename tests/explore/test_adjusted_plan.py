@@ -79,6 +79,9 @@ def test_a_margin_is_taken_away():
         {"weights": [1]},
         {"weights": {"visits": None}},
         {"margins": {"visits": "1"}},
+        {"rows": 0},
+        {"rows": 2.0},
+        {"groups": True},
     ],
 )
 def test_what_is_no_change_is_refused(data):
@@ -158,6 +161,28 @@ def test_a_question_that_is_added_after_a_drag_gets_an_average_share():
     after = parts(adjusted(PLAN + '[[query]]\nname = "more"\nkind = "count"\n', found, Path()))
     assert after["more"] == pytest.approx(0.25, rel=1e-3)
     assert after["visits"] == pytest.approx(0.375, rel=1e-3)
+
+
+def test_bounds_of_the_unit_are_those_that_a_file_would_have():
+    found = adjusted(PLAN, PlanChanges(rows=4, groups=3), Path())
+    assert found == parse_plan(PLAN.replace("rows = 2", "rows = 4, groups = 3"))
+    assert found != adjusted(PLAN, PlanChanges(rows=4), Path())  # the control
+    row = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
+    with pytest.raises(PlanError, match="name a column"):
+        adjusted(row, PlanChanges(rows=4), Path())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        ("rows = 2", "rows = 5", {"groups": 3}),
+        ('"person"', '"house"', {}),
+        ("epsilon = 1.0", "epsilon = 2.0", {"rows": 4, "groups": 3}),
+    ],
+)
+def test_bounds_hold_as_long_as_the_text_says_the_same_of_the_unit(old, new, left):
+    assert kept(PLAN, PLAN.replace(old, new), PlanChanges(rows=4, groups=3), Path()).to_dict() == left
+    assert PlanChanges(rows=4, groups=3).words() == "rows 4, groups 3"
 
 
 def test_changes_are_a_value():

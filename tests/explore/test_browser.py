@@ -136,7 +136,7 @@ def test_wanted_margins_find_their_epsilon(page, demo_folder):
     for name, margin in (("visits by clinic", 50), ("patients", 15)):
         text = text.replace(f'name = "{name}"', f'name = "{name}"\nmargin = {margin}')
     found = solve(parse_plan(text))
-    page.wait_for_function(f"document.getElementById('solution').dataset.value === '{found.epsilon}'")
+    page.wait_for_selector(f"#solution[data-value='{found.epsilon}']")
     changed(page, lambda: page.click("#use-solution"))
     view = shown_equals(page, found.plan)
     assert view["queries"][0]["half_width"] <= 50.0
@@ -296,14 +296,100 @@ def test_a_question_is_added_in_a_form(browser, one_number):
     page.select_option("#add-kind", "mean")
     page.click("#add-question")
     page.wait_for_selector("#add-words.fault >> text=a mean needs a column")
-    for name, text in {"column": "age", "lower": "0", "upper": "110", "by": "clinic", "keys": "north, south"}.items():
+    form = {"column": "age", "lower": "0", "upper": "110", "by": "clinic", "keys": "north, south"}
+    for name, text in form.items():
         page.fill(f"#add-{name}", text)
     page.faults.clear()  # the browser notes the refusal
+    before = page.input_value("#plan-text")
     changed(page, lambda: page.click("#add-question"))
     assert list(numbers_shown(page)) == ["number", "mean of age by clinic"]
+    assert page.input_value("#plan-text").startswith(before.rstrip())
+    assert page.inner_text("#add-words") == "Added."
+    assert [page.input_value(f"#add-{name}") for name in form] == [""] * len(form)
     shown_equals(page, parse_plan(page.input_value("#plan-text")))
+    changed(page, lambda: page.click("[aria-label='Remove mean of age by clinic']"))
+    assert list(numbers_shown(page)) == ["number"]
+    assert parse_plan(page.input_value("#plan-text")) == parse_plan(before)
+    assert page.locator("#question-table button").count() == 0  # the last question stays
     assert page.faults == []
     page.close()
+
+
+def test_a_misspelt_column_is_said_and_columns_are_offered(page):
+    page.click("#add summary")
+    page.wait_for_selector("#column-names option[value=waiting]", state="attached")
+    page.select_option("#add-kind", "mean")
+    for name, text in {"column": "wating", "lower": "0", "upper": "120"}.items():
+        page.fill(f"#add-{name}", text)
+    page.click("#add-question")
+    page.wait_for_selector("#add-words.fault:not(:empty)")
+    assert "did you mean 'waiting'" in page.inner_text("#add-words")
+    assert page.input_value("#add-column") == "wating"  # what was typed is there to be mended
+    page.faults.clear()  # the browser notes the refusal
+
+
+def test_rows_and_groups_of_the_unit_are_set_on_the_page(page, demo_folder):
+    text = (demo_folder / "plan.toml").read_text()
+    assert "person_id" in page.inner_text("#unit-words")
+    assert (page.input_value("#unit-rows"), page.input_value("#unit-groups")) == ("5", "2")
+    changed(page, lambda: page.fill("#unit-rows", "3") or page.press("#unit-rows", "Enter"))
+    changed(page, lambda: page.fill("#unit-groups", "1") or page.press("#unit-groups", "Enter"))
+    shown_equals(page, parse_plan(text.replace("rows = 5\ngroups = 2", "rows = 3\ngroups = 1")))
+    assert page.input_value("#plan-text") == text
+    changed(page, lambda: page.click("#apply-plan"))
+    assert "kept: rows 3, groups 1" in page.inner_text("#plan-words")
+    page.fill("#unit-rows", "0")
+    page.press("#unit-rows", "Enter")
+    page.wait_for_selector("#unit-fault.fault:not(:empty)")
+    assert "at least 1" in page.inner_text("#unit-fault")
+
+
+def test_made_up_rows_go_when_the_plan_changes(page):
+    page.click("#make-trial")
+    page.wait_for_selector("#trial-table td")
+    changed(page, lambda: page.select_option("#law-question", "patients"))
+    assert page.locator("#trial-table td").count() > 0  # the control: the plan is the same
+    changed(page, lambda: page.press("#epsilon", "ArrowLeft"))
+    assert page.locator("#trial-table td").count() == 0
+    assert "has changed since" in page.inner_text("#trial-words")
+
+
+def test_a_share_without_a_slider_says_why(page):
+    assert page.is_hidden("#no-sliders")
+    assert page.is_visible("#by-the-data")
+    changed(page, lambda: page.fill("#margin-1", "40") or page.press("#margin-1", "Tab"))
+    assert page.is_visible("#no-sliders")
+    assert page.input_value("#margin-1") == "40"
+    assert page.inner_text("tr[data-query=patients] td.share .why") == "by its margin"
+    assert page.locator("tr[data-query=patients] td.share input").count() == 0
+    shares = [float(each.split()[0]) for each in page.locator("td.share output").all_inner_texts()]
+    assert round(sum(shares), 6) == 100.0
+
+
+@pytest.mark.parametrize("width", [420, 360])
+def test_no_number_is_cut_on_a_narrow_screen(browser, explorer, width):
+    page = opened(browser, explorer, viewport={"width": width, "height": 800})
+    page.click("#make-trial")
+    page.wait_for_selector("#trial-table td")
+    page.fill("#epsilon-exact", "0.123456")
+    cut = """() => [...document.querySelectorAll("input, output, td, th, dd, dt, figcaption, p, li, .scroll")]
+        .filter(each => each.checkVisibility() && !each.closest("thead") && each.scrollWidth > each.clientWidth + 1
+            && each.clientWidth > 0).map(each => each.id || each.outerHTML.slice(0, 80))"""
+    assert page.evaluate(cut) == []
+    page.evaluate("document.getElementById('epsilon-exact').style.width = '2rem'")
+    assert page.evaluate(cut) == ["epsilon-exact"]  # the control
+    page.close()
+
+
+def test_a_plan_without_a_title_has_one_heading(browser, tmp_path):
+    (tmp_path / "plan.toml").write_text('budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]')
+    with running_explorer(tmp_path / "plan.toml") as address:
+        page = opened(browser, address)
+        assert page.inner_text("header").count("rangebound explore") == 1
+        assert page.title() == "rangebound explore"
+        assert "single row" in page.inner_text("#unit-words")
+        assert page.is_hidden("#unit-bounds")
+        page.close()
 
 
 def test_the_real_table_is_asked_for_and_charged(page, demo_folder):
@@ -312,6 +398,7 @@ def test_the_real_table_is_asked_for_and_charged(page, demo_folder):
     page.wait_for_selector("#ask-publish")
     assert before in page.inner_text("#no-account")
     page.click("#ask-publish")
+    page.wait_for_selector("#publish[open]")  # the account is asked again before the dialog opens
     assert before in page.inner_text("#publish-words")
     assert "epsilon 4" in page.inner_text("#publish-words")
     page.click("#cancel-publish")

@@ -93,6 +93,52 @@ def test_a_real_table_needs_an_id(tmp_path):
             asked("publish", tmp_path, **more)
 
 
+TEXT = """# ours
+source = {path = "visits.csv"}
+[unit]
+column = "person_id" # whose visit
+[budget]
+epsilon = 1.0
+[[query]]
+name = "visits" # all
+kind = "count"
+"""
+
+
+def edited(task, text, folder, **more):
+    return tasks.TASKS[task]({"plan": text, **more}, folder)[0]
+
+
+def test_a_question_is_added_and_removed_in_the_text_itself(tmp_path):
+    (tmp_path / "visits.csv").write_text("person_id,age,clinic\n")
+    changes = {"epsilon": 2.0, "rows": 3, "margins": {"visits": 20.0}}
+    form = {"kind": "mean", "column": "age", "lower": 0, "upper": 110}
+    found = edited("add", TEXT, tmp_path, form=form, changes=changes)
+    assert found["plan"].startswith(TEXT)
+    assert found["changes"] == changes
+    assert found["words"] == "Added."
+    more = {**changes, "margins": {"visits": 20.0, "mean of age": None}}
+    back = edited("remove", found["plan"], tmp_path, query="mean of age", changes=more)
+    assert back["plan"].strip() == TEXT.strip()
+    assert back["changes"] == changes
+    with pytest.raises(ArgumentError, match="only one"):
+        edited("remove", TEXT, tmp_path, query="visits")
+    with pytest.raises(ArgumentError, match="not in the plan"):
+        edited("remove", TEXT, tmp_path, query="odd")
+
+
+def test_a_column_that_the_table_does_not_have_is_said(tmp_path):
+    form = {"kind": "mean", "column": "agee", "lower": 0, "upper": 110}
+    assert "not checked" in edited("add", TEXT, tmp_path, form=form)["words"]  # there is no table here
+    (tmp_path / "visits.csv").write_text("person_id,age,clinic\n")
+    with pytest.raises(PlanError, match="no such column; did you mean 'age'"):
+        edited("add", TEXT, tmp_path, form=form)
+    with pytest.raises(PlanError, match="no such column; did you mean 'person_id'"):
+        edited("kept", TEXT.replace("person_id", "person"), tmp_path, before=TEXT)
+    assert edited("kept", TEXT, tmp_path, before=TEXT)["words"] == "Checked."
+    assert edited("columns", TEXT, tmp_path) == {"columns": ["person_id", "age", "clinic"]}
+
+
 def test_a_form_becomes_the_text_of_a_plan(tmp_path):
     text = asked("number", tmp_path, number={"kind": "count", "upper": 7})["plan"]
     assert parse_plan(text).query[0].allowed.hull.upper == 7.0

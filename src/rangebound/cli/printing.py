@@ -198,14 +198,14 @@ def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None
     from rangebound.release import explain
     from rangebound.release import forecast as outlooks
     from rangebound.release.output.dry_run import dry_run
-    from rangebound.release.output.forecast import COLUMNS
+    from rangebound.release.output.forecast import COLUMNS, outlook_cells
     from rangebound.release.output.hazards import hazards
 
     if as_json:
         return _print_json({**facts, **dry_run(plan, account=account)})
     table = _table(*COLUMNS)
-    for each in outlooks(plan):
-        _add(table, *each.cells())
+    for each in outlook_cells(outlooks(plan)):
+        _add(table, *each)
     _print(explain(plan, account=account), "", table, *(f"warning: {each}" for each in hazards(plan, account=account)))
 
 

@@ -1,14 +1,12 @@
-"""One more question for a plan, from the fields of a form."""
+"""One more question for the text of a plan, from the fields of a form."""
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 from rangebound.errors import ArgumentError
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.toml import make_plan
+from rangebound.explore.edited_text import with_query
 
 OF_ROWS = ("count", "count of units")
 OF_VALUES = ("sum", "mean", "median", "standard deviation")
@@ -51,20 +49,27 @@ class QuestionForm:
         return cls(kind=kind, column=texts["column"].strip(), **ends, by=texts["by"].strip(), keys=keys)
 
 
-def with_question(plan: Plan, form: QuestionForm, folder: Path) -> Plan:
-    """The plan with one more question, checked as a file would be.
+def with_question(text: str, form: QuestionForm) -> str:
+    """The text of a plan with one more question; whether it is a plan is for its reader to check.
 
     Edge cases: its name says what it is; where that is taken, it gets a number. Keys of a column that the plan lists
     already stay as they are.
 
-    >>> from rangebound.release import parse_plan
-    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "rows", kind = "count"}]')
+    >>> text = 'budget = {epsilon = 1.0} # a year\\n[[query]]\\nname = "rows"\\nkind = "count"\\n'
     >>> form = QuestionForm(kind="mean", column="age", lower=0, upper=110, by="clinic", keys=("north", "south"))
-    >>> with_question(plan, form, Path()).query[1].name
-    'mean of age by clinic'
+    >>> print(with_question(text, form).partition("[keys]")[2])
+    <BLANKLINE>
+    clinic = ["north", "south"]
+    <BLANKLINE>
+    [[query]]
+    name = "mean of age by clinic"
+    kind = "mean"
+    column = "age"
+    range = [0, 110]
+    by = ["clinic"]
+    <BLANKLINE>
     """
-    data = tomllib.loads(plan.to_toml())
-    names = {each["name"] for each in data["query"]}
+    names = {each["name"] for each in tomllib.loads(text)["query"]}
     said = f"{form.kind}{f' of {form.column}' if form.kind in OF_VALUES else ''}{f' by {form.by}' if form.by else ''}"
     name, number = said, 2
     while name in names:
@@ -74,7 +79,4 @@ def with_question(plan: Plan, form: QuestionForm, folder: Path) -> Plan:
         question |= {"column": form.column, "range": [form.lower, form.upper]}
     if form.by:
         question["by"] = [form.by]
-        if form.keys:
-            data.setdefault("keys", {}).setdefault(form.by, list(form.keys))
-    data["query"].append(question)
-    return make_plan(data, folder=folder)
+    return with_query(text, question, {form.by: form.keys} if form.by and form.keys else {})

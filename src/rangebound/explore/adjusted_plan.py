@@ -1,4 +1,4 @@
-"""A plan with the changes that were made on the page: epsilon, delta, weights, margins."""
+"""A plan with the changes that were made on the page: epsilon, delta, weights, margins, bounds of the unit."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rangebound.release.plan.accuracy import LARGEST
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan, parse_plan
 
+_BOUNDS = ("rows", "groups")  # of the unit
 _LEAST = 0.001  # of the account: a question keeps that much while another is dragged
 
 
@@ -24,7 +25,7 @@ class PlanChanges:
     """What was changed on the page; None and empty mappings leave the plan as it is written.
 
     `margins` may have None, which takes a margin away. With `weights`, `selection` is the weight of partition
-    selection beside them.
+    selection beside them. `rows` and `groups` are the contribution bounds of the unit.
     """
 
     epsilon: float | None = None
@@ -32,6 +33,8 @@ class PlanChanges:
     weights: Mapping[str, float] = field(default_factory=dict)
     margins: Mapping[str, float | None] = field(default_factory=dict)
     selection: float | None = None
+    rows: int | None = None
+    groups: int | None = None
 
     @classmethod
     def from_dict(cls, data: object) -> PlanChanges:
@@ -53,6 +56,10 @@ class PlanChanges:
             many[name] = {str(key): _number(f"{name}[{key!r:.80}]", value) for key, value in given.items()}
         if None in many["weights"].values():
             raise ArgumentError("weights: must be numbers")
+        for name in _BOUNDS:
+            many[name] = data.get(name)
+            if many[name] is not None and (type(many[name]) is not int or many[name] < 1):
+                raise ArgumentError(f"{name}={many[name]!r:.80}: must be a whole number, at least 1")
         return cls(**many)
 
     def to_dict(self) -> dict[str, object]:
@@ -61,7 +68,7 @@ class PlanChanges:
         >>> PlanChanges(epsilon=2.0).to_dict()
         {'epsilon': 2.0}
         """
-        numbers = {"epsilon": self.epsilon, "delta": self.delta, "selection": self.selection}
+        numbers = {name: getattr(self, name) for name in ("epsilon", "delta", "selection", *_BOUNDS)}
         many = {"weights": dict(self.weights), "margins": dict(self.margins)}
         return {name: each for name, each in numbers.items() if each is not None} | {
             name: each for name, each in many.items() if each
@@ -73,8 +80,8 @@ class PlanChanges:
         >>> PlanChanges(epsilon=2.0, margins={"visits": 25.0}).words()
         "epsilon 2.0, margin of 'visits'"
         """
-        budget = {"epsilon": self.epsilon, "delta": self.delta}
-        said = [f"{name} {each!r}" for name, each in budget.items() if each is not None]
+        plain = {name: getattr(self, name) for name in ("epsilon", "delta", *_BOUNDS)}
+        said = [f"{name} {each!r}" for name, each in plain.items() if each is not None]
         said += [f"margin of {name!r}" for name in self.margins]
         return ", ".join([*said, *(["shares"] if self.weights else [])])
 
@@ -105,6 +112,9 @@ def adjusted(text: str, changes: PlanChanges, folder: Path) -> Plan:
     budget = data["budget"]
     budget |= {"epsilon": changes.epsilon} if changes.epsilon is not None else {}
     budget |= {"delta": changes.delta} if changes.delta is not None else {}
+    bounds = {name: getattr(changes, name) for name in _BOUNDS if getattr(changes, name) is not None}
+    if bounds:
+        data["unit"] = {**data.get("unit", {}), **bounds}
     for question in data["query"]:
         name = question["name"]
         if name in changes.margins:
@@ -141,12 +151,15 @@ def kept(before: str, after: str, changes: PlanChanges, folder: Path) -> PlanCha
     asked = [{each["name"]: (each.get("margin"), each.get("weight")) for each in data["query"]} for data in (old, new)]
     same = {name for name, said in asked[1].items() if asked[0].get(name) == said}
     selection = changes.selection if old.get("selection") == new.get("selection") else None
+    units = [data.get("unit", {}) for data in (old, new)]
+    own = {name: getattr(changes, name) for name in _BOUNDS if units[0].get(name) == units[1].get(name)}
     return PlanChanges(
         epsilon=changes.epsilon if fields["epsilon"] else None,
         delta=changes.delta if fields["delta"] else None,
         weights={name: weight for name, weight in changes.weights.items() if name in same},
         margins={name: margin for name, margin in changes.margins.items() if name in same},
         selection=selection,
+        **(own if units[0].get("column") == units[1].get("column") else {}),
     )
 
 

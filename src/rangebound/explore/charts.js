@@ -12,6 +12,10 @@ export function short(x) {
   return String(Number(x.toPrecision(4)));
 }
 
+export function percent(part) {
+  return `${Number((100 * part).toFixed(1))} %`;
+}
+
 function node(name, attributes, parent, text) {
   const made = document.createElementNS(SPACE, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -97,7 +101,7 @@ export function shareBar(parts, words) {
   parts.forEach((each, index) => {
     const wide = (each.share / total) * width;
     node("rect", { class: `part p${index % 6}`, x: at, y: 4, width: wide, height: 30 }, svg);
-    node("title", {}, svg.lastChild, `${each.query}: ${short(100 * each.share)} %`);
+    node("title", {}, svg.lastChild, `${each.query}: ${percent(each.share)}`);
     if (wide > 7 * each.query.length + 16) node("text", { class: "part-words", x: at + 8, y: 24 }, svg, each.query);
     at += wide;
   });

@@ -1,11 +1,11 @@
 // The page: what was changed goes to the server, what comes back is shown. A quick answer comes first and is marked;
 // the certified one replaces it.
 
-import { epsilonChart, lawChart, shareBar, short, tradeoffChart } from "./charts.js";
+import { epsilonChart, lawChart, percent, shareBar, short, tradeoffChart } from "./charts.js";
 
 const at = (id) => document.getElementById(id);
 const PAUSE = 150; // milliseconds without a change before a proof is asked for
-const state = { plan: "", changes: {}, question: null, answers: null, view: null, solution: null };
+const state = { plan: "", changes: {}, question: null, answers: null, view: null, solution: null, trial: false };
 let begin = null, epsilons = [], deltas = [];
 let waiting = null, asking = false, timer = null;
 let number = 0, shown = 0; // of the last change or proof that was asked for, and of the last proof that is shown
@@ -76,6 +76,7 @@ function put(target, value, text) {
 
 function changed(drag = null) {
   number++; // a proof that is on its way is of the state before
+  forgetTrial();
   waiting = { drag, since: performance.now() };
   if (!fault) say("quick", "Being proved.");
   clearTimeout(timer);
@@ -116,7 +117,8 @@ async function certify() {
   clearTimeout(timer);
   try {
     const found = await ask("certified", { question: state.question, answers: state.answers });
-    if (own !== number || found.superseded) return "";
+    if (own !== number) return "";
+    if (found.superseded) return certify(); // two requests came in the other order, and this is the one that is wanted
     shown = own;
     state.view = found;
     if (found.law) state.question = found.law.query;
@@ -153,7 +155,7 @@ function showRisk(risk, words) {
 function showShares(queries) {
   const parts = queries.filter((each) => each.share > 0);
   at("share-bar").hidden = parts.length < 2;
-  at("share-bar").replaceChildren(shareBar(parts, `Shares of the budget: ${parts.map((each) => `${each.query} ${short(100 * each.share)} %`).join(", ")}.`));
+  at("share-bar").replaceChildren(shareBar(parts, `Shares of the budget: ${parts.map((each) => `${each.query} ${percent(each.share)}`).join(", ")}.`));
 }
 
 function showQuick(found) {
@@ -165,7 +167,7 @@ function showQuick(found) {
     if (!row) continue;
     const slider = row.querySelector("td.share input");
     if (slider && document.activeElement !== slider) slider.value = 100 * each.share;
-    put(row.querySelector("td.share output"), each.share, `${short(100 * each.share)} %`);
+    put(row.querySelector("td.share output"), each.share, `≈ ${percent(each.share)}`);
     if (each.half_width !== null) put(row.querySelector("[data-field=half-width]"), each.half_width, `≈ ${short(each.half_width)}`);
   }
   dim();
@@ -173,17 +175,28 @@ function showQuick(found) {
 
 function showCertified(view) {
   for (const each of document.querySelectorAll(".stale")) each.classList.remove("stale");
-  at("title").textContent = document.title = view.title || "rangebound explore";
+  at("title").textContent = view.title || "";
+  document.title = view.title || "rangebound explore";
   put(at("level"), view.level, `${short(100 * view.level)} %`);
   showBudget(view.budget.epsilon, view.budget.delta);
   at("hazards").hidden = view.warnings.length === 0;
   at("warnings").replaceChildren(...view.warnings.map((each) => make("li", {}, `Warning: ${each}.`)));
   showRisk(view.risk, "");
+  showUnit(view.unit);
   showShares(view.queries);
   showQuestions(view);
   showLaw(view);
   at("explained").textContent = view.explained;
   at("even-shares").hidden = !state.changes.weights;
+}
+
+function showUnit(unit) {
+  at("unit").hidden = begin.one_number;
+  at("unit-bounds").hidden = at("unit-cut").hidden = !unit.bounded;
+  at("unit-words").textContent = unit.column === null
+    ? "Each single row. If a person may have several rows, name the column that says whose a row is: write [unit] with column = \"...\" into the plan below."
+    : `All rows with the same ${unit.column} together.${unit.bounded ? "" : " The plan makes one row of them first."}`;
+  for (const name of ["rows", "groups"]) if (document.activeElement !== at(`unit-${name}`)) at(`unit-${name}`).value = unit[name];
 }
 
 // Rows stay as long as the questions do: a slider that is being dragged is not replaced under the hand.
@@ -193,7 +206,8 @@ function showQuestions(view) {
   const kind = JSON.stringify(view.queries.map((each, index) => [each.query, each.kind, free.length > 1 && free.includes(each), view.questions[index].no_margin]));
   if (body.dataset.kind !== kind) {
     const active = document.activeElement?.id;
-    body.replaceChildren(...view.queries.map((each, index) => questionRow(each, view.questions[index], index, free.length > 1 && free.includes(each))));
+    const many = view.questions.filter((each) => !each.made).length > 1;
+    body.replaceChildren(...view.queries.map((each, index) => questionRow(each, view.questions[index], index, free.length > 1 && free.includes(each), many)));
     body.dataset.kind = kind;
     if (active) at(active)?.focus();
   }
@@ -203,6 +217,7 @@ function showQuestions(view) {
     if (slider && (document.activeElement !== slider || !slider.matches(":active"))) slider.value = 100 * each.share;
     if (margin && document.activeElement !== margin) margin.value = each.margin ?? "";
     put(row.querySelector("td.share output"), each.share, texts.share);
+    row.querySelector("td.share .why").textContent = each.margin !== null ? "by its margin" : free.length === 1 && free.includes(each) && view.queries.length > 1 ? "what the margins leave" : "";
     const values = { "half-width": each.half_width, "at half epsilon": each.at_half_epsilon, "at twice epsilon": each.at_twice_epsilon, "above limit": each.above_limit, error: null };
     for (const [name, value] of Object.entries(values)) {
       const cell = row.querySelector(`[data-field="${name.replaceAll(" ", "-")}"]`);
@@ -210,21 +225,30 @@ function showQuestions(view) {
       cell.title = name === "above limit" && value === null ? each.no_limit : name === "error" ? each.error : "";
     }
   });
+  at("no-sliders").hidden = view.queries.every((each) => each.margin === null);
+  at("by-the-data").hidden = view.questions.every((each) => !each.no_margin);
 }
 
-function questionRow(each, facts, index, movable) {
+function questionRow(each, facts, index, movable, removable) {
   const row = make("tr", { "data-query": each.query });
-  row.append(make("th", { scope: "row", title: facts.described }, each.query, " ", make("span", { class: "kind quiet" }, each.kind)));
+  const head = make("th", { scope: "row", title: facts.described }, make("span", {}, each.query, " ", make("span", { class: "kind quiet" }, each.kind)));
+  if (removable && !facts.made) {
+    const out = button("Remove", () => remove(each.query));
+    out.className = "small";
+    out.setAttribute("aria-label", `Remove ${each.query}`);
+    head.append(out);
+  }
+  row.append(head);
   const share = make("td", { class: "share", "data-name": "Share" }), margin = make("td", { class: "margin", "data-name": "Wanted margin" });
   if (movable) {
     const slider = make("input", { type: "range", id: `share-${index}`, min: 0, max: 100, step: 0.5, "aria-label": `Share of ${each.query}, in percent` });
     slider.addEventListener("input", () => changed({ query: each.query, share: Number(slider.value) / 100 }));
     share.append(slider);
   }
-  share.append(make("output"));
+  share.append(make("output"), " ", make("span", { class: "why quiet" }));
   if (facts.no_margin || facts.made) margin.append(make("span", { class: "quiet", title: facts.no_margin }, "by the data"));
   else {
-    const field = make("input", { type: "text", inputMode: "decimal", id: `margin-${index}`, placeholder: "none", "aria-label": `Wanted margin of ${each.query}` });
+    const field = make("input", { type: "text", inputMode: "decimal", id: `margin-${index}`, placeholder: "none", "aria-label": `Wanted margin of ${each.query}`, value: each.margin ?? "" });
     field.addEventListener("change", () => wanted(each.query, field));
     margin.append(field);
   }
@@ -270,20 +294,25 @@ function showLaw(view) {
   const rows = law.boundings.map((each) => {
     const row = make("tr", { "data-bounding": each.bounding }, make("th", { scope: "row" }, `${each.bounding}${each.outside ? " (leaves the range)" : ""}`));
     if (each.reason) return row.append(make("td", { colspan: 9 }, each.reason)), row;
-    const cell = (name, value, text) => make("td", { "data-of": name, "data-value": value }, text ?? short(value));
-    row.append(make("td", { "data-of": "scale", "data-value": each.scale }, `${each.noise} ${short(each.scale)}`));
-    law.cells.forEach((_, index) => row.append(cell(`bias-${index}`, each.bias[index], Math.abs(each.bias[index]) < 1e-6 ? "0" : short(each.bias[index])), cell(`mae-${index}`, each.mae[index])));
-    row.append(cell("spike", each.spike[0], each.spike[0] ? `${short(100 * each.spike[0])} %` : "none"), cell("worst-mae", each.worst_mae));
+    const names = [...head.children].map((one) => one.textContent);
+    const cell = (name, value, text) => make("td", { "data-of": name, "data-value": value, "data-name": names[row.children.length] }, text ?? short(value));
+    row.append(cell("scale", each.scale, `${each.noise} ${short(each.scale)}`));
+    law.cells.forEach((_, index) => {
+      row.append(cell(`bias-${index}`, each.bias[index], Math.abs(each.bias[index]) < 1e-6 ? "0" : short(each.bias[index])));
+      row.append(cell(`mae-${index}`, each.mae[index]));
+    });
+    row.append(cell("spike", each.spike[0], each.spike[0] ? `${short(100 * each.spike[0])} %` : "none"));
+    row.append(cell("worst-mae", each.worst_mae));
     return row;
   });
-  if (law.limit !== null) rows.push(make("tr", {}, make("th", { scope: "row" }, "proved limit of all"), make("td", { colspan: 8 }), make("td", { "data-of": "limit", "data-value": law.limit }, law.limit_text)));
+  if (law.limit !== null) rows.push(make("tr", {}, make("th", { scope: "row" }, "proved limit of all"), make("td", { colspan: 8, class: "gap" }), make("td", { "data-of": "limit", "data-value": law.limit, "data-name": "Worst error" }, law.limit_text)));
   at("boundings").querySelector("tbody").replaceChildren(...rows);
 }
 
 function showTable(found) {
   const text = (value) => value === null || value === "" ? "" : typeof value === "boolean" ? (value ? "yes" : "") : typeof value === "number" ? short(value) : String(value).replace("inf", "∞");
   const head = make("thead", {}, make("tr", {}, ...found.columns.map((each) => make("th", { scope: "col" }, each))));
-  const body = make("tbody", {}, ...found.rows.map((row) => make("tr", {}, ...row.map((value) => make("td", {}, text(value))))));
+  const body = make("tbody", {}, ...found.rows.map((row) => make("tr", {}, ...row.map((value, index) => make("td", { "data-name": found.columns[index] }, text(value))))));
   at("trial-table").replaceChildren(make("table", {}, head, body));
 }
 
@@ -299,6 +328,8 @@ async function wanted(query, field) {
   }
   (state.changes.margins ??= {})[query] = margin;
   if (state.changes.weights) delete state.changes.weights[query];
+  number++;
+  forgetTrial();
   unproved("quick", "Being proved.", "being proved");
   await solve();
   certify();
@@ -334,13 +365,29 @@ function showAddFields() {
 
 async function add() {
   try {
-    const { plan } = await ask("add", { form: addFields() });
-    state.changes = {};
-    tell("add-words", "Added.");
-    await newPlan(plan, "add-words");
+    const found = await ask("add", { form: addFields() });
+    for (const name of ["column", "lower", "upper", "by", "keys"]) at(`add-${name}`).value = "";
+    await edited(found, "add-words");
   } catch (error) {
     tell("add-words", error.message, true);
   }
+}
+
+async function remove(query) {
+  try {
+    await edited(await ask("remove", { query }), "remove-words");
+    document.querySelector("#question-table button, #add summary").focus(); // the button that was pressed is gone
+  } catch (error) {
+    tell("remove-words", error.message, true);
+  }
+}
+
+// A plan whose text the server has edited, with the changes that still hold.
+async function edited(found, place) {
+  for (const id of ["add-words", "remove-words", "plan-words"]) tell(id, "");
+  tell(place, found.words);
+  state.changes = found.changes;
+  await newPlan(found.plan, place);
 }
 
 // ---- the account, made-up rows, the real ones
@@ -352,10 +399,22 @@ async function account() {
   return found;
 }
 
+// Made-up rows are of the plan for which they were made; those of another one are taken away.
+function forgetTrial() {
+  if (!state.trial) return;
+  state.trial = false;
+  at("trial-table").replaceChildren();
+  at("trial-words").textContent = "The plan has changed since rows were made up; publish made-up rows again to see it.";
+}
+
 async function trial() {
+  const own = JSON.stringify([state.plan, state.changes]);
   at("trial-words").textContent = "Making rows up.";
   try {
-    showTable(await ask("trial"));
+    const found = await ask("trial");
+    state.trial = true;
+    if (own !== JSON.stringify([state.plan, state.changes])) return forgetTrial();
+    showTable(found);
     at("trial-words").textContent = "Made-up rows: noise, intervals and cost are as they would be; the answers are not. Nothing was charged.";
   } catch (error) {
     at("trial-words").textContent = error.message;
@@ -377,6 +436,7 @@ async function publish() {
   at("trial-words").textContent = "Charging, reading, drawing.";
   try {
     const found = await ask("publish", { request, confirmed: at("confirm-publish").dataset.cost });
+    state.trial = false;
     showTable(found);
     at("trial-words").textContent = `The real table, charged to the ledger as ${request}; the account has ${found.left} left. Keep its files: `;
     for (const [name, text] of Object.entries(found.files)) at("trial-words").append(button(name, () => save(name, text)), " ");
@@ -425,10 +485,35 @@ async function newPlan(text, place) {
   state.answers = state.question = null;
   put(at("solution"), null, "");
   at("use-solution").hidden = true;
+  number++;
+  forgetTrial();
   unproved("quick", "Being proved.", "being proved");
   const wrong = await certify();
   if (wrong) tell(place, wrong, true);
   account();
+  columns();
+}
+
+async function columns() {
+  const found = await ask("columns").catch(() => ({ columns: [] }));
+  at("column-names").replaceChildren(...found.columns.map((each) => make("option", { value: each })));
+}
+
+async function newBounds() {
+  try {
+    for (const name of ["rows", "groups"]) {
+      const value = decimal(at(`unit-${name}`));
+      if (!Number.isInteger(value) || value < 1) throw new Error(`${name === "rows" ? "Rows" : "Groups"} must be a whole number, at least 1.`);
+      if (value !== state.view.unit[name]) state.changes[name] = value;
+    }
+    tell("unit-fault", "");
+    number++;
+    forgetTrial();
+    unproved("quick", "Being proved.", "being proved");
+    tell("unit-fault", await certify(), true);
+  } catch (error) {
+    tell("unit-fault", error.message, true);
+  }
 }
 
 async function newNumber() {
@@ -517,6 +602,7 @@ function listen() {
   at("law-question").addEventListener("change", () => { state.question = at("law-question").value; state.answers = null; certify(); });
   for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", newAnswers);
   for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", newNumber);
+  for (const name of ["rows", "groups"]) at(`unit-${name}`).addEventListener("change", newBounds);
   at("add-kind").addEventListener("change", showAddFields);
   at("add-question").addEventListener("click", add);
   at("apply-plan").addEventListener("click", checkText);
@@ -550,6 +636,7 @@ async function open() {
   listen();
   await certify();
   account();
+  columns();
 }
 
 open().catch((error) => say("error", error.message));

@@ -34,6 +34,7 @@ from rangebound.release.plan.toml import read_plan
 
 _FILES = {"": "text/html", "explorer.js": "text/javascript", "charts.js": "text/javascript", "explorer.css": "text/css"}
 _LARGEST_BODY = 2_000_000
+_IDLE = 3600  # seconds that a connection may be idle: one that ends just when the browser uses it again fails
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -232,6 +233,7 @@ def explore(plan: Path | None, *, port: int = 0, ready: Callable[[str], None]) -
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=2,
+        timeout_keep_alive=_IDLE,
     )
     ready(f"http://127.0.0.1:{bound.getsockname()[1]}/{desk.token}/")
     uvicorn.Server(chosen).run(sockets=[bound])

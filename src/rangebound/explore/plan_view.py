@@ -10,7 +10,7 @@ from rangebound.explore.quick_shares import KnownWidths
 from rangebound.explore.risk_numbers import risk_numbers
 from rangebound.ledger.record import Account
 from rangebound.release.output.dry_run import dry_run
-from rangebound.release.output.forecast import COLUMNS, forecast
+from rangebound.release.output.forecast import COLUMNS, forecast, outlook_cells
 from rangebound.release.output.plan_limits import plan_limits
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.plan.model import Plan
@@ -43,9 +43,10 @@ def plan_view(
         "certified": True,
         "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta, "words": str(plan.budget)},
         "level": plan.level,
+        "unit": _unit(plan),
         **said,
         "title": plan.title,
-        "cells": [dict(zip(COLUMNS, each.cells(), strict=True)) for each in forecast(plan)],
+        "cells": [dict(zip(COLUMNS, each, strict=True)) for each in outlook_cells(forecast(plan))],
         "questions": [_facts(plan, at) for at in range(len(plan.query))],
         "risk": risk_numbers(plan, plan_risk(plan, ready.allocation)),
         "law": _law(ready, question, answers),
@@ -58,6 +59,12 @@ def plan_view(
         for at, each in enumerate(plan.query)
     }
     return found, KnownWidths(gaussian=bool(ready.allocation.mu), choice=plan.budget.delta > 0.0, widths=widths)
+
+
+def _unit(plan: Plan) -> dict[str, object]:
+    """Who is protected, and the contribution bounds; `bounded` says whether the plan can have other ones."""
+    bounded = plan.unit.column is not None and plan.per_unit is None
+    return {"column": plan.unit.column, "rows": plan.unit.rows, "groups": plan.unit.groups, "bounded": bounded}
 
 
 def _facts(plan: Plan, at: int) -> dict[str, object]:

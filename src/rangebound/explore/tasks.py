@@ -11,11 +11,13 @@ from rangebound.errors import ArgumentError
 from rangebound.explore.added_question import QuestionForm, with_question
 from rangebound.explore.adjusted_plan import PlanChanges, adjusted, kept
 from rangebound.explore.charged_release import account_words, charged_release, paying_account
+from rangebound.explore.edited_text import without_query
 from rangebound.explore.made_up_trial import made_up_trial
 from rangebound.explore.notebook_export import notebook
 from rangebound.explore.one_number import OneNumber
 from rangebound.explore.plan_view import plan_view
 from rangebound.explore.quick_shares import KnownWidths
+from rangebound.explore.source_columns import check_columns, column_names
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.rendering import Row
 from rangebound.release.output.solution import solve
@@ -28,10 +30,7 @@ Answered = tuple[dict[str, object], KnownWidths | None]
 
 def plan_of(asked: Mapping[str, Any], folder: Path) -> Plan:
     """The plan that a request is about: its text, with the changes that were made on the page."""
-    text = asked.get("plan")
-    if not isinstance(text, str):
-        raise ArgumentError("plan: must be the text of a plan")
-    return adjusted(text, PlanChanges.from_dict(asked.get("changes") or {}), folder)
+    return adjusted(_text(asked), PlanChanges.from_dict(asked.get("changes") or {}), folder)
 
 
 def _certified(asked: Mapping[str, Any], folder: Path) -> Answered:
@@ -87,8 +86,30 @@ def _number(asked: Mapping[str, Any], folder: Path) -> Answered:
 
 
 def _added(asked: Mapping[str, Any], folder: Path) -> Answered:
-    form = QuestionForm.from_dict(asked.get("form"))
-    return {"plan": with_question(plan_of(asked, folder), form, folder).to_toml()}, None
+    before, form = _text(asked), QuestionForm.from_dict(asked.get("form"))
+    return _edited(asked, folder, with_question(before, form), "Added")
+
+
+def _removed(asked: Mapping[str, Any], folder: Path) -> Answered:
+    return _edited(asked, folder, without_query(_text(asked), str(asked.get("query"))), "Removed")
+
+
+def _edited(asked: Mapping[str, Any], folder: Path, after: str, done: str) -> Answered:
+    """A text of a plan that the page has edited, checked with the changes that still hold and with its columns."""
+    left = kept(_text(asked), after, PlanChanges.from_dict(asked.get("changes") or {}), folder)
+    plan = adjusted(after, left, folder)
+    return {"plan": after, "changes": left.to_dict(), "words": f"{done}.{check_columns(plan, folder)}"}, None
+
+
+def _columns(asked: Mapping[str, Any], folder: Path) -> Answered:
+    return {"columns": list(column_names(plan_of(asked, folder), folder))}, None
+
+
+def _text(asked: Mapping[str, Any]) -> str:
+    text = asked.get("plan")
+    if not isinstance(text, str):
+        raise ArgumentError("plan: must be the text of a plan")
+    return text
 
 
 def _kept(asked: Mapping[str, Any], folder: Path) -> Answered:
@@ -97,9 +118,10 @@ def _kept(asked: Mapping[str, Any], folder: Path) -> Answered:
         raise ArgumentError("plan: must be the text of a plan, and before: that of the plan before it")
     given = PlanChanges.from_dict(asked.get("changes") or {})
     left = kept(before, after, given, folder)
+    seen = check_columns(adjusted(after, left, folder), folder)
     said = f" Your changes above are kept: {left.words()}." if left.words() else ""
     lost = " Where the text says otherwise now, it has taken their place." if left.words() != given.words() else ""
-    return {"changes": left.to_dict(), "words": f"Checked.{said}{lost}"}, None
+    return {"changes": left.to_dict(), "words": f"Checked.{said}{lost}{seen}"}, None
 
 
 def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
@@ -128,6 +150,8 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
     "account": _account,
     "number": _number,
     "add": _added,
+    "remove": _removed,
+    "columns": _columns,
     "kept": _kept,
     "export": _exported,
 }

@@ -7,6 +7,7 @@ import pytest
 
 from rangebound.release import forecast, make_plan
 from rangebound.release.noise.strategies import marginal_design, series_design, tree_design
+from rangebound.release.output.forecast import outlook_cells
 from rangebound.release.prepare import prepare
 
 X = {"column": "x", "range": [0, 10]}
@@ -43,6 +44,23 @@ def test_the_shares_add_up_to_the_account(delta):
     assert sum(each.share for each in forecast(plan(delta=delta))) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("number", [3, 6, 7, 11, 13])
+def test_shares_add_up_as_they_are_shown(number, delta):
+    asked = [{"name": str(at), "kind": "count", "weight": 1 + at % 3} for at in range(number)]
+    found = forecast(plan(delta=delta, query=asked))
+    texts = [row[2] for row in outlook_cells(found)]
+    assert round(sum(float(each.removesuffix(" %")) for each in texts), 6) == 100.0
+    for each, text in zip(found, texts, strict=True):
+        assert abs(100.0 * each.share - float(text.removesuffix(" %"))) < 0.1
+
+
+def test_shares_that_are_rounded_one_by_one_need_not_add_up():
+    found = forecast(plan(query=[{"name": str(at), "kind": "count"} for at in range(7)]))
+    alone = [float(each.cells()[2].removesuffix(" %")) for each in found]
+    assert round(sum(alone), 6) != 100.0  # the control
+
+
 def test_half_an_epsilon_that_does_not_meet_the_margins_is_said_to_be_refused():
     query = [{"name": "a", "kind": "count", "margin": 5}]
     epsilon = prepare(plan(3.0, query=query)).allocation.questions[0].epsilon
@@ -54,7 +72,7 @@ def test_half_an_epsilon_that_does_not_meet_the_margins_is_said_to_be_refused():
 
 def test_a_row_can_be_read():
     mean = forecast(plan())[3].cells()
-    assert mean[:5] == ("mean", "mean", "20.9 %", "by the data", "")
+    assert mean[:5] == ("mean", "mean", "20.8 %", "by the data", "")
     assert mean[5].startswith("error x ")
     assert mean[-1].startswith("about ")
     assert ";" not in forecast(plan())[4].cells()[-1]

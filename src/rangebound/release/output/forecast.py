@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
-from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import Allocation, BudgetShare
@@ -61,8 +60,8 @@ class Outlook:
         """The outlook as plain data."""
         return asdict(self)
 
-    def cells(self) -> tuple[str, ...]:
-        """The outlook as a row of a table, by `COLUMNS`."""
+    def cells(self, share: str = "") -> tuple[str, ...]:
+        """The outlook as a row of a table, by `COLUMNS`; `share` replaces the text of its share."""
         changed = (
             (self.at_half_epsilon, self.error_at_half_epsilon),
             (self.at_twice_epsilon, self.error_at_twice_epsilon),
@@ -70,7 +69,7 @@ class Outlook:
         return (
             self.query,
             self.kind,
-            f"{arguments.upwards(100 * self.share, 3)} %" + (f" for workload {self.workload}" if self.workload else ""),
+            (share or f"{100 * self.share:.3g} %") + (f" for workload {self.workload}" if self.workload else ""),
             "by the data" if self.half_width is None else f"{self.half_width:.4g}",
             "" if self.margin is None else f"{self.margin:g}",
             *(self._changed(width, factor) for width, factor in changed),
@@ -101,6 +100,31 @@ def forecast(plan: Plan | Mapping[str, object]) -> tuple[Outlook, ...]:
     rehearse_tables(ready)
     halved, doubled = (_at(plan, times * plan.budget.epsilon) for times in (0.5, 2.0))
     return tuple(_outlook(ready, index, limit, halved, doubled) for index, limit in enumerate(plan_limits(ready)))
+
+
+def outlook_cells(found: Sequence[Outlook]) -> tuple[tuple[str, ...], ...]:
+    """The rows of a table of forecasts, by `COLUMNS`, with shares that add up as they are shown."""
+    return tuple(each.cells(share) for each, share in zip(found, share_texts(found), strict=True))
+
+
+def share_texts(found: Sequence[Outlook]) -> list[str]:
+    """The shares of questions in percent, to a tenth, rounded so that the texts add up to what the shares do.
+
+    All are rounded down, and those with the largest rests up, until the sum is right. A workload counts once.
+    Guarantee: every text is less than a tenth of a percent from its share; it is to be read, and claims nothing.
+
+    >>> from rangebound.release import make_plan
+    >>> asked = [{"name": name, "kind": "count"} for name in "abc"]
+    >>> share_texts(forecast(make_plan({"budget": {"epsilon": 1.0}, "query": asked})))
+    ['33.4 %', '33.3 %', '33.3 %']
+    """
+    parts = {each.workload or f"query {at}": 1000 * each.share for at, each in enumerate(found)}
+    tenths = {name: math.floor(part) for name, part in parts.items()}
+    missing = min(round(math.fsum(parts.values())), 1000) - sum(tenths.values())
+    for name in sorted(parts, key=lambda each: tenths[each] - parts[each])[: max(missing, 0)]:
+        tenths[name] += 1
+    shown = [tenths[each.workload or f"query {at}"] for at, each in enumerate(found)]
+    return [f"{each / 10:g} %" if each or not own.share else "< 0.1 %" for each, own in zip(shown, found, strict=True)]
 
 
 def _at(plan: Plan, epsilon: float) -> Prepared | None:

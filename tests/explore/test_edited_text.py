@@ -1,0 +1,107 @@
+"""A plan's text that gains or loses a question keeps its comments, and says the same otherwise."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.errors import ArgumentError
+from rangebound.explore.edited_text import with_query, without_query
+from rangebound.release import demo, parse_plan
+
+TEXT = """# who may see it
+[budget] # of a year
+epsilon = 1.0
+
+[keys]
+clinic = [ # as on the map
+  "north",
+  "south",
+]
+ward = ["a", "b"]
+
+# first
+[[query]]
+name = "visits" # all
+kind = "count"
+by = ["clinic"]
+# its end
+
+# second
+[[query]]
+name = "by ward"
+kind = "count"
+by = [
+  "ward",
+]
+# the end
+"""
+MORE = {"name": "more", "kind": "count", "by": ["clinic"]}
+
+
+def said(text):
+    return tomllib.loads(text)
+
+
+def test_a_question_is_added_behind_all_that_is_written():
+    found = with_query(TEXT, MORE, {"clinic": ("east",)})
+    assert found.startswith(TEXT)
+    assert said(found) == {**said(TEXT), "query": [*said(TEXT)["query"], MORE]}
+    parse_plan(found)
+
+
+def test_keys_are_added_to_the_table_that_is_there_or_to_a_new_one():
+    found = with_query(TEXT, MORE, {"odd name": ("x",)})
+    assert '[keys]\n"odd name" = ["x"]\nclinic = [ # as on the map' in found
+    bare = "[[query]]\nname = 'a'\n"
+    assert said(with_query(bare, MORE, {"clinic": ("x",)}))["keys"] == {"clinic": ["x"]}
+
+
+def test_a_question_is_taken_out_with_the_keys_that_it_alone_used():
+    found = without_query(TEXT, "by ward")
+    assert [each["name"] for each in said(found)["query"]] == ["visits"]
+    assert said(found)["keys"] == {"clinic": ["north", "south"]}
+    for comment in ("who may see it", "of a year", "as on the map", "first", "its end", "second", "the end"):
+        assert f"# {comment}" in found
+    parse_plan(found)
+    other = without_query(TEXT, "visits")
+    assert "clinic" not in said(other)["keys"]
+    assert "# its end" in other
+    parse_plan(other)
+
+
+def test_questions_in_one_value_are_written_anew():
+    text = "# ours\nbudget = {epsilon = 1.0}\nquery = [{name = 'a', kind = 'count'}]\n"
+    found = with_query(text, MORE, {"clinic": ("x",)})
+    assert said(found) == {**said(text), "keys": {"clinic": ["x"]}, "query": [*said(text)["query"], MORE]}
+    assert said(without_query(found, "more"))["query"] == said(text)["query"]
+    assert "# ours" not in found  # the control: what the edit of a text avoids
+
+
+@pytest.mark.parametrize("name", [each["name"] for each in said(demo.plan())["query"]])
+def test_every_question_of_the_demo_can_be_taken_out_and_nothing_else_changes(name):
+    found = without_query(demo.plan(), name)
+    left = [each for each in said(demo.plan())["query"] if each["name"] != name]
+    assert said(found) == {**said(demo.plan()), "query": left}
+    assert set(found.splitlines()) <= set(demo.plan().splitlines())  # no line is written anew
+    parse_plan(found)
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@given(NAMES, NAMES, st.lists(NAMES, min_size=1, max_size=3))
+def test_whatever_the_names_are_the_text_says_what_is_wanted_and_goes_back(name, by, keys):
+    question = {"name": f"{name}?", "kind": "count", "by": [f"{by}!"]}
+    found = with_query(TEXT, question, {f"{by}!": keys})
+    assert said(found)["query"][-1] == question
+    assert said(found)["keys"][f"{by}!"] == keys
+    assert said(without_query(found, f"{name}?")) == said(TEXT)
+
+
+def test_the_last_question_stays():
+    with pytest.raises(ArgumentError, match="only one"):
+        without_query("[[query]]\nname = 'a'\n", "a")
+    with pytest.raises(ArgumentError, match="not in the plan"):
+        without_query(TEXT, "odd")
