@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flint import arb, ctx, fmpq
 
-BITS, ctx.prec = 200, 1000
+BITS = 200
 
 
 def require(true, reason):
@@ -20,7 +20,8 @@ def require(true, reason):
 
 
 def exponential(x):  # whole numbers just below and just above 2^BITS e^x
-    below = int(str((arb(fmpq(x.numerator, x.denominator)).exp() * arb(2) ** BITS).floor().unique_fmpz()))
+    with ctx.workprec(1000):
+        below = int(str((arb(fmpq(x.numerator, x.denominator)).exp() * arb(2) ** BITS).floor().unique_fmpz()))
     return below, below + 1
 
 
@@ -36,8 +37,7 @@ def close(query, one, two):  # whether answers of two cells (or at two points) a
     if "grid" in query["range"]:
         step = Fraction(repr(query["range"]["grid"]["step"]))
         return round((two[0] - one[1]) / step) * step <= Fraction(repr(query["sensitivity"]))
-    spare = Fraction(query["sensitivity"]) - (two[0] - one[1])
-    return spare > 0 or (spare == 0 and one[2])
+    return (two[0] - one[1], not one[2]) < (Fraction(query["sensitivity"]), True)
 
 
 def check_table(data):  # no weight is above e^epsilon times that of a neighbouring input

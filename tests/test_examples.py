@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from flint import ctx
 
 import rangebound as rb
 from rangebound.privacy.proof import Theorem
@@ -181,6 +182,12 @@ def test_a_table_and_its_limit_are_checked_by_another_program(limit_checker, nam
         limit_checker["check_limit"]({**limit, "inputs": shifted, "width": -10.0, "at": "worst"})
     with pytest.raises(ValueError, match="ascend"):
         limit_checker["check_table"]({**data, "table": {**data["table"], "inputs": data["table"]["inputs"][::-1]}})
+
+
+def test_the_checker_of_limits_leaves_the_precision_of_balls_alone():
+    before = ctx.prec  # numbers that are rounded outside of `refine` differ in their last bit where it is another
+    runpy.run_path(str(EXAMPLES / "check_limit.py"))["exponential"](Fraction(1))
+    assert ctx.prec == before
 
 
 def test_the_checker_of_limits_imports_nothing_of_ours():
