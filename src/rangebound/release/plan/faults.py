@@ -102,10 +102,15 @@ def plan_error(error: ValidationError, name: str, where: Mapping[Place, int], da
 def _query_name(place: Place, data: Mapping[str, object]) -> object:
     """The name of the question that a place is in, as the plan says it; None where there is none."""
     asked = data.get("query")
-    if place[:1] != ("query",) or len(place) < 2 or not isinstance(asked, list) or not isinstance(place[1], int):
+    if (
+        place[:1] != ("query",)
+        or len(place) < 2
+        or not isinstance(asked, (list, tuple))
+        or not isinstance(place[1], int)
+    ):
         return None
     own = asked[place[1]] if place[1] < len(asked) else None
-    return own.get("name") if isinstance(own, Mapping) else None
+    return own.get("name") if isinstance(own, Mapping) else getattr(own, "name", None)
 
 
 def in_query(name: object, text: str) -> str:

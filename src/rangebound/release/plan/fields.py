@@ -44,7 +44,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     def __init__(self, /, **fields: object) -> None:
-        with reported(type(self).__name__.lower()):
+        with reported(type(self).__name__.lower(), data=fields):
             super().__init__(**{name: without_numpy(value) for name, value in fields.items()})
 
     def as_written(self) -> Part:
