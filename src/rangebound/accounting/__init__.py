@@ -12,16 +12,25 @@ from rangebound.accounting.composition import (
     sequential,
 )
 from rangebound.accounting.enclosure import Enclosure
-from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, SampledEvent
+from rangebound.accounting.event import (
+    AllocatedEvent,
+    ComposedEvent,
+    Event,
+    FixedBatchEvent,
+    MechanismEvent,
+    SampledEvent,
+)
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.risk import AttackRisk, ProfileRisk, guaranteed, odds
 
 __all__ = [
+    "AllocatedEvent",
     "AttackRisk",
     "ComposedEvent",
     "Composition",
     "Enclosure",
     "Event",
+    "FixedBatchEvent",
     "Guarantee",
     "MechanismEvent",
     "PerInstance",

@@ -14,9 +14,12 @@ from rangebound.accounting.adaptive.recursion import Progress
 from rangebound.accounting.enclosure import Enclosure
 from rangebound.accounting.event import (
     A_MECHANISM,
+    EVENTS,
     PRIVATE,
+    AllocatedEvent,
     ComposedEvent,
     Event,
+    FixedBatchEvent,
     MechanismEvent,
     Private,
     SampledEvent,
@@ -76,7 +79,8 @@ def compose(*parts: Composable | tuple[Composable, int]) -> Composition:
     datasets, for queries chosen adaptively and for the parts in any order. The lower bound is what one pair of answers
     leaks.
     Assumes: every use draws fresh noise.
-    Edge cases: without parts nothing leaks. Mechanisms on a random sample are events: `SampledEvent`. A remapped
+    Edge cases: without parts nothing leaks. Mechanisms on a random sample are events: `SampledEvent`,
+    `FixedBatchEvent`, `AllocatedEvent`. A remapped
     mechanism counts as its base.
 
     >>> import rangebound as rb
@@ -98,11 +102,14 @@ def _as_event(part: object) -> Event:
     if isinstance(part, PRIVATE):
         return MechanismEvent(mechanism=part)
     match part:
-        case MechanismEvent() | SampledEvent() | ComposedEvent():
+        case MechanismEvent() | SampledEvent() | FixedBatchEvent() | AllocatedEvent() | ComposedEvent():
             return part
         case (mechanism, times) if isinstance(mechanism, PRIVATE):
             return MechanismEvent(mechanism=mechanism, times=repetitions("times", times))
-        case (MechanismEvent() | SampledEvent() | ComposedEvent() as event, times):
+        case (
+            MechanismEvent() | SampledEvent() | FixedBatchEvent() | AllocatedEvent() | ComposedEvent() as event,
+            times,
+        ):
             return ComposedEvent(events=(event,), times=repetitions("times", times))
     raise ArgumentTypeError(
         f"parts={arguments.shown(part)}: must be {A_MECHANISM}; or an event; or a pair of one of these and how often "
@@ -198,9 +205,10 @@ def group_event(event: Event, size: int) -> Event:
     number = repetitions("size", size)
     if isinstance(event, ComposedEvent):
         return replace(event, events=tuple(group_event(each, number) for each in event.events))
-    if isinstance(event, SampledEvent):
+    if not isinstance(event, MechanismEvent) and isinstance(event, EVENTS):
         raise ArgumentError(
-            f"event={arguments.shown(event)}: group privacy of a SampledEvent is not known exactly; use `group`"
+            f"event={arguments.shown(event)}: group privacy of a {type(event).__name__} is not known exactly; "
+            "use `group`"
         )
     arguments.instance("event", event, MechanismEvent, "a MechanismEvent or a ComposedEvent")
     return replace(event, mechanism=_group_mechanism(event.mechanism, number))

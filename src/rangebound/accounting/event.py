@@ -1,19 +1,21 @@
-"""Events, as data only: a mechanism and how often it was used, a step on a random sample, a composition of events."""
+"""Events, as data only: a mechanism and how often it was used, steps on random samples, a composition of events."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from rangebound import arguments
+from rangebound.bounding import UNBOUNDED
 from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.finite import Table
 from rangebound.mechanism import Mechanism
 from rangebound.remapping import Remapped
 from rangebound.staircase import Staircase
+from rangebound.support import Interval
 
 _MOST = 10**9
 
@@ -72,6 +74,73 @@ class SampledEvent:
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
+class FixedBatchEvent:
+    """Gaussian noise on a batch of fixed size, drawn anew and without replacement; `rate` is its share of the examples.
+
+    Assumes: neighbouring datasets have the same size, and in one of them an example counts with zero (zero-out); the
+    sensitivity of the mechanism's query is that of adding or removing one example in the batch. The members of a
+    batch are secret.
+    Edge cases: only for Gaussian noise on the line, of which clamped and rounded noise is post-processing.
+
+    >>> import rangebound as rb
+    >>> line = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=line, bounding=rb.UNBOUNDED)
+    >>> FixedBatchEvent(mechanism=m, rate=0.01, times=100).rate
+    0.01
+    """
+
+    mechanism: Private
+    rate: float
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        _check_gaussian(self.mechanism)
+        rate = arguments.positive("rate", self.rate)
+        if rate > 1.0:
+            raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]; it is the share of the examples in a batch")
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "times", repetitions("times", self.times))
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True)
+class AllocatedEvent:
+    """An epoch of `batches` steps of Gaussian noise; each example is in one of them, chosen at random (balls in bins).
+
+    `times` counts epochs, each with a new and independent allocation.
+
+    Assumes: neighbouring datasets differ by adding or removing one example, or by zero-out; the sensitivity is that of
+    adding or removing one example in a batch. The allocation is secret; later steps may depend on earlier ones.
+    Edge cases: an epoch that ends early counts as a whole one. Only for Gaussian noise on the line.
+
+    >>> import rangebound as rb
+    >>> line = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=line, bounding=rb.UNBOUNDED)
+    >>> AllocatedEvent(mechanism=m, batches=100, times=5).batches
+    100
+    """
+
+    mechanism: Private
+    batches: int
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        _check_gaussian(self.mechanism)
+        object.__setattr__(self, "batches", repetitions("batches", self.batches))
+        object.__setattr__(self, "times", repetitions("times", self.times))
+
+
+def _check_gaussian(mechanism: object) -> None:
+    found: Any = arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
+    if found.bounding is not UNBOUNDED or not found.noise.gaussian or not isinstance(found.query.range, Interval):
+        raise ArgumentError(
+            f"mechanism={arguments.shown(mechanism)}: must have unbounded Gaussian noise; clamped or rounded noise is "
+            "post-processing of that, and costs no more"
+        )
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True)
 class ComposedEvent:
     """Several events on the same people, and the whole of them `times` times.
 
@@ -90,14 +159,15 @@ class ComposedEvent:
             arguments.instance(
                 "events",
                 each,
-                (MechanismEvent, SampledEvent, ComposedEvent),
-                "events: MechanismEvent, SampledEvent or ComposedEvent",
+                (MechanismEvent, SampledEvent, FixedBatchEvent, AllocatedEvent, ComposedEvent),
+                "events: MechanismEvent, SampledEvent, FixedBatchEvent, AllocatedEvent or ComposedEvent",
             )
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
-SingleEvent: TypeAlias = MechanismEvent | SampledEvent
-Event: TypeAlias = MechanismEvent | SampledEvent | ComposedEvent
+SingleEvent: TypeAlias = MechanismEvent | SampledEvent | FixedBatchEvent | AllocatedEvent
+Event: TypeAlias = SingleEvent | ComposedEvent
+EVENTS = (MechanismEvent, SampledEvent, FixedBatchEvent, AllocatedEvent, ComposedEvent)
 
 
 def steps(event: Event) -> dict[SingleEvent, int]:
@@ -108,9 +178,7 @@ def steps(event: Event) -> dict[SingleEvent, int]:
     >>> steps(ComposedEvent(events=(), times=3))
     {}
     """
-    arguments.instance(
-        "event", event, (MechanismEvent, SampledEvent, ComposedEvent), "an event, such as MechanismEvent(mechanism=m)"
-    )
+    arguments.instance("event", event, EVENTS, "an event, such as MechanismEvent(mechanism=m)")
     counts: dict[SingleEvent, int] = {}
     for step, times in _walk(event, 1):
         counts[step] = counts.get(step, 0) + times
@@ -126,6 +194,10 @@ def _walk(event: Event, times: int) -> Iterator[tuple[SingleEvent, int]]:
             yield from _walk(each, times * event.times)
     elif isinstance(event, SampledEvent) and event.rate < 1.0:
         yield SampledEvent(mechanism=before_remap(event.mechanism), rate=event.rate), times * event.times
+    elif (isinstance(event, FixedBatchEvent) and event.rate < 1.0) or (
+        isinstance(event, AllocatedEvent) and event.batches > 1
+    ):
+        yield replace(event, times=1), times * event.times
     else:
         yield MechanismEvent(mechanism=before_remap(event.mechanism)), times * event.times
 

@@ -30,7 +30,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.accounting.event import Event, MechanismEvent, Private, SampledEvent, SingleEvent, steps
+from rangebound.accounting.event import (
+    AllocatedEvent,
+    Event,
+    FixedBatchEvent,
+    MechanismEvent,
+    Private,
+    SampledEvent,
+    SingleEvent,
+    steps,
+)
 from rangebound.ball import Ball, ball, precision, up
 from rangebound.bounding import UNBOUNDED
 from rangebound.discrete_laplace import DiscreteLaplace
@@ -226,7 +235,7 @@ def _total(counts: dict[SingleEvent, int], order: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def _of_step(step: SingleEvent, order: float) -> float:
-    if isinstance(step, MechanismEvent):
+    if isinstance(step, (MechanismEvent, FixedBatchEvent, AllocatedEvent)):  # batches only add uncertainty
         return _of_mechanism(step.mechanism, order)
     if math.isinf(order):
         plain = _of_mechanism(step.mechanism, order)

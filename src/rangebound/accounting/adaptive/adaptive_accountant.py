@@ -17,7 +17,7 @@ from rangebound.accounting.adaptive import kernel_cover, pair_rows
 from rangebound.accounting.adaptive.curve_rows import PairRows, SampledRows
 from rangebound.accounting.adaptive.kernel_cover import Kernels
 from rangebound.accounting.adaptive.recursion import TILTS, Adversary, Floats, Progress, make_step
-from rangebound.accounting.event import Event, Private, SampledEvent, SingleEvent, steps
+from rangebound.accounting.event import Event, MechanismEvent, Private, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.discretization import spacing
 from rangebound.ball import precision
@@ -68,7 +68,7 @@ def delta_within(event: Event, epsilon: float, lower: float, known: float, progr
 def _adversaries(event: Event, epsilon: float, delta: float) -> list[Adversary]:
     """One for adding and one for removing a person, the same where no step is sampled; none where there is no gain."""
     counts = {step: k for step, k in steps(event).items() if step_profile.pure(step.mechanism).upper > 0.0}
-    if sum(counts.values()) < 2:
+    if sum(counts.values()) < 2 or not all(isinstance(step, (MechanismEvent, SampledEvent)) for step in counts):
         return []
     grid = _grid(counts)
     if grid is None:

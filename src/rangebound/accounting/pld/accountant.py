@@ -99,10 +99,10 @@ def _single(step: SingleEvent, epsilon: float) -> Enclosure:
         worst = step_profile.delta_once(step.mechanism, epsilon)
         return Enclosure(lower=min(worst.lower, 1.0), upper=min(worst.upper, 1.0))
     with precision(step_profile.BITS):
-        upper = max(map(up, _both_ways(step_profile.sampled(step_profile.worst(step.mechanism), step.rate), epsilon)))
+        upper = max(map(up, _both_ways(discretization.profile_of(step), epsilon)))
         lower = 0.0
         for pair in step_profile.pairs(step.mechanism):
-            lower = max(lower, *map(down, _both_ways(step_profile.sampled(pair, step.rate), epsilon)))
+            lower = max(lower, *map(down, _both_ways(discretization.profile_below(pair, step), epsilon)))
         return Enclosure(lower=min(lower, upper, 1.0), upper=min(max(upper, 0.0), 1.0))
 
 

@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.accounting.pld.circular_sum import UNIT
 from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.roots import boundary
 
 Floats = npt.NDArray[np.float64]
 
-UNIT = 2.0**-53
 _BITS = 192
 _STEEPEST = 600.0  # the largest exponent of a tilt
 _KEPT = 8

@@ -19,9 +19,12 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
+from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
 from rangebound.accounting.pld import step_profile
+from rangebound.accounting.pld.allocation_profile import allocated
+from rangebound.accounting.pld.fixed_batch_profile import fixed_batch
 from rangebound.ball import Ball, ball, down, precision, up
+from rangebound.mechanism import Mechanism
 
 Floats = npt.NDArray[np.float64]
 Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it
@@ -81,9 +84,7 @@ def spacing(step: SingleEvent) -> Spacing:
 def typical_loss(step: SingleEvent) -> float:
     """The mu of the Gaussian mechanism with the same total variation distance: it sets the grid and proves nothing."""
     with precision(step_profile.BITS):
-        distance = float(step_profile.worst(step.mechanism)(0.0).mid())
-    if isinstance(step, SampledEvent):
-        distance *= step.rate
+        distance = float(profile_of(step)(0.0).mid())
     return 2.0 * NormalDist().inv_cdf(0.5 + 0.5 * min(distance, 1.0 - 1e-15))
 
 
@@ -102,14 +103,14 @@ def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent
     """Upper and lower PLDs of a step on multiples of `width`, up to where the profile has fallen to `tail`."""
     edge = step_profile.has_edge(step.mechanism)
     with precision(step_profile.BITS):
-        above = _of_step(step_profile.worst(step.mechanism), step)
+        above = profile_of(step)
         places = _knots(step, above, width, tail)
         forth, back = _both(_masses(_points(above, places, width), lambda new, old: not new > old), places, width, up)
-        upper = (forth, back if isinstance(step, SampledEvent) else forth)
+        upper = (forth, forth if isinstance(step, MechanismEvent) else back)
         lower: list[DiscretePLD] = []
         first, second = step_profile.pairs(step.mechanism)
         for each in (first,) if first is second else (first, second):
-            points = _points(_of_step(each, step), places, width)
+            points = _points(profile_below(each, step), places, width)
             found = _masses(_lowered(points, edge=edge), lambda new, old: new <= old)
             lower += _both(found, places, width, down)
         if step_profile.is_mirrored(step.mechanism) and isinstance(step, MechanismEvent):
@@ -117,8 +118,33 @@ def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent
         return DiscretizedEvent(upper, (*lower[:2], *lower[-2:]))
 
 
-def _of_step(found: step_profile.Profile, step: SingleEvent) -> step_profile.Profile:
-    return step_profile.sampled(found, step.rate) if isinstance(step, SampledEvent) else found
+def profile_of(step: SingleEvent) -> step_profile.Profile:
+    """An upper bound on the profile of a step over all pairs, at an epsilon of any sign."""
+    found = step_profile.worst(step.mechanism)
+    match step:
+        case MechanismEvent():
+            return found
+        case SampledEvent():
+            return step_profile.sampled(found, step.rate)
+        case FixedBatchEvent(mechanism=Mechanism() as mechanism):
+            return fixed_batch(mechanism, step.rate)
+        case AllocatedEvent(mechanism=Mechanism() as mechanism):
+            return allocated(found, mechanism, step.batches)
+    raise NotImplementedError(type(step))
+
+
+def profile_below(found: step_profile.Profile, step: SingleEvent) -> step_profile.Profile:
+    """The profile of a pair of a step, from that of a pair of its mechanism.
+
+    Of a batch of fixed size it is the pair of examples that are all without a gradient but for one; of an epoch it is
+    two equal laws, since no other pair has a profile in closed form.
+    """
+    match step:
+        case SampledEvent() | FixedBatchEvent():
+            return step_profile.sampled(found, step.rate)
+        case AllocatedEvent():
+            return step_profile.nothing
+    return found
 
 
 def _points(found: step_profile.Profile, places: list[int], width: float) -> list[Point]:
@@ -139,6 +165,12 @@ def _knots(step: SingleEvent, above: step_profile.Profile, width: float, tail: f
     if isinstance(step, SampledEvent):
         # Without the person nothing is less likely by more than 1 - rate.
         left = list(_places(spacing(step), 1 - math.floor(math.log1p(-step.rate) / width)))
+    elif not isinstance(step, MechanismEvent):
+        left = []
+        for place in _places(spacing(step), math.inf):
+            left.append(place)
+            if 1 - ball(place * width).exp() * (1 - above(-place * width)) <= tail:
+                break
     return [*(-place for place in reversed(left) if place), *right]
 
 

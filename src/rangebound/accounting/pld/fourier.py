@@ -17,16 +17,15 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.pld.cumulants import UNIT, PLDComposition
+from rangebound.accounting.pld.circular_sum import UNIT, circular_sum, norm
+from rangebound.accounting.pld.cumulants import PLDComposition
 from rangebound.ball import ball, down, precision, up
 
 Floats = npt.NDArray[np.float64]
-Waves = npt.NDArray[np.complex128]
 
 _MOST_BITS = 22  # a window has at most 2^22 bins
 _ALIAS = 1e-9
 _PRODUCT = 1e-9  # a scalar product of 2^22 terms, each good to 1e-12, is better than this
-_TINY = 1e-290  # more than all that is lost by numbers too small for a double
 _BITS = 128
 
 
@@ -97,33 +96,14 @@ class ComposedPLD:
         return min(math.exp(best) * (1.0 + 1e-9), 1.0)
 
     def _transform(self) -> None:
-        """The circular sum, and a bound on its error in the Euclidean norm.
-
-        A transform of 2^m numbers by Cooley and Tukey's method, with twiddle factors good to one unit, has a relative
-        error of at most about 6.7 m units in the Euclidean norm [higham2002, Thm 24.2]; 16 m are allowed here. A
-        product of complex numbers is good to sqrt(5) units [brent2007], so a power k to 3 k of them.
-        """
-        gamma = 16.0 * math.log2(self.size) * UNIT
-        half = self.size // 2 + 1
-        product, largest, share = np.ones(half, dtype=np.complex128), np.ones(half), np.zeros(half)
-        for each, k, (_, masses) in zip(
-            self.composition.plds, self.composition.times, self.composition.tilted(self.t), strict=True
-        ):
+        """The circular sum, and a bound on its error in the Euclidean norm."""
+        rows = []
+        for each, (_, masses) in zip(self.composition.plds, self.composition.tilted(self.t), strict=True):
             row = np.zeros(self.size)
             np.add.at(row, (each.index * round(each.step / self.step)) % self.size, masses)
-            factor = np.fft.rfft(row)
-            # The error of one frequency is at most that of all together.
-            wrong = gamma * math.sqrt(self.size) * _norm(row) * (1.0 + 1e-9) + _TINY
-            bound = np.abs(factor) * (1.0 + 1e-15) + wrong
-            with np.errstate(under="ignore"):
-                product, largest = product * _power(factor, k), largest * bound ** float(k)
-            share += k * (wrong / bound)
-        share += 3.0 * UNIT * (self.composition.count + 2 * len(self.composition.plds))
-        with np.errstate(under="ignore"):
-            errors = largest * share * (1.0 + 1e-6) + _TINY
-            waves = math.sqrt(2.0) * (_norm(errors) + gamma * _norm(np.abs(product)))
-        self.error = waves / math.sqrt(self.size) * (1.0 + 1e-9) + _TINY
-        self.bins: Floats = np.roll(np.fft.irfft(product, self.size), -(self.first % self.size))
+            rows.append(row)
+        bins, self.error = circular_sum(rows, self.composition.times)
+        self.bins: Floats = np.roll(bins, -(self.first % self.size))
 
     def _product(self, epsilon: float) -> _Product:
         """The scalar product with the weights of the sums above epsilon."""
@@ -135,7 +115,7 @@ class ComposedPLD:
             bins = self.bins[begin:]
             rim = math.exp(-self.t * max((self.first + self.size - 1) * self.step - epsilon, 0.0))
             terms = bins * weights
-            return _Product(float(terms.sum()), float(np.abs(terms).sum()), _norm(weights) * (1.0 + 1e-9), rim)
+            return _Product(float(terms.sum()), float(np.abs(terms).sum()), norm(weights) * (1.0 + 1e-9), rim)
 
     def _slack(self, epsilon: float) -> float:
         """More than the rounding of the places of the bins; a smaller epsilon has a larger delta."""
@@ -159,21 +139,3 @@ class _Product:
 
     def __init__(self, value: float, size: float, length: float, rim: float) -> None:
         self.value, self.size, self.length, self.rim = value, size, length, rim
-
-
-def _norm(values: Floats) -> float:
-    """The Euclidean norm, by plain sums: for these lengths a threaded product costs more than it saves."""
-    return math.sqrt(float((values * values).sum()))
-
-
-def _power(base: Waves, exponent: int) -> Waves:
-    """base ** exponent by squaring."""
-    result, square = None, base
-    while True:
-        if exponent & 1:
-            result = square if result is None else result * square
-        exponent >>= 1
-        if not exponent:
-            assert result is not None
-            return result
-        square = square * square

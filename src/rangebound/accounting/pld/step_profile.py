@@ -218,10 +218,10 @@ def _(mechanism: Table) -> tuple[Profile, Profile]:
 @pairs.register(Staircase)
 def _(mechanism: DiscreteLaplace | Staircase) -> tuple[Profile, Profile]:
     attained = mechanism.worst_pair() is not None
-    return (worst(mechanism) if attained else _nothing,) * 2
+    return (worst(mechanism) if attained else nothing,) * 2
 
 
-def _nothing(epsilon: float) -> Ball:
+def nothing(epsilon: float) -> Ball:
     """The profile of two equal laws: what is known to be leaked where no pair is."""
     return (1 - ball(epsilon).exp()).max(ball(0.0))
 

@@ -1,4 +1,4 @@
-"""Logical batches: a Poisson sample of the examples for each step, or all of them, with secure coins."""
+"""Logical batches, drawn with secure coins: Poisson samples, random allocation, fixed sizes, or all examples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.neighbouring_relation import named_relation
+from rangebound.learn.torch.batch_sampling import BatchSampling
+from rangebound.learn.torch.neighbouring_relation import Relation, named_relation
 from rangebound.sampling.entropy import SECURE
 
 
 class PrivateLoader:
-    """Batches that contain each example with probability `rate`, independently; all of them at rate 1.
+    """Batches that contain each example with probability `rate`, as `BatchSampling` says; all of them at rate 1.
 
     An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. With `rate` and
     `expected` both stated, nothing that is published depends on the number of examples (`Relation.ADD_REMOVE`), and the
@@ -27,6 +28,7 @@ class PrivateLoader:
     refused.
 
     `members` are the indices of the examples in the last batch, which are private, and so is `examples` for add-remove.
+    `epoch` counts the epochs that were begun: the one that the last batch belongs to.
 
     Assumes: only the trainer sees the members of a batch, and the loader's collate function treats each example
     separately: if it pads to the longest of a batch, other examples affect an example's gradient.
@@ -41,6 +43,7 @@ class PrivateLoader:
         rate: float | None = None,
         expected: float | None = None,
         neighbours: object = None,
+        sampling: BatchSampling = BatchSampling.POISSON,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
@@ -62,26 +65,39 @@ class PrivateLoader:
                 f"data_loader: has a {type(given.sampler).__name__}, but every example is sampled independently; "
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
             )
+        if sampling is BatchSampling.FIXED:
+            _check_fixed(stated, neighbours, processes)
         self.relation = named_relation(neighbours, stated=stated is not None)
         self.rate, self.expected = stated or _counted(given.batch_size, self.examples)
+        if sampling is BatchSampling.ALLOCATION:
+            self.rate, self.expected = _whole(self.rate, self.expected, stated is not None)
+        self.sampling = sampling
         self._collate = given.collate_fn
         self._own = np.arange(rank, self.examples, processes)
         self.members: npt.NDArray[np.int64] = self._own[:0]
-        self.drawn = 0
+        self.drawn = self.epoch = self._epochs_begun = 0
 
     def __len__(self) -> int:
         return max(1, round(1.0 / self.rate))
 
     def __iter__(self) -> Iterator[Any]:
-        for _ in range(len(self)):
-            self.members = self._own if self.rate >= 1.0 else self._own[self._coins()]
-            self.drawn += 1
+        self._epochs_begun += 1
+        epoch = self._epochs_begun
+        places = _places(len(self._own), len(self)) if self.sampling is BatchSampling.ALLOCATION else None
+        for number in range(len(self)):
+            if self.rate >= 1.0:
+                self.members = self._own
+            elif places is not None:
+                self.members = self._own[places == number]
+            elif self.sampling is BatchSampling.FIXED:
+                self.members = self._own[_subset(len(self._own), round(self.expected))]
+            else:
+                self.members = self._own[self._coins()]
+            self.drawn, self.epoch = self.drawn + 1, epoch
             yield self._batch(self.members)
 
     def _coins(self) -> npt.NDArray[np.bool_]:
-        words = np.empty(len(self._own), dtype=np.uint64)
-        SECURE.fill(words)
-        below: npt.NDArray[np.bool_] = words < np.uint64(math.floor(self.rate * 2.0**64))
+        below: npt.NDArray[np.bool_] = _words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))
         return below
 
     def _batch(self, members: npt.NDArray[np.int64]) -> Any:
@@ -113,3 +129,49 @@ def _counted(size: int, examples: int) -> tuple[float, float]:
     """The same from the batch size and the number of examples, which then is public."""
     rate = min(size / examples, 1.0)
     return rate, rate * examples
+
+
+def _whole(rate: float, expected: float, stated: bool) -> tuple[float, float]:
+    """Rate and divisor of an epoch of a whole number of batches, for random allocation."""
+    batches = max(1, round(1.0 / rate))
+    if stated and not math.isclose(rate * batches, 1.0, rel_tol=1e-9):
+        raise ArgumentError(
+            f"rate={rate}: must be one over a whole number of batches for random allocation, such as 1/{batches}"
+        )
+    return 1.0 / batches, expected if stated else expected / rate / batches
+
+
+def _check_fixed(stated: object, neighbours: object, processes: int) -> None:
+    if stated is not None or neighbours in (Relation.ADD_REMOVE, Relation.ADD_REMOVE.value):
+        raise ArgumentError(
+            'sampling="fixed-size": a batch of fixed size depends on the number of examples, which is then public; '
+            'leave rate, expected_batch and neighbours="add-remove" out, or use sampling="random-allocation"'
+        )
+    if processes > 1:
+        raise ArgumentError(
+            'sampling="fixed-size": several processes cannot draw one batch without replacement, since each has its '
+            'own examples; use sampling="random-allocation"'
+        )
+
+
+def _words(count: int) -> npt.NDArray[np.uint64]:
+    words = np.empty(count, dtype=np.uint64)
+    SECURE.fill(words)
+    return words
+
+
+def _places(examples: int, batches: int) -> npt.NDArray[np.int64]:
+    """A batch for each example, uniform and independent: words in the last, incomplete round are drawn again."""
+    rounds = np.uint64((2**64 // batches) * batches - 1)
+    words = _words(examples)
+    while (late := words > rounds).any():
+        words[late] = _words(int(late.sum()))
+    return (words % np.uint64(batches)).astype(np.int64)
+
+
+def _subset(examples: int, size: int) -> npt.NDArray[np.int64]:
+    """So many different examples, each set of them equally likely: those with the smallest words, all different."""
+    words = _words(examples)
+    while len(np.unique(words)) < examples:
+        words = _words(examples)
+    return np.sort(np.argpartition(words, size - 1)[:size])

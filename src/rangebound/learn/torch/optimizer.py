@@ -22,7 +22,7 @@ from rangebound.learn.torch.noise_source import NoiseSource
 from rangebound.mechanism import Mechanism
 
 Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
-Seen = Callable[[torch.Tensor, list[Batch]], None]
+Seen = Callable[[torch.Tensor, list[Batch], int], None]
 
 
 class PrivateOptimizer:
@@ -168,7 +168,7 @@ class PrivateOptimizer:
                 "unexpected sum that is not finite; nothing was released; this is a bug, please report it"
             )
         if self._seen is not None:
-            self._seen(location, self._batches)
+            self._seen(location, self._batches, self._loader.epoch)
         if not together:
             released = self._noise.release(self._mechanism, location)
         else:

@@ -17,6 +17,7 @@ from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
+from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module, learned
 from rangebound.learn.torch.ledger_charge import ledger_charge
@@ -78,7 +79,9 @@ class PrivacyEngine:
         self._optimizer: PrivateOptimizer | None = None
         self._insecure = 0  # steps whose noise guarantees nothing
         self._secure = True
-        self._left: int | None = None  # steps that were planned and not yet taken
+        self._left: int | None = None  # steps (or epochs of random allocation) that were planned and not yet begun
+        self._taken = 0
+        self._epochs: set[int] = set()
 
     @arguments.guided
     def make_private(
@@ -96,6 +99,7 @@ class PrivacyEngine:
         bounding: Bounding = UNBOUNDED,
         support: Support | None = None,
         neighbours: str | Relation | None = None,
+        sampling: str | BatchSampling = BatchSampling.POISSON,
         rate: float | None = None,
         expected_batch: float | None = None,
         ledger: Ledger | None = None,
@@ -116,7 +120,8 @@ class PrivacyEngine:
         not used. Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if
         they are fewer: the number of examples is then public, and the guarantee is labelled zero-out. `neighbours`,
         "add-remove" or "zero-out", names the relation that you count on; one that the numbers do not support is
-        refused.
+        refused. `sampling` is "poisson", "random-allocation" or "fixed-size", each with its own account
+        (`BatchSampling`).
 
         With `ledger`, `account` and `request`, all steps of `epochs` are charged to the account before this returns, at
         `target_delta` where the account counts epsilons. A request is for one run; a crash leaves the charge standing.
@@ -137,7 +142,13 @@ class PrivacyEngine:
         together = dist.is_available() and dist.is_initialized()
         rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
         loader = PrivateLoader(
-            data_loader, rate=rate, expected=expected_batch, neighbours=neighbours, rank=rank, processes=processes
+            data_loader,
+            rate=rate,
+            expected=expected_batch,
+            neighbours=neighbours,
+            sampling=chosen_sampling(sampling),
+            rank=rank,
+            processes=processes,
         )
         charge = ledger_charge(ledger, account, request)
         planned = None if epochs is None else repetitions("epochs", epochs) * len(loader)
@@ -154,10 +165,12 @@ class PrivacyEngine:
                 rate=loader.rate,
                 together=isinstance(clipping, Euclidean),
                 relation=loader.relation,
+                sampling=loader.sampling,
             )
 
+        counted = None if planned is None else step_with(1.0).times(planned)
         if noise_multiplier is None:
-            step = step_within(target_epsilon, target_delta, planned, step_with)
+            step = step_within(target_epsilon, target_delta, counted, step_with)
         elif target_epsilon is None:
             step = step_with(noise_multiplier)
         else:
@@ -184,7 +197,7 @@ class PrivacyEngine:
                 dist.broadcast(tensor, 0)
         for each in self._watchers:
             each.start(module, criterion, private, loader)
-        self._step, self._left = step, planned
+        self._step, self._left = step, counted
         if charge is not None and planned is not None:
             costs = self.costs(steps=planned, delta=target_delta, order=charge.order)
             charge.make(costs, {"steps": planned, "step": step.to_dict()})
@@ -203,7 +216,7 @@ class PrivacyEngine:
     @property
     def steps(self) -> int:
         """The number of steps taken."""
-        return sum(self._history.values())
+        return self._taken
 
     @property
     def relation(self) -> Relation:
@@ -272,7 +285,7 @@ class PrivacyEngine:
         if self._step is None:
             raise ArgumentError("make_private: must be called first")
         self._refuse_insecure(planned=not self._secure)
-        found = worst_case.costs(self._step, repetitions("steps", steps), delta, order)
+        found = worst_case.costs(self._step, self._step.times(repetitions("steps", steps)), delta, order)
         if not found:
             raise ArgumentError("delta: missing; sampled steps have no mu, and cost an epsilon at some delta")
         return found
@@ -282,6 +295,7 @@ class PrivacyEngine:
         return {
             "history": [{**step.to_dict(), "times": times} for step, times in self._history.items()],
             "insecure": self._insecure,
+            "steps": self._taken,
             "watchers": [each.state_dict() for each in self._watchers],
         }
 
@@ -294,6 +308,7 @@ class PrivacyEngine:
             raise ArgumentError("state: an account that already has steps cannot be replaced")
         try:
             entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
+            steps = int(arguments.nonnegative("steps", state["steps"])) if "steps" in state else None
             taken = [(worst_case.Step.from_dict(each), repetitions("times", each["times"])) for each in entries]
         except (KeyError, TypeError):
             raise ArgumentError("state: must be the result of an engine's state_dict()") from None
@@ -304,22 +319,26 @@ class PrivacyEngine:
         for watcher, saved in zip(self._watchers, watchers, strict=True):
             watcher.load_state_dict(saved)
         self._insecure = int(arguments.nonnegative("insecure", insecure))
+        self._taken = sum(times for _, times in taken) if steps is None else steps
         for step, times in taken:
             self._history[step] = self._history.get(step, 0) + times
 
-    def _saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
+    def _saw(self, location: torch.Tensor, batches: list[Batch], epoch: int) -> None:
         """Charged before the draw: a step that fails afterwards stays charged."""
         assert self._step is not None
-        if self._left == 0:
+        fresh = self._step.batches == 1 or epoch not in self._epochs  # of an epoch, the first step stands for all
+        if fresh and self._left == 0:
             raise ArgumentError(
                 "epochs: all steps that were planned have been taken, and nothing of this one was released; to train "
                 "longer, a new engine with epochs=... continues this account by load_state_dict"
             )
-        if self._left is not None:
-            self._left -= 1
         for each in self._watchers:
             each.saw(location, batches)
-        self._history[self._step] = self._history.get(self._step, 0) + 1
+        self._taken += 1
+        if fresh:
+            self._epochs.add(epoch)
+            self._left = None if self._left is None else self._left - 1
+            self._history[self._step] = self._history.get(self._step, 0) + 1
         self._insecure += not self._secure
 
     def _refuse_insecure(self, planned: bool = False) -> None:

@@ -11,6 +11,7 @@ from rangebound import arguments
 from rangebound.accounting.event import repetitions
 from rangebound.bounding import UNBOUNDED, Bounding
 from rangebound.learn.torch.accounts import worst_case
+from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.step_mechanism import step_mechanism
 from rangebound.support import Support
@@ -70,6 +71,7 @@ def plan_training(
     coordinates: int = 1,
     bounding: Bounding = UNBOUNDED,
     support: Support | None = None,
+    sampling: str | BatchSampling = BatchSampling.POISSON,
 ) -> TrainingPlan:
     """Epsilon at delta for a grid of noise, expected batch and epochs, of about so many examples; no data needed.
 
@@ -83,18 +85,20 @@ def plan_training(
       600      10   1000      3.142    1.829
     """
     clip = Euclidean(clip=1.0) if clipping is None else clipping
-    people = repetitions("examples", examples)
+    people, way = repetitions("examples", examples), chosen_sampling(sampling)
     runs = []
     for batch, length, noise in itertools.product(*map(_several, (batches, epochs, noise_multipliers))):
         rate = min(arguments.positive("batches", batch) / people, 1.0)
-        steps = repetitions("epochs", length) * max(1, round(1.0 / rate))
+        epoch = max(1, round(1.0 / rate))
+        steps = repetitions("epochs", length) * epoch
         step = worst_case.Step(
             mechanism=step_mechanism(clipping=clip, noise_multiplier=noise, bounding=bounding, support=support),
             coordinates=coordinates,
-            rate=rate,
+            rate=1.0 / epoch if way is BatchSampling.ALLOCATION else rate,
+            sampling=way,
             together=isinstance(clip, Euclidean),
         )
-        epsilon = worst_case.epsilon({step: steps}, delta)
+        epsilon = worst_case.epsilon({step: step.times(steps)}, delta)
         runs.append(
             PlannedRun(noise_multiplier=noise, expected_batch=batch, epochs=int(length), steps=steps, epsilon=epsilon)
         )

@@ -8,6 +8,10 @@ A step of d coordinates on a Poisson sample of rate p. All coordinates may move,
 | truncated to an interval | dominated by that Gaussian in every hockey-stick divergence, with a smaller sensitivity |
 | all examples, bounded noise | besides: d times the exact worst-case Renyi curve of one coordinate |
 
+An epoch in which each example is in one batch, chosen at random, is one `AllocatedEvent` of that Gaussian, and a batch
+of fixed size one `FixedBatchEvent`. The latter compares three laws, not two, so it is for post-processing of Gaussian
+noise alone: that truncated noise is dominated pair by pair is not enough.
+
 So the privacy-loss distribution of the sampled Gaussian is valid for every step. `docs/theory.md` has the proof for
 truncated coordinates, for products of them, for Poisson samples in both directions and for adaptive composition. It
 needs an interval: a union or a grid may leak more than the Gaussian and is refused, and so may truncated Laplace noise.
@@ -25,10 +29,11 @@ from typing import Any
 from rangebound import arguments
 from rangebound.accounting import Composition, compose, renyi
 from rangebound.accounting.contraction import contraction
-from rangebound.accounting.event import MechanismEvent, SampledEvent, SingleEvent
+from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
 from rangebound.ball import ball, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.batch_sampling import BatchSampling
 from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.ledger.amount import SCALE, covering, rounded_up
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost
@@ -46,10 +51,11 @@ _POINTS = 16  # the exact curve of a finer grid is expensive, and hardly below t
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step: `coordinates` numbers, each released by `mechanism`, on a Poisson sample of `rate` (1 is everybody).
+    """One step: `coordinates` numbers, each released by `mechanism`, on a sample of `rate` (1 is everybody).
 
-    `together` means that the sensitivity is the Euclidean norm of all coordinates, not the size of each. `relation` is
-    the neighbouring relation for which this holds for all that the step publishes.
+    With random allocation, what is counted is an epoch of round(1/rate) steps. `together` means that the sensitivity is
+    the Euclidean norm of all coordinates, not the size of each. `relation` is the neighbouring relation for which this
+    holds for all that the step publishes.
     """
 
     mechanism: Mechanism
@@ -57,6 +63,7 @@ class Step:
     rate: float
     together: bool
     relation: Relation = Relation.ZERO_OUT
+    sampling: BatchSampling = BatchSampling.POISSON
 
     def __post_init__(self) -> None:
         arguments.instance("mechanism", self.mechanism, Mechanism, "a Mechanism")
@@ -68,6 +75,13 @@ class Step:
             raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]")
         if not self.mechanism.noise.gaussian:
             raise ArgumentError(f"mechanism={arguments.shown(self.mechanism)}: must have Gaussian noise")
+        arguments.instance("sampling", self.sampling, BatchSampling, "a BatchSampling")
+        if self.sampling is BatchSampling.FIXED and self.relation is not Relation.ZERO_OUT:
+            raise ArgumentError("sampling: batches of fixed size reveal the number of examples; they are for zero-out")
+        if self.sampling is BatchSampling.FIXED and self.mechanism.bounding is TRUNCATE:
+            raise ArgumentError(
+                "bounding=TRUNCATE: has no account for batches of fixed size; use RECTIFY, or another sampling"
+            )
         if self.mechanism.bounding is TRUNCATE and not isinstance(self.mechanism.support, Interval):
             raise ArgumentError(
                 f"support={arguments.shown(self.mechanism.support)}: a Gaussian truncated to anything but an Interval "
@@ -82,6 +96,7 @@ class Step:
             "rate": self.rate,
             "together": self.together,
             "relation": self.relation.value,
+            "sampling": self.sampling.value,
         }
 
     @classmethod
@@ -93,7 +108,17 @@ class Step:
             rate=entry["rate"],
             together=entry["together"],
             relation=arguments.member("relation", entry.get("relation", Relation.ZERO_OUT.value), Relation),
+            sampling=arguments.member("sampling", entry.get("sampling", BatchSampling.POISSON.value), BatchSampling),
         )
+
+    @property
+    def batches(self) -> int:
+        """How many steps are counted as one: those of an epoch with random allocation, else one."""
+        return round(1.0 / self.rate) if self.sampling is BatchSampling.ALLOCATION else 1
+
+    def times(self, steps: int) -> int:
+        """How often this is counted for so many steps in a row."""
+        return -(-steps // self.batches)
 
     @property
     def ceiling(self) -> Mechanism:
@@ -144,11 +169,11 @@ def relation(history: History) -> Relation:
 def epsilons(history: History, delta: float, steps: Iterable[int]) -> list[float]:
     """The epsilon after each of these numbers of steps, of a run whose steps were all alike."""
     (step,) = history
-    return [epsilon({step: number}, delta) for number in steps]
+    return [epsilon({step: step.times(number)}, delta) for number in steps]
 
 
 def costs(step: Step, times: int, delta: float | None, order: int | None) -> tuple[AnyCost, ...]:
-    """What so many steps cost, in each way in which it can be stated: see `PrivacyEngine.costs`.
+    """What so many of these cost, in each way in which it can be stated: see `PrivacyEngine.costs`.
 
     Guarantee: each is true by itself, and rounded up. A step on all examples is dominated by its Gaussian upper bound
     in every hockey-stick divergence, and so is mu-GDP with the mu of that [dong2022].
@@ -174,7 +199,10 @@ def curve(step: Step, orders: Sequence[int]) -> list[float]:
 def _free(step: Step, times: int) -> SingleEvent:
     if step.rate >= 1.0:
         return MechanismEvent(mechanism=step.ceiling, times=times)
-    return SampledEvent(mechanism=step.ceiling, rate=step.rate, times=times)
+    if step.sampling is BatchSampling.ALLOCATION:
+        return AllocatedEvent(mechanism=step.ceiling, batches=step.batches, times=times)
+    kind = FixedBatchEvent if step.sampling is BatchSampling.FIXED else SampledEvent
+    return kind(mechanism=step.ceiling, rate=step.rate, times=times)
 
 
 def _by_coordinates(taken: History, delta: float) -> float:
