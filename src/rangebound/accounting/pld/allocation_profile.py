@@ -10,8 +10,8 @@ likelihood ratio is a mean of independent lognormal numbers,
 
 and under P one Y has its mass multiplied by its value. Both are expectations under Q of convex functions of L. So they
 only grow if each Y is replaced by one on a grid, where the mass of a cell goes to its two ends such that its mean
-stays. The sum of T of these is one Fourier transform, with a bound on its error. What lies beyond the grid counts as if
-it gave everything away.
+stays. The sum of T of these is one Fourier transform, with a bound on its error. What lies beyond the grid counts with
+an infinite privacy loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from rangebound.accounting.pld.circular_sum import circular_sum
 from rangebound.accounting.pld.step_profile import Profile
@@ -111,6 +110,8 @@ def allocated(plain: Profile, mechanism: Mechanism, steps: int) -> Profile:
 
 def _reach(mu: float, steps: int) -> tuple[float, float]:
     """The largest Y of the grid, and an upper bound on what is beyond it or beyond the window, under P and under Q."""
+    from scipy.special import ndtr
+
     deviation = math.sqrt(math.expm1(mu * mu))
     for tail in _TAILS:
         z = 4.0
@@ -139,6 +140,8 @@ def _masses(mu: float, width: float, reach: float) -> tuple[Floats, Floats]:
 
 def _between(z: Floats) -> tuple[Floats, Floats]:
     """Normal probabilities between neighbouring points, and the size of the numbers whose difference they are."""
+    from scipy.special import ndtr
+
     low, high = ndtr(z), ndtr(-z)
     left = z[1:] < 0.0
     mass = np.where(left, low[1:] - low[:-1], high[:-1] - high[1:])

@@ -16,6 +16,7 @@ need("torch")
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
+from rangebound.learn.torch.attached_module import AttachedModule
 from rangebound.learn.torch.batch_sampling import BatchSampling
 from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean
 from rangebound.learn.torch.neighbouring_relation import Relation
@@ -25,6 +26,7 @@ from rangebound.learn.torch.privacy_engine import PrivacyEngine
 from rangebound.learn.torch.training_plan import PlannedRun, TrainingPlan
 
 __all__ = [
+    "AttachedModule",
     "BatchSampling",
     "Elementwise",
     "Euclidean",

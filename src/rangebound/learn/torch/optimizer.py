@@ -77,6 +77,11 @@ class PrivateOptimizer:
         return self._inner
 
     @property
+    def module(self) -> torch.nn.Module:
+        """The module whose parameters it steps."""
+        return self._module
+
+    @property
     def mechanism(self) -> Mechanism:
         """The mechanism that releases each coordinate; the account covers it, so it cannot be changed."""
         return self._mechanism
@@ -120,6 +125,15 @@ class PrivateOptimizer:
         The loss of an example whose gradient is not finite, and so counts as zero, is NaN. `members` are the indices of
         the examples; needed only for per-instance accounts, when a batch is given in parts.
         """
+        return self._add(x, y, self._criterion, members)
+
+    def add_slopes(self, x: torch.Tensor, slopes: torch.Tensor, cast: torch.autocast) -> None:
+        """Keep slopes of a loss by the outputs of these examples until the step; called by `AttachedModule`."""
+        self._pending.append((x, slopes, cast))
+
+    def _add(
+        self, x: torch.Tensor, y: torch.Tensor, criterion: Criterion, members: npt.NDArray[np.int64] | None
+    ) -> torch.Tensor:
         if len(x) != len(y):
             raise ArgumentError("x, y: must have one target for each example")
         self._check_batch()
@@ -132,7 +146,7 @@ class PrivateOptimizer:
             len(members) != len(x) or len(np.intersect1d(members, self._loader.members)) != len(x)
         ):
             raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
-        sums, losses = clipped_sum(self._module, self._criterion, x, y, self._clipping, self._memory)
+        sums, losses = clipped_sum(self._module, criterion, x, y, self._clipping, self._memory)
         self._given += len(x)  # first, so that after an interruption no example is counted twice
         for name, total in self._totals.items():
             total += sums[name]
@@ -147,6 +161,10 @@ class PrivateOptimizer:
     def step(self) -> None:
         """Release the sum once, and step with it, divided by the expected batch size, as the gradient."""
         self._check_batch()
+        while self._pending:
+            x, slopes, cast = self._pending.pop(0)
+            with torch.enable_grad(), cast:
+                self._add(x, slopes, _product, None)
         self._check_parameters()
         if not all(bool(torch.isfinite(each).all()) for each in self._parameters.values()):
             raise ArgumentError(
@@ -155,7 +173,8 @@ class PrivateOptimizer:
             )
         if not self._given and len(self._loader.members):  # an empty batch may be skipped
             raise ArgumentError(
-                "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward()"
+                "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward(), or take "
+                "the outputs from engine.attach(module)"
             )
         location = torch.cat([each.reshape(-1) for each in self._totals.values()])
         together = dist.is_available() and dist.is_initialized()
@@ -193,6 +212,13 @@ class PrivateOptimizer:
         """Restore the state of the wrapped optimizer."""
         self._inner.load_state_dict(state)
 
+    @property
+    def _step_supports_amp_scaling(self) -> NoReturn:  # asked for by torch.amp.GradScaler.step
+        raise ArgumentError(
+            "GradScaler: lowers its scale for all examples when the gradient of one overflows, which no noise covers; "
+            "use bfloat16, or GradScaler(enabled=False) with a fixed factor on the loss"
+        )
+
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise ArgumentError(
             "PrivateOptimizer: cannot be copied, since no account would cover a copy's steps; save state_dict()"
@@ -225,8 +251,14 @@ class PrivateOptimizer:
 
     def _forget(self) -> None:
         self._batches: list[Batch] = []
+        self._pending: list[tuple[torch.Tensor, torch.Tensor, torch.autocast]] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
         self._given = self._lost = 0
+
+
+def _product(output: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+    """What stands for the loss of an attached module: its slope by the outputs is the slope of the loss."""
+    return (output.to(slope.dtype) * slope).sum()
 
 
 def check_optimizer(optimizer: object, module: torch.nn.Module) -> None:

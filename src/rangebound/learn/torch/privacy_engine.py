@@ -17,6 +17,7 @@ from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
+from rangebound.learn.torch.attached_module import AttachedModule, Reduction
 from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module, learned
@@ -80,7 +81,7 @@ class PrivacyEngine:
         self._insecure = 0  # steps whose noise guarantees nothing
         self._secure = True
         self._left: int | None = None  # steps (or epochs of random allocation) that were planned and not yet begun
-        self._taken = 0
+        self._taken: dict[worst_case.Step, int] = {}  # steps, where the history counts epochs of random allocation
         self._epochs: set[int] = set()
 
     @arguments.guided
@@ -206,6 +207,45 @@ class PrivacyEngine:
 
     plan = staticmethod(plan_training)
 
+    def attach(self, module: torch.nn.Module, *, reduction: str | Reduction = Reduction.MEAN) -> AttachedModule:
+        """The private module for the ordinary loop: `loss.backward()` on its outputs, then `optimizer.step()`.
+
+        `module` is the one that was made private, or `torch.compile` of it, which then runs the forward pass.
+        `reduction` is how your loss adds up over examples, "mean" or "sum".
+
+        Assumes: the loss is a mean or a sum of losses of single examples, see `AttachedModule`.
+        Edge cases: per-instance accounts need `optimizer.backward(x, y)`, since they differentiate the loss again.
+
+        >>> import torch
+        >>> from rangebound.learn.torch import Euclidean
+        >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
+        >>> model, engine, criterion = torch.nn.Linear(3, 2), PrivacyEngine(), torch.nn.CrossEntropyLoss()
+        >>> model, optimizer, loader = engine.make_private(
+        ...     module=model,
+        ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
+        ...     criterion=criterion,
+        ...     clipping=Euclidean(clip=1.0),
+        ...     noise_multiplier=20.0,
+        ... )
+        >>> net = engine.attach(model)
+        >>> for x, y in loader:
+        ...     optimizer.zero_grad()
+        ...     criterion(net(x), y).backward()
+        ...     optimizer.step()
+        >>> engine.steps
+        1
+        """
+        if self._optimizer is None:
+            raise ArgumentError("make_private: must be called first")
+        if self._watchers:
+            raise ArgumentError("watchers: need optimizer.backward(x, y), because they differentiate the loss again")
+        found = arguments.instance("module", module, torch.nn.Module, "the module that was made private")
+        own = self._optimizer.module
+        if getattr(found, "_orig_mod", found) is not own:
+            raise ArgumentError("module: must be the one that was made private, or torch.compile of it")
+        return AttachedModule(own, found, self._optimizer, arguments.member("reduction", reduction, Reduction))
+
     @property
     def noise_multiplier(self) -> float:
         """The scale of the noise over the clipping norm: as given, or as found for a target."""
@@ -216,7 +256,7 @@ class PrivacyEngine:
     @property
     def steps(self) -> int:
         """The number of steps taken."""
-        return self._taken
+        return sum(self._taken.values())
 
     @property
     def relation(self) -> Relation:
@@ -293,9 +333,10 @@ class PrivacyEngine:
     def state_dict(self) -> dict[str, Any]:
         """The account (and those of the watchers, which are private), to be saved with the model and the optimizer."""
         return {
-            "history": [{**step.to_dict(), "times": times} for step, times in self._history.items()],
+            "history": [
+                {**step.to_dict(), "times": times, "steps": self._taken[step]} for step, times in self._history.items()
+            ],
             "insecure": self._insecure,
-            "steps": self._taken,
             "watchers": [each.state_dict() for each in self._watchers],
         }
 
@@ -308,8 +349,14 @@ class PrivacyEngine:
             raise ArgumentError("state: an account that already has steps cannot be replaced")
         try:
             entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
-            steps = int(arguments.nonnegative("steps", state["steps"])) if "steps" in state else None
-            taken = [(worst_case.Step.from_dict(each), repetitions("times", each["times"])) for each in entries]
+            taken = [
+                (
+                    worst_case.Step.from_dict(each),
+                    repetitions("times", each["times"]),
+                    repetitions("steps", each.get("steps", each["times"])),
+                )
+                for each in entries
+            ]
         except (KeyError, TypeError):
             raise ArgumentError("state: must be the result of an engine's state_dict()") from None
         if len(watchers) != len(self._watchers):
@@ -319,8 +366,8 @@ class PrivacyEngine:
         for watcher, saved in zip(self._watchers, watchers, strict=True):
             watcher.load_state_dict(saved)
         self._insecure = int(arguments.nonnegative("insecure", insecure))
-        self._taken = sum(times for _, times in taken) if steps is None else steps
-        for step, times in taken:
+        for step, times, steps in taken:
+            self._taken[step] = self._taken.get(step, 0) + steps
             self._history[step] = self._history.get(step, 0) + times
 
     def _saw(self, location: torch.Tensor, batches: list[Batch], epoch: int) -> None:
@@ -334,7 +381,7 @@ class PrivacyEngine:
             )
         for each in self._watchers:
             each.saw(location, batches)
-        self._taken += 1
+        self._taken[self._step] = self._taken.get(self._step, 0) + 1
         if fresh:
             self._epochs.add(epoch)
             self._left = None if self._left is None else self._left - 1

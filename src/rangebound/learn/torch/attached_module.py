@@ -1,0 +1,67 @@
+"""The ordinary training loop: `loss.backward()` on the outputs of an attached module leads to a private step.
+
+The loss of a batch is a sum (or mean) over its examples, so all that an example's gradient needs of it is its slope by
+the example's own outputs. The module runs forward once without a graph; the loss's backward pass ends at its outputs;
+and the slopes, with the inputs, are kept until the step, which takes each example's gradient of
+
+    slope . output(example)
+
+by the route of `PrivateOptimizer.backward`.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch
+
+from rangebound.errors import ArgumentError
+from rangebound.learn.torch.optimizer import PrivateOptimizer
+
+
+class Reduction(enum.Enum):
+    """How the loss of a batch is made of the losses of its examples."""
+
+    MEAN = "mean"
+    SUM = "sum"
+
+
+class AttachedModule(torch.nn.Module):
+    """A module for the ordinary loop: its outputs take `loss.backward()`, and `optimizer.step()` releases.
+
+    Guarantee: as for `PrivateOptimizer`: each example's gradient is clipped by itself, whatever its slope is.
+    Assumes: the loss is the sum, or the mean, over the examples of a number that depends on the outputs of that example
+    alone. A loss that compares examples (a contrastive loss, a ranking, statistics of the batch) puts one example's
+    data into the slopes of others, which no clipping undoes.
+    Edge cases: in evaluation mode, and without gradients, it is the module itself. A mean divides by the size of the
+    batch, which is multiplied back in floats; take a sum where the last bits count.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, forward: Any, optimizer: PrivateOptimizer, reduction: Reduction
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self._run = [forward]  # in a list, or a compiled module would be registered as a second part
+        self._optimizer, self._reduction = [optimizer], reduction
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The outputs of a batch, which has a first axis for the examples."""
+        if not (self.training and torch.is_grad_enabled()):
+            plain: torch.Tensor = self._run[0](x)
+            return plain
+        with torch.no_grad():
+            found: torch.Tensor = self._run[0](x)
+        if len(found) != len(x):
+            raise ArgumentError("module: must give a tensor with a first axis for the examples")
+        output = found.detach().requires_grad_()
+        kind = x.device.type
+        cast = torch.autocast(kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
+
+        def keep(slopes: torch.Tensor) -> None:
+            wide = slopes.to(torch.float64 if slopes.dtype == torch.float64 else torch.float32)
+            self._optimizer[0].add_slopes(x, wide * len(x) if self._reduction is Reduction.MEAN else wide, cast)
+
+        output.register_hook(keep)  # type: ignore[no-untyped-call, unused-ignore]
+        return output
