@@ -13,8 +13,10 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
+import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
 from rangebound.learn.torch.gradients import outer_products  # noqa: E402
+from rangebound.learn.torch.gradients.one_pass import example_losses, one_pass  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import clipped_sum, learned  # noqa: E402
 from rangebound.learn.torch.gradients.survey import survey  # noqa: E402
 from tests.learn.torch.models import Mixing, private  # noqa: E402
@@ -294,6 +296,56 @@ def test_a_transposed_factor_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_rule, "outer", lambda a, g: outer_products.outer(g, a))
     assert difference(module, x, y, Euclidean(clip=50.0)) > 1e-3
     assert difference(module, x, y, Elementwise(clip=50.0)) > 1e3
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"label_smoothing": 0.2}, {"ignore_index": 1}], ids=str)
+def test_the_loss_of_each_example_is_that_of_one(options: dict[str, Any]) -> None:
+    output = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([0, 1, 2, 3, 1, 0, 2])
+    judge = nn.CrossEntropyLoss(**options)
+    losses = example_losses(judge, output, y)
+    alone = torch.stack([judge(output[i : i + 1], y[i : i + 1]) for i in range(7)])
+    torch.testing.assert_close(losses, alone, equal_nan=True, rtol=0.0, atol=1e-14)
+    if "ignore_index" not in options:
+        (ours,), (theirs,) = (torch.autograd.grad(each.sum(), output) for each in (losses, alone))
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-14)
+    else:
+        assert losses.isnan().tolist() == (y == 1).tolist()
+
+
+def test_a_criterion_that_uses_a_parameter_is_seen() -> None:
+    """In a chain too, where the criterion runs after the pass."""
+    module, (x, y) = nn.Sequential(nn.Linear(6, 3)).double(), examples((6,))
+
+    def with_penalty(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return criterion(F.linear(output, module[0].weight[:, :3]), target) + module[0].bias.square().sum()
+
+    sums, _ = clipped_sum(module, with_penalty, x, y, Euclidean(clip=50.0), MEMORY)
+    sum(with_penalty(module(x[i : i + 1]), y[i : i + 1]) for i in range(COUNT)).backward()
+    for name, each in learned(module).items():
+        torch.testing.assert_close(sums[name], each.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_a_parameter_by_another_name_is_refused() -> None:
+    """A view for each example would not reach it, and its gradient would be incomplete."""
+    module, (x, y) = nn.Sequential(nn.Linear(6, 3)).double(), examples((6,))
+    held = module[0].bias
+    with pytest.raises(rb.errors.ArgumentError, match="by another name"):
+        clipped_sum(module, lambda o, t: criterion(o * held, t), x, y, Euclidean(clip=1.0), MEMORY)
+
+
+def test_a_pass_without_vmap_mixes_examples_of_a_module_that_does() -> None:
+    """The control of the case `mixing` above: why only chains of known layers run without vmap."""
+    module, (x, y) = Mixing().double(), examples((6,))
+    found = [
+        one_pass(module, learned(module), criterion, x, y, loose=(), separate=separate)
+        .gradients["inner.weight"]
+        .rows(0, 5)
+        for separate in (True, False)
+    ]
+    alone = torch.stack([each["inner.weight"].flatten() for each in one_at_a_time(module, x, y)])
+    assert float((found[0] - alone).abs().max()) < 1e-12
+    assert float((found[1] - alone).abs().max()) > 1e-2
 
 
 def test_a_parameter_without_a_rule_falls_back_alone() -> None:

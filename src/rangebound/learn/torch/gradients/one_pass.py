@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch.func import functional_call, vmap
 
+from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.bad_examples import spared
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
@@ -57,42 +58,62 @@ def one_pass(
     Raises `Loose` if further parameters are used where no rule applies.
     """
     tape = Tape({name: each for name, each in parameters.items() if name not in loose}, separate=separate)
-    own = {name: _view_for_each(parameters[name], len(x)) for name in parameters if name in loose}
+    own = {f"module.{name}": _view_for_each(parameters[name], len(x)) for name in parameters if name in loose}
+    judged = _Judged(module, criterion)
     if any(getattr(part, "inplace", False) for part in module.modules()):
         x = x.clone()  # a first layer in place would write over it
 
     def loss(one: torch.Tensor, target: torch.Tensor, views: dict[str, torch.Tensor]) -> torch.Tensor:
         tape.enter(one)
-        output = functional_call(module, views, (one[None],)) if views else module(one[None])
-        return criterion(output, target[None]).sum()
+        found: torch.Tensor = (
+            functional_call(judged, views, (one[None], target[None])) if views else judged(one[None], target[None])
+        )
+        return found
 
     with Interception(tape, RULES) as mode, torch.enable_grad():
-        if separate:
-            losses: torch.Tensor = vmap(loss, randomness="different")(x, y, own)
-        else:
-            losses = example_losses(criterion, module(x), y)
-    traced = [each for name, each in parameters.items() if name not in loose]
-    wanted = [*tape.edges, *own.values(), *traced]
+        outcome: torch.Tensor = vmap(loss, randomness="different")(x, y, own) if separate else module(x)
+    with torch.enable_grad():
+        losses = outcome if separate else example_losses(criterion, outcome, y)
+    wanted = [*tape.edges, *own.values(), *parameters.values()]
     with torch.autocast(x.device.type, enabled=False):
         found = (
             torch.autograd.grad(losses.sum(), wanted, allow_unused=True)
             if losses.requires_grad
             else [None] * len(wanted)
         )
-    direct = found[len(found) - len(traced) :]
-    missed = [name for name, each in zip(tape.names.values(), direct, strict=True) if each is not None]
+    missed = [
+        name for name, each in zip(parameters, found[len(found) - len(parameters) :], strict=True) if each is not None
+    ]
+    if any(name in loose for name in missed):
+        raise ArgumentError(
+            f"module={', '.join(missed)}: is used by another name than that in the module, so its gradients would be "
+            "incomplete; use it as an attribute of the module"
+        )
     if missed:
         raise Loose({name: ", ".join(sorted(mode.seen.get(name, ()))) for name in missed})
     slopes = found[: len(tape.edges)]
-    views = dict(zip(own, found[len(tape.edges) : len(wanted) - len(traced)], strict=True))
+    views = dict(zip(own, found[len(tape.edges) : len(wanted) - len(parameters)], strict=True))
     watched = [*tape.inputs, *(each.reshape(len(x), -1) for each in slopes if each is not None)]
     gradients = _by_parameter(tape, slopes)
     for name, each in views.items():
         if each is not None:
-            gradients[name] = example_rows.of(each.to(doubles.wide(each)))
-            watched.append(gradients[name].rows(0, len(x)))
+            rows = example_rows.of(each.to(doubles.wide(each)))
+            gradients[name.removeprefix("module.")] = rows
+            watched.append(rows.rows(0, len(x)))
     layers = {use.name: use.layer for use in tape.uses}
     return Pass(gradients=gradients, losses=losses.detach(), watched=watched, layers=layers)
+
+
+class _Judged(torch.nn.Module):
+    """The loss of a module, as a module: the criterion may use parameters too."""
+
+    def __init__(self, module: torch.nn.Module, criterion: Criterion) -> None:
+        super().__init__()
+        self.module, self._criterion = module, (criterion,)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The loss of one example."""
+        return self._criterion[0](self.module(x), y).sum()
 
 
 def _by_parameter(tape: Tape, slopes: Sequence[torch.Tensor | None]) -> dict[str, Gradients]:
@@ -132,7 +153,14 @@ def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) 
     """
 
     def together(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        losses: torch.Tensor = vmap(lambda a, b: criterion(a[None], b[None]).sum(), randomness="different")(o, t)
+        tape = Tape({}, separate=True)
+
+        def loss(one: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            tape.enter(one)
+            return criterion(one[None], target[None]).sum()
+
+        with Interception(tape, RULES):
+            losses: torch.Tensor = vmap(loss, randomness="different")(o, t)
         return losses
 
     def alone(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:

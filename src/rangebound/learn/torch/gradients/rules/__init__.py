@@ -14,6 +14,7 @@ from rangebound.learn.torch.gradients.rules import (
     convolution_rule,
     embedding_rule,
     linear_rule,
+    loss_rule,
     norm_rule,
     recurrent_rule,
 )
@@ -25,4 +26,5 @@ RULES: Mapping[Any, Callable[..., Any]] = {
     **embedding_rule.RULES,
     **attention_rule.RULES,
     **recurrent_rule.RULES,
+    **loss_rule.RULES,
 }
