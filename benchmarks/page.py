@@ -25,6 +25,7 @@ BENCHMARKS = (
     "postgres",
     "whole_tables",
     "learn",
+    "estimators",
 )
 
 INTRO = """# Benchmarks

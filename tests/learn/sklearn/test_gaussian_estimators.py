@@ -17,7 +17,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.gdp import largest_mu  # noqa: E402
-from rangebound.learn.sklearn import PCA, KMeans, LedgerBudget, LinearRegression, LogisticRegression  # noqa: E402
+from rangebound.learn.sklearn import (  # noqa: E402
+    PCA,
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    KMeans,
+    LedgerBudget,
+    LinearRegression,
+    LogisticRegression,
+)
 from rangebound.ledger.book import Ledger  # noqa: E402
 from rangebound.ledger.rule import GaussianFilter  # noqa: E402
 from tests.learn.sklearn.test_estimators import JANE, ODD  # noqa: E402
@@ -26,12 +34,16 @@ from tests.learn.sklearn.test_estimators import JANE, ODD  # noqa: E402
 KINDS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
     LinearRegression: ({"target_bounds": (0, 3)}, ("coef_", "intercept_")),
     LogisticRegression: ({"classes": [0, 1], "steps": 3}, ("coef_", "intercept_")),
+    DecisionTreeClassifier: ({"classes": [0, 1], "depth": 2}, ("_chances",)),
+    DecisionTreeRegressor: ({"target_bounds": (0, 3), "depth": 2}, ("_means",)),
     KMeans: ({"clusters": 2}, ("cluster_centers_",)),
     PCA: ({"components": 1}, ("mean_", "components_", "explained_variance_")),
 }
 PRECISE: dict[Any, dict[str, Any]] = {
     LinearRegression: {"target_bounds": (-200.0, 200.0), "clip": 1.0},
     LogisticRegression: {"steps": 60, "learning_rate": 64.0, "clip": 1.0},
+    DecisionTreeClassifier: {"depth": 5, "bins": 16},
+    DecisionTreeRegressor: {"target_bounds": (-200.0, 200.0), "depth": 5, "bins": 16},
     KMeans: {"clusters": 3, "steps": 10, "clip": 1.0},
     PCA: {"components": 1, "clip": 1.0},
 }
@@ -42,6 +54,9 @@ SKIPPED = {
     (LinearRegression, "check_estimators_empty_data_messages"): EMPTY,
     (PCA, "check_estimators_empty_data_messages"): EMPTY,
     (KMeans, "check_estimators_empty_data_messages"): EMPTY,
+    (DecisionTreeRegressor, "check_estimators_empty_data_messages"): EMPTY,
+    (DecisionTreeRegressor, "check_supervised_y_no_nan"): CLAMPED,
+    (DecisionTreeRegressor, "check_regressors_int"): "of two cuts that are equally good, the noise takes one",
     (KMeans, "check_clustering"): "it asks for labels_ of the rows of the fit, which are private",
     (KMeans, "check_transformer_general"): FRESH,
     (KMeans, "check_transformer_data_not_an_array"): FRESH,
@@ -111,6 +126,11 @@ WRONG = [
     (LogisticRegression, {"steps": 1.5}, "steps=1.5: must be an integer"),
     (LogisticRegression, {"learning_rate": 0.0}, "learning_rate=0"),
     (LogisticRegression, {"penalty": -1.0}, "penalty=-1"),
+    (DecisionTreeClassifier, {"depth": 0}, "depth=0: must lie between 1 and 12"),
+    (DecisionTreeClassifier, {"depth": 13}, "depth=13: must lie between 1 and 12"),
+    (DecisionTreeClassifier, {"bins": 1}, "bins=1: must be at least 2"),
+    (DecisionTreeRegressor, {"bins": 2.0}, "bins=2.0: must be an integer"),
+    (DecisionTreeRegressor, {"target_bounds": None}, "target_bounds=None"),
     (KMeans, {"clip": 2.0}, "clip=2.0: must be at most 1"),
     (KMeans, {"clusters": 0}, "clusters=0: must lie between 1 and"),
     (KMeans, {"steps": 0}, "steps=0: must lie between 1 and"),
@@ -176,6 +196,12 @@ def test_no_cell_decides_whether_there_is_a_fit(kind: Any, name: str) -> None:
 def test_there_may_be_no_rows(kind: Any) -> None:
     fitted = ours(kind).fit(np.zeros((0, 3)), [])
     assert all(np.isfinite(each).all() for each in published(fitted))
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, DecisionTreeClassifier])
+def test_classes_are_asked_for_where_there_are_no_labels(kind: Any) -> None:
+    with pytest.raises(rb.errors.ArgumentError, match="classes: must be given"):
+        ours(kind, classes=None).fit(np.zeros((0, 3)), [])
 
 
 @pytest.mark.parametrize("kind", KINDS)

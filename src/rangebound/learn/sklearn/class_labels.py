@@ -19,6 +19,8 @@ def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Codes]:
     found, codes = _classes(y, classes)
     if len(codes) != rows:
         raise ArgumentError("y: must have one label for each row of X")
+    if not len(found):
+        raise ArgumentError("classes: must be given where there are no labels, such as classes=[0, 1]")
     return found, codes
 
 

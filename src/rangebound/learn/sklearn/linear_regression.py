@@ -65,7 +65,7 @@ class LinearRegression(RegressorMixin, Private):  # type: ignore[misc]
         x = self._rows(X, y)
         goal = targets(y, len(x))
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
-        low, high = _ends(self.target_bounds)
+        low, high = target_ends(self.target_bounds)
         clip = row_sums.fraction("clip", self.clip)
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         size = x.shape[1] + 2
@@ -111,7 +111,8 @@ def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
     return slopes, (total - float(sums @ slopes)) / count
 
 
-def _ends(bounds: object) -> tuple[float, float]:
+def target_ends(bounds: object) -> tuple[float, float]:
+    """The public range of a target."""
     if bounds is None:
         raise ArgumentError(
             "target_bounds=None: the range of the target must be given, from public knowledge; a range taken from the "

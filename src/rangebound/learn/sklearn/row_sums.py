@@ -77,14 +77,14 @@ def shortened(rows: Floats, norm: float) -> Floats:
     return found
 
 
-def clipped(rows: Floats, norm: float) -> Integers:
+def clipped(rows: Floats, norm: float, copies: int = 1) -> Integers:
     """Each row, shortened to `norm` where it is longer, as whole numbers of quanta.
 
-    Guarantee: no row is longer than 2^26 quanta, and none depends on another.
+    Guarantee: a vector with so many copies of a row in it is no longer than 2^26 quanta, and no row depends on another.
     """
-    found: Integers = np.trunc(shortened(rows, norm) * (QUANTA / norm)).astype(np.int64)
+    found: Integers = np.trunc(shortened(rows, norm / math.sqrt(copies)) * (QUANTA / norm)).astype(np.int64)
     while True:
-        longer = (found * found).sum(axis=1) > QUANTA**2
+        longer = copies * (found * found).sum(axis=1) > QUANTA**2
         if not longer.any():
             return found
         found[longer] = np.trunc(found[longer] * _SHORTER).astype(np.int64)
