@@ -28,7 +28,7 @@ _LEAVES = Fraction(1, 2)
 
 
 class Purity(Protocol):
-    """How many rows a vector of sums stands for, and which of its numbers tell nodes apart."""
+    """How many rows a vector of sums stands for, and which of its numbers distinguish nodes."""
 
     def __call__(self, sums: Floats) -> tuple[Floats, Floats]:
         """Numbers of rows, and the sums whose squares over them are to be large."""
