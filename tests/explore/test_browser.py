@@ -392,6 +392,12 @@ def test_a_plan_without_a_title_has_one_heading(browser, tmp_path):
         page.close()
 
 
+def test_what_would_be_spent_follows_the_epsilon_of_the_page(page):
+    page.wait_for_selector("#no-account:has-text('spend epsilon 4')")
+    changed(page, lambda: page.fill("#epsilon-exact", "3") or page.press("#epsilon-exact", "Enter"))
+    page.wait_for_selector("#no-account:has-text('spend epsilon 3')")
+
+
 def test_the_real_table_is_asked_for_and_charged(page, demo_folder):
     with Ledger.open(demo_folder / "clinics.ledger") as ledger:
         before = ledger.account("clinics").left

@@ -124,6 +124,7 @@ async function certify() {
     if (found.law) state.question = found.law.query;
     showCertified(found);
     say("certified", "Certified.");
+    account(); // what a release would spend
   } catch (error) {
     if (own === number) unproved("error", error.message, "not proved");
     return error.message;
@@ -489,8 +490,10 @@ async function newPlan(text, place) {
   forgetTrial();
   unproved("quick", "Being proved.", "being proved");
   const wrong = await certify();
-  if (wrong) tell(place, wrong, true);
-  account();
+  if (wrong) {
+    tell(place, wrong, true);
+    account();
+  }
   columns();
 }
 
@@ -634,8 +637,7 @@ async function open() {
   showOthers();
   showAddFields();
   listen();
-  await certify();
-  account();
+  if (await certify()) account();
   columns();
 }
 
