@@ -414,7 +414,7 @@ def test_a_dry_run_has_a_table_of_shares_and_intervals(folder, capsys, words):
     assert code == 0
     head = r"^query +kind +share +half-width +margin +at half epsilon +at twice epsilon +above limit +error"
     assert re.search(head, out, re.MULTILINE)
-    assert re.search(r"^visits +count +11\.8 % +25 +25 +25 +25 +(\+[\d.]+ % +)?\d", out, re.MULTILINE)
+    assert re.search(r"^visits +count +11\.7 % +25 +25 +25 +25 +(\+[\d.]+ % +)?\d", out, re.MULTILINE)
     assert re.search(r"^again +count +88\.3 % +3 +8 +1 +\d", out, re.MULTILINE)
     found = json.loads(command(capsys, *words[0].split(), plan, *words[1:], "--json")[1])
     assert [each["half_width"] for each in found["queries"]] == [25.0, 3.0]
