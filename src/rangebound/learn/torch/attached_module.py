@@ -12,7 +12,7 @@ by the route of `PrivateOptimizer.backward`.
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
@@ -39,7 +39,11 @@ class AttachedModule(torch.nn.Module):
     """
 
     def __init__(
-        self, module: torch.nn.Module, forward: Any, optimizer: PrivateOptimizer, reduction: Reduction
+        self,
+        module: torch.nn.Module,
+        forward: Callable[..., torch.Tensor],
+        optimizer: PrivateOptimizer,
+        reduction: Reduction,
     ) -> None:
         super().__init__()
         self.module = module

@@ -89,11 +89,11 @@ class Tape:
         """The copy of a parameter that the rules use; other values as they are."""
         return self._copies.get(id(value), value)
 
-    def traced(self, *values: Any) -> bool:
+    def traced(self, *values: object) -> bool:
         """Whether one of the values is a parameter whose gradients are wanted."""
         return any(id(each) in self.names for each in values)
 
-    def batched(self, run: Callable[..., torch.Tensor], x: torch.Tensor, *others: Any) -> torch.Tensor:
+    def batched(self, run: Callable[..., torch.Tensor], x: torch.Tensor, *others: object) -> torch.Tensor:
         """`run` of the batch of x: its axes are those of the module's own tensor, after one for the examples.
 
         Raises `Unruled` where x is the same for all examples, or something else is not.
@@ -154,7 +154,7 @@ class Interception(TorchFunctionMode):
         self.seen: dict[str, set[str]] = {}
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
         rule = self._rules.get(func)

@@ -7,14 +7,21 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.learn.torch.gradients.tape import Tape, Unruled
 
 
 def attention(
-    mode: Any, tape: Tape, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None,
-    *rest: Any, **named: Any,
-) -> torch.Tensor:  # fmt: skip
+    mode: TorchFunctionMode,
+    tape: Tape,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    *rest: Any,
+    **named: Any,
+) -> torch.Tensor:
     """`torch.nn.functional.scaled_dot_product_attention`, which has no parameters; vmap would loop over examples."""
     axes = query.dim()
     if axes not in (3, 4) or key.dim() != axes or value.dim() != axes:
@@ -45,7 +52,7 @@ def _unguarded(function: Any) -> Any:
 _MULTI_HEAD = _unguarded(F.multi_head_attention_forward)
 
 
-def multi_head(mode: Any, tape: Tape, *given: Any, **named: Any) -> Any:
+def multi_head(mode: TorchFunctionMode, tape: Tape, *given: object, **named: object) -> Any:
     """`torch.nn.functional.multi_head_attention_forward`: two linear layers around an attention."""
     with mode:
         return _MULTI_HEAD(*given, **named)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import doubles, example_rows
@@ -32,9 +33,16 @@ def patches(x: torch.Tensor, kernel: Sizes, stride: Sizes, padding: Sizes, dilat
 
 def _convolution(function: Callable[..., torch.Tensor], axes: int, *, transposed: bool) -> Callable[..., torch.Tensor]:
     def rule(
-        mode: Any, tape: Tape, input: torch.Tensor, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-        *rest: Any, **named: Any,
-    ) -> torch.Tensor:  # fmt: skip
+        mode: TorchFunctionMode,
+        tape: Tape,
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        *rest: Any,
+        **named: Any,
+    ) -> torch.Tensor:
         options = dict(zip(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups"), rest))  # noqa: B905
         options.update(named)
         groups, dilation = options.get("groups", 1), _sizes(options.get("dilation", 1), axes)
@@ -60,9 +68,11 @@ def _convolution(function: Callable[..., torch.Tensor], axes: int, *, transposed
                         raise Unruled
                     a = tape.note_input(flat)
                     tape.note_use(
-                        weight, place, "convolution",
+                        weight,
+                        place,
+                        "convolution",
                         lambda g: _rows(a, g, transposed, groups, kernel, steps, margins, dilation),
-                    )  # fmt: skip
+                    )
                 tape.note_use(bias, place, "convolution", lambda g: example_rows.of(_over_positions(g, count)))
             return output if alone else output.reshape(*x.shape[:2], *output.shape[1:])
 
@@ -72,9 +82,15 @@ def _convolution(function: Callable[..., torch.Tensor], axes: int, *, transposed
 
 
 def _rows(
-    a: torch.Tensor, g: torch.Tensor, transposed: bool, groups: int, kernel: Sizes, steps: Sizes, margins: Sizes,
+    a: torch.Tensor,
+    g: torch.Tensor,
+    transposed: bool,
+    groups: int,
+    kernel: Sizes,
+    steps: Sizes,
+    margins: Sizes,
     dilation: Sizes,
-) -> ExampleRows:  # fmt: skip
+) -> ExampleRows:
     dtype = doubles.wide(a, g)
     inner, slope = (g, a) if transposed else (a, g)
     width = slope.shape[1] * (inner.shape[1] // groups) * torch.Size(kernel).numel()
@@ -92,9 +108,14 @@ def _rows(
 
 
 def _fitting(
-    factor: torch.Tensor, pieces: torch.Tensor, inner: torch.Tensor, kernel: Sizes, steps: Sizes, margins: Sizes,
+    factor: torch.Tensor,
+    pieces: torch.Tensor,
+    inner: torch.Tensor,
+    kernel: Sizes,
+    steps: Sizes,
+    margins: Sizes,
     dilation: Sizes,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Both with the positions that they share: the output padding of a transposed convolution makes more patches."""
     sizes = zip(inner.shape[2:], kernel, steps, margins, dilation, strict=True)
     there = [(n + 2 * pad - gap * (size - 1) - 1) // step + 1 for n, size, step, pad, gap in sizes]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.learn.torch.gradients.tape import Tape, Unruled
 from rangebound.learn.torch.gradients.token_rows import TokenRows, gathered
 
 
 def embedding(
-    mode: Any, tape: Tape, input: torch.Tensor, weight: Any, padding_idx: int | None = None,
+    mode: TorchFunctionMode, tape: Tape, input: torch.Tensor, weight: torch.Tensor, padding_idx: int | None = None,
     max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """`torch.nn.functional.embedding`, for tokens that differ between examples."""

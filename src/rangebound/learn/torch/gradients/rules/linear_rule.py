@@ -6,13 +6,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.outer_products import outer
 from rangebound.learn.torch.gradients.tape import Tape
 
 
-def linear(mode: Any, tape: Tape, input: torch.Tensor, weight: Any, bias: Any = None) -> torch.Tensor:
+def linear(
+    mode: TorchFunctionMode, tape: Tape, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     """`torch.nn.functional.linear`, for inputs with any number of axes."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -26,7 +29,7 @@ def linear(mode: Any, tape: Tape, input: torch.Tensor, weight: Any, bias: Any = 
     return tape.batched(run, input, weight, bias)
 
 
-def note(tape: Tape, layer: str, place: int, x: torch.Tensor, count: int, weight: Any, *biases: Any) -> None:
+def note(tape: Tape, layer: str, place: int, x: torch.Tensor, count: int, weight: torch.Tensor, *biases: Any) -> None:
     """Note that output `place` is x weight^T + biases, each with one row for each example and position."""
     if tape.traced(weight):
         a = tape.note_input(x.reshape(count, -1, x.shape[-1]))

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.learn.torch.gradients.tape import Tape, Unruled
 
 
 def cross_entropy(
-    mode: Any, tape: Tape, input: torch.Tensor, target: torch.Tensor, weight: Any = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
-) -> torch.Tensor:  # fmt: skip
+    mode: TorchFunctionMode,
+    tape: Tape,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
     """`torch.nn.functional.cross_entropy` of one row of outputs and one class.
 
     Edge cases: NaN for a class that is to be ignored, of which there is no mean, as in torch; 0 where sums are asked.

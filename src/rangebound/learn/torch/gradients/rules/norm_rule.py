@@ -7,15 +7,21 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.tape import Tape
 
 
 def layer_norm(
-    mode: Any, tape: Tape, input: torch.Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None,
+    mode: TorchFunctionMode,
+    tape: Tape,
+    input: torch.Tensor,
+    normalized_shape: list[int],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     eps: float = 1e-5,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """`torch.nn.functional.layer_norm`."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -26,7 +32,12 @@ def layer_norm(
 
 
 def rms_norm(
-    mode: Any, tape: Tape, input: torch.Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None
+    mode: TorchFunctionMode,
+    tape: Tape,
+    input: torch.Tensor,
+    normalized_shape: list[int],
+    weight: torch.Tensor | None = None,
+    eps: float | None = None,
 ) -> torch.Tensor:
     """`torch.nn.functional.rms_norm`."""
 
@@ -38,9 +49,14 @@ def rms_norm(
 
 
 def group_norm(
-    mode: Any, tape: Tape, input: torch.Tensor, num_groups: int, weight: Any = None, bias: Any = None,
+    mode: TorchFunctionMode,
+    tape: Tape,
+    input: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     eps: float = 1e-5,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """`torch.nn.functional.group_norm`."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -51,9 +67,11 @@ def group_norm(
             if tape.traced(weight):
                 a = tape.note_input(flat)
                 tape.note_use(
-                    weight, place, "norm",
+                    weight,
+                    place,
+                    "norm",
                     lambda g: example_rows.of(_by_channel(F.group_norm(a, num_groups, eps=eps) * g, count)),
-                )  # fmt: skip
+                )
             tape.note_use(bias, place, "norm", lambda g: example_rows.of(_by_channel(g, count)))
         return output.view(*x.shape[:2], *output.shape[1:])
 
@@ -61,7 +79,12 @@ def group_norm(
 
 
 def _last_axes(
-    tape: Tape, x: torch.Tensor, output: torch.Tensor, weight: Any, bias: Any, normalised: Any
+    tape: Tape,
+    x: torch.Tensor,
+    output: torch.Tensor,
+    weight: Any,
+    bias: Any,
+    normalised: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
     if not tape.traced(weight, bias):
         return output

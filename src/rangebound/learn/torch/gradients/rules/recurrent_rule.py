@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from rangebound.learn.torch.gradients import example_rows
 from rangebound.learn.torch.gradients.outer_products import outer
@@ -143,7 +144,9 @@ def _layers(tape: Tape, kind: str, given: tuple[Any, ...]) -> Any:
     return tuple(found)
 
 
-def _gates(tape: Tape, x: torch.Tensor, weight: Any, first: Any, second: Any) -> tuple[torch.Tensor, int]:
+def _gates(
+    tape: Tape, x: torch.Tensor, weight: torch.Tensor, first: torch.Tensor | None, second: torch.Tensor | None
+) -> tuple[torch.Tensor, int]:
     """The linear layer of all steps (steps, examples, gates); `first` is its bias, `second` is added to it."""
     turned = x.transpose(0, 1)
     bias = tape.copy_of(first) if second is None else tape.copy_of(first) + tape.copy_of(second)
@@ -158,9 +161,14 @@ def _by_example(g: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def _note(
-    tape: Tape, layer: str, place: int, x: torch.Tensor, own: Sequence[Any],
-    changed: Callable[[torch.Tensor], torch.Tensor], before: torch.Tensor,
-) -> None:  # fmt: skip
+    tape: Tape,
+    layer: str,
+    place: int,
+    x: torch.Tensor,
+    own: Sequence[torch.Tensor],
+    changed: Callable[[torch.Tensor], torch.Tensor],
+    before: torch.Tensor,
+) -> None:
     count = len(x)
     if tape.traced(own[0]):
         a = tape.note_input(x)
@@ -171,7 +179,7 @@ def _note(
         tape.note_use(own[3], place, layer, lambda g: example_rows.of(changed(_by_example(g, count)).sum(1)))
 
 
-def _lstm(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[Any]) -> tuple[torch.Tensor, Tensors]:
+def _lstm(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Tensors]:
     biases = own[2:] if len(own) == 4 else (None, None)
     gates, place = _gates(tape, x, own[0], *biases)
     state = (each.to(gates.dtype) for each in (*start, own[1].detach()))
@@ -181,7 +189,7 @@ def _lstm(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[Any]) -> tu
     return states.transpose(0, 1), (states[-1], cell)
 
 
-def _gru(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[Any]) -> tuple[torch.Tensor, Tensors]:
+def _gru(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Tensors]:
     biases = own[2:] if len(own) == 4 else (None, None)
     gates, place = _gates(tape, x, own[0], biases[0], None)
     inner = gates.new_zeros(gates.shape[2]) if biases[1] is None else biases[1].detach()
@@ -194,18 +202,25 @@ def _gru(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[Any]) -> tup
     return states.transpose(0, 1), (states[-1],)
 
 
-def lstm(mode: Any, tape: Tape, *given: Any) -> Any:
+def lstm(mode: TorchFunctionMode, tape: Tape, *given: Any) -> Any:
     """`torch.lstm`, as `torch.nn.LSTM` calls it."""
     return _layers(tape, "lstm", given)
 
 
-def gru(mode: Any, tape: Tape, *given: Any) -> Any:
+def gru(mode: TorchFunctionMode, tape: Tape, *given: Any) -> Any:
     """`torch.gru`, as `torch.nn.GRU` calls it."""
     return _layers(tape, "gru", given)
 
 
 def lstm_cell(
-    mode: Any, tape: Tape, input: torch.Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+    mode: TorchFunctionMode,
+    tape: Tape,
+    input: torch.Tensor,
+    hx: Any,
+    w_ih: torch.Tensor,
+    w_hh: torch.Tensor,
+    b_ih: torch.Tensor | None = None,
+    b_hh: torch.Tensor | None = None,
 ) -> Tensors:
     """`torch.lstm_cell`: two linear layers and the gates."""
     with mode:
@@ -216,7 +231,14 @@ def lstm_cell(
 
 
 def gru_cell(
-    mode: Any, tape: Tape, input: torch.Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+    mode: TorchFunctionMode,
+    tape: Tape,
+    input: torch.Tensor,
+    hx: Any,
+    w_ih: torch.Tensor,
+    w_hh: torch.Tensor,
+    b_ih: torch.Tensor | None = None,
+    b_hh: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """`torch.gru_cell`: two linear layers and the gates."""
     with mode:
