@@ -7,7 +7,7 @@ FLOOR  ?= 92
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
-SOURCES := $(wildcard src tests examples benchmarks papers docs/images)
+SOURCES := $(wildcard src tests examples benchmarks papers website docs/images)
 
 # The lowest versions are tried in an environment of their own. The start and the words of Typer's own mistakes are left
 # out: older versions load more and say other words. So is a control about how DuckDB 2.0 reads a decimal that is too large.
@@ -32,7 +32,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test coverage test-long test-lowest mutants bench papers lint format clean
+.PHONY: help demo test coverage test-long test-lowest mutants bench papers docs lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -70,6 +70,10 @@ bench: $(FULL_STAMP) ## Measure beside other libraries, in out/peers; writes doc
 papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
 	@$(BIN)/python -m papers --jobs $(JOBS)
 
+docs: $(FULL_STAMP) ## Build the site of the documentation, with the output of its notebooks, in out/site
+	@$(BIN)/python -m website
+	@echo "to read it: $(BIN)/python -m http.server --directory out/site"
+
 lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in out/site)
 	@echo "style"
 	@$(BIN)/python -m ruff check $(SOURCES)
@@ -79,7 +83,7 @@ lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in
 	@echo "import layers"
 	@$(BIN)/lint-imports
 	@echo "documentation"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python -m website --quick
 
 format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff check --fix $(SOURCES)
@@ -89,7 +93,7 @@ clean: ## Remove the environment, the caches and out/
 	rm -rf $(VENV) $(LOWEST) out build dist src/*.egg-info
 	rm -f src/rangebound/*/*.so src/rangebound/*/*.pyd
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests examples benchmarks papers -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests examples benchmarks papers website -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A healthy .venv is kept; a missing or broken one (an interrupted set-up, a Python that has gone) is made anew.
 # setuptools comes first, and is then used as it is, so that the build tool is pinned like everything else.

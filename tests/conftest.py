@@ -38,7 +38,7 @@ LIMIT = 0.5
 """How many seconds of processor time a test is traced for: what it does after them is mostly the same again."""
 
 UNTRACED = {
-    *("benchmarks", "crosscheck", "errata", "matrix", "papers", "statistical"),
+    *("benchmarks", "crosscheck", "errata", "matrix", "papers", "statistical", "website"),
     *("test_circles", "test_examples", "test_mirror", "test_mutants", "test_names", "test_neighbours", "test_one_row"),
     *("test_outside", "test_properties", "test_random_calls", "test_range", "test_readme", "test_references"),
     *("test_plan_pairs", "test_tests", "test_types", "test_words"),

@@ -289,7 +289,7 @@ def test_the_version_is_that_of_the_distribution():
 
 def test_the_api_page_shows_every_name() -> None:
     page = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
-    missing = [name for name in rb.__all__ if f"rangebound.{name}\n" not in page and f"`rb.{name}`" not in page]
+    missing = [name for name in rb.__all__ if f"- `rangebound.{name}`\n" not in page and f"`rb.{name}`" not in page]
     assert missing == []
 
 
@@ -361,7 +361,7 @@ def test_users_are_shown_public_names_alone(page):
 
 def test_the_api_page_shows_public_names_alone():
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    shown = [line.rpartition(".") for line in re.findall(r"^::: (\S+)$", page, re.MULTILINE)]
+    shown = [line.rpartition(".") for line in re.findall(r"^- `(\S+)`$", page, re.MULTILINE)]
     assert len(shown) > 80
     assert internal([(module, name) for module, _, name in shown]) == []
 

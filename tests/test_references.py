@@ -121,7 +121,7 @@ def missing_files(text: str) -> set[str]:
 
 
 def headings(text: str) -> set[str]:
-    """Return the anchors of a page, as mkdocs makes them from its headings."""
+    """Return the anchors of a page, as the site makes them from its headings."""
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each).strip().lower()) for each in titles}
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 from rangebound.cli.app import run
@@ -56,6 +57,32 @@ def test_the_commands_about_approval_periods_and_audits_run_in_their_order(tmp_p
     assert "spent epsilon 0.5; account 'patients' has epsilon 1.5 left" in out
     assert "for each quarter (UTC)" in out
     assert "ok: 7 entries, all as written" in out
+
+
+BOARD_PAGE = PAGE.with_name("ethics-board.md")
+
+
+def test_the_papers_for_an_ethics_board_are_written_from_its_plan(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = BOARD_PAGE.read_text(encoding="utf-8")
+    plan = re.search(r"parse_plan\('''\n(.*?)'''\)", page, re.DOTALL)
+    assert plan
+    (tmp_path / "visits.csv").write_text(demo.table())
+    (tmp_path / "plan.toml").write_text(f'source = {{path = "visits.csv"}}\n{plan[1]}')
+    (line,) = re.findall(r"^\$ rangebound (.*)$", page, re.MULTILINE)
+    assert run(shlex.split(line)) == 0, capsys.readouterr().err
+    assert {"sheet.md", "record.yaml"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_commands_to_install_name_extras_that_exist_and_the_program_answers(capsys):
+    page = PAGE.with_name("install.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE))
+    assert named == set(extras["optional-dependencies"]) - {"dev", "docs", "examples"}
+    for each in re.findall(r"pip install '[\w.]+\[([\w,-]+)\]'", page):
+        assert set(each.split(",")) <= named
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("rangebound ")
 
 
 REFERENCE = PAGE.with_name("plan.md")

@@ -1,0 +1,69 @@
+"""Build the site of the documentation in out/site: `python -m website [--quick] [--into FOLDER]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from website import llms, navigation, notebooks, reference, versions
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS, OUT = ROOT / "docs", ROOT / "out"
+PAGES, SITE, SETTINGS = OUT / "pages", OUT / "site", OUT / "zensical.toml"
+
+
+def stage(*, quick: bool, versioned: bool) -> list[str]:
+    """Write all pages and the settings below out/: those of docs/, and those made from the code; what does not fit."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    listed = (DOCS / "api.md").read_text(encoding="utf-8")
+    names = reference.entries(listed)
+    (PAGES / "api.md").write_text(reference.contents(listed, names), encoding="utf-8")
+    (PAGES / "api").mkdir()
+    for file, text in reference.pages(names):
+        (PAGES / file).write_text(text, encoding="utf-8")
+    for notebook in notebooks.found():
+        notebooks.write(notebook, PAGES / "gallery", run=not quick)
+    (PAGES / "gallery.md").write_text(notebooks.linked((DOCS / "gallery.md").read_text("utf-8")), encoding="utf-8")
+    text = navigation.settings((ROOT / "zensical.toml").read_text(encoding="utf-8"), names, PAGES)
+    SETTINGS.write_text(text + (versions.SETTING if versioned else ""), encoding="utf-8")
+    misfits = navigation.misfits(text, PAGES)
+    if not misfits:
+        (PAGES / "llms.txt").write_text(llms.listing(text, PAGES), encoding="utf-8")
+    return misfits
+
+
+def build() -> int:
+    """Build the site from the pages; a link that leads nowhere is an error."""
+    shutil.rmtree(SITE, ignore_errors=True)
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "--config-file", str(SETTINGS)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False)
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        return done.returncode
+    for page in PAGES.rglob("*.md"):  # what llms.txt lists
+        shutil.copy(page, SITE / page.relative_to(PAGES))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="show the notebooks without their output")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="also put the site beside those of other versions")
+    options = parser.parse_args()
+    misfits = stage(quick=options.quick, versioned=options.into is not None)
+    if misfits:
+        print("\n".join(misfits), file=sys.stderr)
+        return 1
+    status = build()
+    if not status and options.into:
+        versions.publish(SITE, options.into)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
