@@ -45,6 +45,7 @@ def build() -> int:
     if done.returncode:
         print(done.stdout + done.stderr, file=sys.stderr)
         return done.returncode
+    (SITE / "404.html").unlink()  # its addresses begin at the root of a server, which is rarely where a site lies
     for page in PAGES.rglob("*.md"):  # what llms.txt lists
         shutil.copy(page, SITE / page.relative_to(PAGES))
     return 0

@@ -92,10 +92,19 @@ def page(entry: Entry, links: Mapping[str, str]) -> str:
     if isinstance(thing, types.ModuleType):
         functions = [each for each in vars(thing).values() if inspect.isfunction(each) and is_own(each, thing)]
         return "\n".join([top, prose(thing), *(method(each.__name__, each) for each in functions)])
-    parts = [top, signature(entry.shown, thing), prose(thing)]
+    call = signature(entry.shown, thing)
+    parts = [top, call, types_in(call, links), prose(thing)]
+    if hasattr(thing, "model_fields"):
+        parts.append("Every field is described in [the table of fields](../plan-fields.md).\n")
     if inspect.isclass(thing):
         parts += [fields(thing), *members(thing, links)]
     return "\n".join(part for part in parts if part)
+
+
+def types_in(call: str, links: Mapping[str, str]) -> str:
+    """The types of a call that have a page of their own, as a line of links."""
+    found = dict.fromkeys(name for name in re.findall(r"\b[A-Z]\w+", call) if name in links)
+    return f"Types: {', '.join(f'[`{name}`]({links[name]})' for name in found)}\n" if found else ""
 
 
 def is_own(function: Callable[..., object], module: types.ModuleType) -> bool:
@@ -228,7 +237,8 @@ def field_notes(kind: type) -> dict[str, str]:
 def members(kind: type, links: Mapping[str, str]) -> Iterator[str]:
     """Yield the members of a class of ours: its own, and those of classes above that have no page."""
     above = [each for each in kind.__mro__[1:] if each.__module__.startswith("rangebound")]
-    with_page = [each.__name__ for each in above if each.__name__ in links and not each.__name__.startswith("_")]
+    above = [] if issubclass(kind, Exception) or hasattr(kind, "model_fields") else above
+    with_page = [each.__name__ for each in above if each.__name__ in links]
     hidden = {name for each in above if each.__name__ in links for name in vars(each)} - set(vars(kind))
     own, seen = [], set(hidden)
     for each in (kind, *above):
@@ -285,4 +295,5 @@ def link_names(line: str, links: Mapping[str, str]) -> str:
         file = links.get(name) if name != name.lower() or name != code[1] else None
         return f"[`{code[1]}`]({file})" if file else code[0]
 
+    line = re.sub(r"(?<!\[)`docs/([\w-]+)\.md`", r"[\1](../\1.md)", line)
     return re.sub(r"(?<!\[)`([\w.]+)`(?!\])", link, line)

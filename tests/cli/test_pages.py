@@ -74,6 +74,17 @@ def test_the_papers_for_an_ethics_board_are_written_from_its_plan(tmp_path, monk
     assert {"sheet.md", "record.yaml"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def test_the_crosstab_is_published_by_its_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.csv").write_text(demo.table())
+    page = PAGE.with_name("crosstab.md").read_text(encoding="utf-8")
+    (plan,), (commands,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("toml", "sh"))
+    (tmp_path / "plan.toml").write_text(plan)
+    for line in commands.splitlines():
+        assert run(shlex.split(line)[1:]) == 0, capsys.readouterr().err
+    assert (tmp_path / "table.csv").read_text().count("crosstab") == (4 + 1) * (3 + 1)
+
+
 def test_the_commands_to_install_name_extras_that_exist_and_the_program_answers(capsys):
     page = PAGE.with_name("install.md").read_text(encoding="utf-8")
     extras = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]

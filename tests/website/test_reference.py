@@ -98,6 +98,15 @@ def test_a_class_has_its_members_and_links_to_other_names(pages: dict[str, str])
     )
 
 
+def test_types_of_a_call_and_pages_that_a_docstring_names_are_linked() -> None:
+    links = {"Limit": "Limit-2.md", "Query": "Query.md"}
+    assert reference.types_in("f(query: Query, other: Other) -> Limit", links) == (
+        "Types: [`Query`](Query.md), [`Limit`](Limit-2.md)\n"
+    )
+    assert reference.types_in("f(x: float)", links) == ""
+    assert reference.linked("see `docs/ledger.md`", links) == "see [ledger](../ledger.md)"
+
+
 def test_control_code_headings_and_names_of_arguments_are_not_linked() -> None:
     links = {"Limit": "Limit-2.md", "limit": "limit.md"}
     for text in ("# `Limit`", "```python\n`Limit`\n```", "the `limit` of it", "`Limit.verify`", "[`Limit`](x.md)"):
