@@ -271,3 +271,22 @@ def test_gaussian_noise_is_wide_enough_for_its_part_of_the_account_and_no_less_i
     other = replace(publisher.mechanism, noise=rb.Laplace(scale=publisher.mechanism.noise.scale))
     with pytest.raises(CertificateInvalid, match="not Gaussian"):
         replace(publisher, mechanism=other).check(found, share)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 0.0), (2.0, 0.0), (0.05, 1e-6), (0.3, 1e-2), (5.0, 0.05)])
+@pytest.mark.parametrize("ends", [(0.0, math.inf), (-math.inf, 5.0), (-math.inf, math.inf)])
+def test_without_an_end_the_best_mechanism_is_that_of_the_whole_ranking(ends, epsilon, delta):
+    support = rb.Interval(*ends)
+    query = rb.Query(range=support, sensitivity=2.0)
+    ranked = rb.choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse")
+    first, *others = (each for each in ranked if isinstance(each.mechanism, rb.Mechanism))
+    found = publishers._mechanism(support, 2.0, epsilon, delta, None)
+    assert found == first.mechanism
+    assert publishers._variance(found) == pytest.approx(first.score, rel=1e-6)
+    assert all(publishers._variance(each.mechanism) > publishers._variance(found) for each in others)
+
+
+def test_a_bounded_range_may_be_best_served_by_truncated_noise():
+    """The control: with an end on either side all noise is ranked."""
+    found = publishers._mechanism(rb.Interval(0, 10), 1.0, 0.1, 0.0, None)
+    assert found.bounding is rb.TRUNCATE

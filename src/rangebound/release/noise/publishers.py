@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -13,7 +14,7 @@ from rangebound.bounding import Bounding
 from rangebound.calibration import calibrate
 from rangebound.choice import choose
 from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanism import Mechanism
 from rangebound.noise import FAMILIES, Gaussian, Laplace
 from rangebound.numeric import rounded_up
@@ -295,6 +296,8 @@ def _grain(sensitivity: Fraction) -> float:
 @lru_cache(maxsize=1024)
 def _mechanism(support: Interval | Union, reach: float, epsilon: float, delta: float, name: str | None) -> Mechanism:
     query = Query(range=support.hull, sensitivity=reach)
+    if name is None and (clamped := _clamped(query, support, epsilon, delta)):
+        return clamped
     if name is None:
         ranked = choose(query=query, epsilon=epsilon, delta=delta, support=support, objective="mse")
         return next(each.mechanism for each in ranked if isinstance(each.mechanism, Mechanism))
@@ -302,3 +305,28 @@ def _mechanism(support: Interval | Union, reach: float, epsilon: float, delta: f
     families = {each.__name__: each for each in FAMILIES.values()}
     kind = Bounding.UNBOUNDED if is_line(support) else Bounding(bounding)
     return calibrate(noise=families[family], query=query, support=support, bounding=kind, epsilon=epsilon, delta=delta)
+
+
+def _clamped(query: Query, support: Interval | Union, epsilon: float, delta: float) -> Mechanism | None:
+    """The mechanism with the smallest worst-case squared error on a half-line or the line; None on other supports.
+
+    It is clamped noise, so that truncated noise need not be calibrated, which takes longer. Far from the end of a
+    half-line both are the noise itself, so that truncated noise needs at least the same scale. Clamping brings no
+    number farther from a true one in the support: the worst case is the variance of the noise, far from the end.
+    """
+    if support.bounded or not isinstance(support, Interval):
+        return None
+    bounding = Bounding.UNBOUNDED if is_line(support) else Bounding.RECTIFY
+    found = []
+    for family in FAMILIES.values():
+        with suppress(Unsatisfiable, ArgumentError):
+            found.append(
+                calibrate(noise=family, query=query, support=support, bounding=bounding, epsilon=epsilon, delta=delta)
+            )
+    return min(found, key=_variance, default=None)
+
+
+def _variance(mechanism: Mechanism) -> float:
+    """The variance of the noise."""
+    line = Query(range=_LINE, sensitivity=1.0)
+    return float(Mechanism(noise=mechanism.noise, query=line, bounding=Bounding.UNBOUNDED).law(0.0).variance)
