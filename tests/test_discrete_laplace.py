@@ -17,6 +17,7 @@ from rangebound.discrete_laplace import DiscreteLaplace, draw
 from rangebound.errors import ArgumentError
 from rangebound.sampling import geometric_magnitude as module
 from rangebound.sampling.geometric_magnitude import magnitude
+from tests.thinning import crossed
 
 LINE = rb.Interval(-math.inf, math.inf)
 
@@ -175,8 +176,7 @@ def worst_stick(mechanism, epsilon):
     return mpmath.mpf(most) / ONE
 
 
-@pytest.mark.parametrize("support", SUPPORTS, ids=str)
-@pytest.mark.parametrize(("scale", "sensitivity"), [(0.4, 1), (1.0, 2), (2.5, 1), (3.7, 4)])
+@crossed({"scale, sensitivity": [(0.4, 1), (1.0, 2), (2.5, 1), (3.7, 4)], "support": SUPPORTS}, ids=str)
 def test_the_privacy_profile_is_that_of_all_pairs_and_not_more(scale, sensitivity, support):
     made = DiscreteLaplace(scale=scale, sensitivity=sensitivity, support=support)
     pure = sensitivity / scale

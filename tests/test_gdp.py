@@ -22,6 +22,7 @@ from rangebound.gdp import (
     pure_epsilon,
     rho_of_mu,
 )
+from tests.thinning import crossed
 
 MUS = (1e-6, 0.01, 0.2367, 1.0, 3.0, 12.0)
 EPSILONS = (0.0, 1e-3, 0.1, 1.0, 4.0, 20.0)
@@ -123,9 +124,7 @@ def test_a_delta_without_room_is_refused(delta):
 PURE = ([(1.0, 1)], [(0.01, 100)], [(0.3, 4), (0.05, 20)], [(2.0, 1), (0.5, 2), (0.125, 7)])
 
 
-@pytest.mark.parametrize("mu", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("pure", PURE)
-@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+@crossed({"epsilon": [0.25, 1.0, 3.0], "pure": PURE, "mu": [0.0, 0.1, 1.0]})
 def test_pure_parts_beside_a_mu_lose_what_another_accountant_says(mu, pure, epsilon):
     parts = [
         privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(own, 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -23,6 +23,43 @@ def some_pairs(first: Iterable[Any], second: Iterable[Any], *, of: int) -> list[
         _marked((row, column), (at + across) % of > 0)
         for (at, row), (across, column) in itertools.product(enumerate(rows), enumerate(columns))
     ]
+
+
+def covering(cases: Iterable[Any], kinds: Callable[[Any], Iterable[Hashable]]) -> list[Any]:
+    """Few cases that meet every kind that any case meets, by default; the others are marked `long`.
+
+    Each next case is the first of those that meet the most kinds not yet met.
+    """
+    listed = list(cases)
+    left = [set(kinds(case)) for case in listed]
+    kept: set[int] = set()
+    while any(left):
+        best = max(range(len(left)), key=lambda at: len(left[at]))
+        kept.add(best)
+        met = set(left[best])
+        left = [each - met for each in left]
+    return [_marked((case,), at not in kept) for at, case in enumerate(listed)]
+
+
+def crossed(lists: Mapping[str, Iterable[Any]], ids: Callable[[Any], str | None] | None = None) -> pytest.MarkDecorator:
+    """Every combination of the values of some arguments; by default so few that every two values still meet.
+
+    Of two arguments alone every value of each is met. What one value, or two together, breaks is found by default; what
+    only three break together, by the long tests.
+
+    Edge cases: a name may be several, with commas, for values that are tuples.
+    """
+    names, values = list(lists), [list(each) for each in lists.values()]
+    places = list(itertools.product(*(range(len(each)) for each in values)))
+    together = min(2, len(values) - 1)
+    chosen = covering(places, lambda place: itertools.combinations(enumerate(place), together))
+    cases = []
+    for marked in chosen:
+        (place,) = marked.values
+        case = [each[at] for each, at in zip(values, place, strict=True)]
+        flat = [one for name, each in zip(names, case, strict=True) for one in (each if "," in name else (each,))]
+        cases.append(pytest.param(*flat, marks=marked.marks))
+    return pytest.mark.parametrize(", ".join(names), cases, ids=ids)
 
 
 def _marked(values: tuple[Any, ...], long: bool) -> Any:

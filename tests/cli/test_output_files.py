@@ -10,6 +10,7 @@ import pytest
 from rangebound.cli import output_files
 from rangebound.cli.app import run
 from rangebound.ledger import Ledger, ledger_files
+from tests.thinning import crossed
 
 PLAN = """
 [source]
@@ -60,8 +61,7 @@ LOGS = ["people.ledger-wal", "people.ledger-shm", "people.ledger-journal"]
 OTHERS = ["others.ledger", "others.ledger-wal", "others.ledger-journal", "others.ledger.key", "others.ledger.head"]
 
 
-@pytest.mark.parametrize("name", [*OWN, *LOGS, *OTHERS])
-@pytest.mark.parametrize("way", ["name", "path", "symbolic link", "link of a link"])
+@crossed({"way": ["name", "path", "symbolic link", "link of a link"], "name": [*OWN, *LOGS, *OTHERS]})
 def test_nothing_that_a_release_reads_is_written_over(name, way, place, capsys):
     target = {"name": name, "path": f"./folder.csv/../{name}"}.get(way)
     if target is None:

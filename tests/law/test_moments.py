@@ -9,7 +9,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.law.moments import moments
-from tests.matrix.cells import ALLOWED, Cell, places
+from tests.matrix.cells import Cell, every_cell, places
 
 INF = math.inf
 
@@ -50,7 +50,7 @@ def test_a_symmetric_law_has_no_bias() -> None:
         assert float(found.bias) == pytest.approx(0.0, abs=1e-16)
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_the_fast_route_is_the_exact_one(cell: Cell) -> None:
     mechanism = cell.mechanism()
     locations = places(mechanism, 3, seed=41)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import rangebound as rb
+from tests.thinning import covering
 
 INF = math.inf
 LINE = rb.Interval(-INF, INF)
@@ -131,6 +134,29 @@ CUBE = [
 ]
 ALLOWED = [cell for cell in CUBE if cell.reason() is None]
 REFUSED = [cell for cell in CUBE if cell.reason() is not None]
+
+
+def parts(cell: Cell) -> Iterator[Hashable]:
+    """What a cell has that a formula may depend on: its law (noise, bounding, support), and every two of its parts."""
+    yield cell[:3]
+    yield from itertools.combinations(enumerate(cell), 2)
+
+
+def each_cell(cells: Iterable[Cell]) -> pytest.MarkDecorator:
+    """Cells for a test; by default so few that every law and every two parts are met."""
+    return pytest.mark.parametrize("cell", covering(cells, parts), ids=str)
+
+
+every_cell = each_cell(ALLOWED)
+
+
+def every_cell_with(name: str, values: Iterable[float]) -> pytest.MarkDecorator:
+    """The same beside values of another argument, each of which is met with every part."""
+    pairs = covering(
+        itertools.product(ALLOWED, values), lambda pair: [*parts(pair[0]), *((part, pair[1]) for part in pair[0])]
+    )
+    cases = [pytest.param(*each.values[0], marks=each.marks) for each in pairs]
+    return pytest.mark.parametrize(("cell", name), cases, ids=str)
 
 
 def places(mechanism: rb.Mechanism, count: int, seed: int) -> np.ndarray:

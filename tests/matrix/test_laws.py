@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad_vec
 
 import rangebound as rb
-from tests.matrix.cells import ALLOWED, Cell, places
+from tests.matrix.cells import Cell, every_cell, places
 
 CHANCES = np.array([0.0, 1e-9, 0.003, 0.2, 0.5, 0.731, 0.999, 1.0 - 1e-9, 1.0])
 
@@ -42,7 +42,7 @@ def integrals(law: rb.Law) -> np.ndarray:
     return total
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_mass_one_and_moments_as_integration_has_them(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for at in places(mechanism, 2, seed=1):
@@ -54,7 +54,7 @@ def test_mass_one_and_moments_as_integration_has_them(cell: Cell) -> None:
         assert float(law.mass(-math.inf, math.inf)) == pytest.approx(1.0, abs=1e-14)
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_the_distribution_function_rises_and_meets_its_tail(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for at in places(mechanism, 3, seed=2):
@@ -71,7 +71,7 @@ def test_the_distribution_function_rises_and_meets_its_tail(cell: Cell) -> None:
         np.testing.assert_allclose(np.exp(law.log_pdf(x)), law.pdf(x), rtol=1e-15)
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_quantiles_invert_the_distribution_function(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for at in places(mechanism, 3, seed=3):
@@ -87,7 +87,7 @@ def test_quantiles_invert_the_distribution_function(cell: Cell) -> None:
         assert in_span.all(), "a quantile lies outside the support"
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_nothing_lies_at_infinity(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for law in (mechanism.law(places(mechanism, 1, seed=5)[0]), mechanism.law(places(mechanism, 3, seed=5))):
@@ -98,7 +98,7 @@ def test_nothing_lies_at_infinity(cell: Cell) -> None:
             assert (law.pdf(x) == 0.0).all()
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_a_batch_of_laws_is_what_the_single_laws_are(cell: Cell) -> None:
     mechanism = cell.mechanism()
     at = places(mechanism, 4, seed=4)

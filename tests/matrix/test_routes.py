@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import rangebound as rb
-from tests.matrix.cells import ALLOWED, Cell, places
+from tests.matrix.cells import Cell, every_cell, places
 from tests.matrix.routes import renyi_floor, renyi_routes, same_route, spread, stick_routes
 
 PAIRS = 4
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_hockey_stick_by_three_routes(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for i, (a, b) in enumerate(places(mechanism, 2 * PAIRS, seed=11).reshape(-1, 2)):
@@ -20,7 +20,7 @@ def test_hockey_stick_by_three_routes(cell: Cell) -> None:
             same_route(stick_routes(mechanism.law(p), mechanism.law(q), epsilon), (p, q, epsilon))
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_renyi_by_three_routes(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for i, (a, b) in enumerate(places(mechanism, 2 * PAIRS, seed=12).reshape(-1, 2)):
@@ -30,7 +30,7 @@ def test_renyi_by_three_routes(cell: Cell) -> None:
             same_route(renyi_routes(*laws, order), (p, q, order), renyi_floor(*laws, order))
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_a_law_compared_with_itself_gives_nothing_away(cell: Cell) -> None:
     mechanism = cell.mechanism()
     law = mechanism.law(places(mechanism, 1, seed=13)[0])

@@ -10,9 +10,8 @@ import pytest
 import rangebound as rb
 from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.matrix.brute import Number, delta_at, loss, random_pairs, renyi_at, scan
-from tests.matrix.cells import ALLOWED, Cell
+from tests.matrix.cells import ALLOWED, Cell, every_cell, every_cell_with
 from tests.matrix.deadline import PATIENCE_S, deadline
-from tests.thinning import some_pairs
 
 WIDTH = 1e-6  # the widest enclosure, relative
 NOTHING = 1e-30  # a worst case below this is zero
@@ -55,7 +54,7 @@ def attained(mechanism: rb.Mechanism, worst: Worst, value: float) -> None:
     assert value == pytest.approx(worst.lower, rel=1e-8, abs=ROUNDING)
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_pure_epsilon(cell: Cell) -> None:
     mechanism = cell.mechanism()
     with deadline(cell):
@@ -76,7 +75,7 @@ def test_pure_epsilon(cell: Cell) -> None:
     assert mechanism.epsilon() == worst.upper
 
 
-@pytest.mark.parametrize(("cell", "epsilon"), some_pairs(ALLOWED, [0.5, 2.0], of=2), ids=str)
+@every_cell_with("epsilon", [0.5, 2.0])
 def test_delta(cell: Cell, epsilon: float) -> None:
     mechanism = cell.mechanism()
     with deadline(cell):
@@ -87,7 +86,7 @@ def test_delta(cell: Cell, epsilon: float) -> None:
         attained(mechanism, worst, rb.hockey_stick(*map(mechanism.law, worst.pair), epsilon))
 
 
-@pytest.mark.parametrize(("cell", "order"), some_pairs(ALLOWED, [1.5, 8.0], of=2), ids=str)
+@every_cell_with("order", [1.5, 8.0])
 def test_renyi(cell: Cell, order: float) -> None:
     mechanism = cell.mechanism()
     # Seen from far outside, the atoms of a rounded Gaussian vary so fast that many cells are needed.
@@ -100,7 +99,7 @@ def test_renyi(cell: Cell, order: float) -> None:
         attained(mechanism, worst, rb.renyi(*map(mechanism.law, worst.pair), order))
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_epsilon_at_a_delta(cell: Cell) -> None:
     mechanism, delta = cell.mechanism(), 1e-3
     with deadline(cell):

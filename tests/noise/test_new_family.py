@@ -19,6 +19,7 @@ import rangebound as rb
 from rangebound.ball import ball, precision
 from rangebound.noise import FAMILIES, BallNoise, Noise
 from tests.noise.logistic import Logistic, LogisticInBalls
+from tests.thinning import crossed
 
 SCALE = 1.3
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -144,8 +145,7 @@ def distance(law: rb.Law, drawn: np.ndarray) -> float:
     return float(max(np.abs(law.cdf(drawn) - upto).max(), np.abs(law.sf(drawn) - onward).max()))
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-@pytest.mark.parametrize("case", CASES)
+@crossed({"case": CASES, "delta": [0.0, 1e-3]})
 def test_calibrated_certified_verified_and_read_back(case: str, delta: float) -> None:
     bounding, support = CASES[case]
     found = rb.calibrate(noise=Logistic, query=QUERY, support=support, bounding=bounding, epsilon=0.8, delta=delta)

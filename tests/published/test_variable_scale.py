@@ -19,7 +19,7 @@ from rangebound.published import variable_scale
 from rangebound.published.variable_scale import VariableScaleLaplace
 from rangebound.query import Query
 from rangebound.support import Interval, Union
-from tests.thinning import some, some_pairs
+from tests.thinning import crossed, some, some_pairs
 
 INF = math.inf
 Floats = npt.NDArray[np.float64]
@@ -245,8 +245,7 @@ def test_delta_falls_with_epsilon(epsilon: float, low: float, more: float) -> No
     assert mechanism.delta(low + more) <= mechanism.delta(low) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("delta", [1e-30, 1e-9, 1e-3, 0.04])
+@crossed({"delta": [1e-30, 1e-9, 1e-3, 0.04], "epsilon": [0.1, 1.0, 5.0]})
 def test_epsilon_is_the_inverse_of_delta_on_the_safe_side(epsilon: float, delta: float) -> None:
     mechanism = half_line(epsilon)
     found = mechanism.epsilon(delta)

@@ -24,6 +24,7 @@ from rangebound.release.sql.statements import statements
 from rangebound.release.sql.view import view
 from tests.release.pair_loss import CLOSE, question_losses, strategy_of
 from tests.release.plans import SALT, Written
+from tests.thinning import crossed
 
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(3)]
 CLINICS, DRUGS = ["a", "b", "c"], ["p", "q"]
@@ -242,8 +243,7 @@ def check_workload(ready, workload, before, after, strategies, most):
     most["workload"] = max(most.get("workload", 0.0), loss / limit)
 
 
-@pytest.mark.parametrize("replaced", [False, True], ids=["add or remove", "replace"])
-@pytest.mark.parametrize("name", PLANS)
+@crossed({"name": PLANS, "replaced": [False, True]})
 def test_no_unit_moves_more_or_costs_more_than_the_plan_says(name, replaced):
     most = {}
     check(name, 6, replaced=replaced, most=most)

@@ -15,7 +15,7 @@ from rangebound.sampling import sampler_for
 from rangebound.sampling.grid_laws import weighed_gaussian
 from rangebound.sampling.inversion import Drawn, rounded
 from tests.sampling.sources import RANGES, Repeating, mechanisms, name, random_mechanisms, words
-from tests.thinning import some_pairs
+from tests.thinning import crossed, some_pairs
 
 INF = math.inf
 STEPS = (None, 0.01, 0.3)
@@ -94,8 +94,13 @@ def test_a_wrong_formula_is_noticed():
     assert (np.array(exact) != drawn).mean() > 0.9
 
 
-@pytest.mark.parametrize("spread", [3.0, 20.0, 1e3, 1e9, 1e100])
-@pytest.mark.parametrize("support", [rb.Interval(-1, 2), rb.Interval(0.1, INF), rb.Interval(-INF, 3)], ids=repr)
+@crossed(
+    {
+        "support": [rb.Interval(-1, 2), rb.Interval(0.1, INF), rb.Interval(-INF, 3)],
+        "spread": [3.0, 20.0, 1e3, 1e9, 1e100],
+    },
+    ids=repr,
+)
 def test_locations_far_from_the_support(support, spread):
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
     m = rb.Mechanism(noise=rb.Gaussian(scale=0.8), query=query, support=support)

@@ -11,7 +11,7 @@ import rangebound as rb
 from rangebound.errors import RangeboundError
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
-from tests.matrix.cells import ALLOWED, Cell, places
+from tests.matrix.cells import ALLOWED, Cell, each_cell, every_cell, places
 
 INF = math.inf
 NAMES = ("bias", "mae", "mse")
@@ -19,7 +19,7 @@ BOUNDED = [cell for cell in ALLOWED if cell.range in ("equal", "smaller", "large
 BOUNDED = [cell for cell in BOUNDED if cell.mechanism().query.range.bounded]
 
 
-@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+@every_cell
 def test_errors_at_an_answer(cell: Cell) -> None:
     mechanism = cell.mechanism()
     for at in places(mechanism, 2, seed=111).tolist():
@@ -40,7 +40,7 @@ def test_a_batch_of_answers() -> None:
         assert found[1, 0] == pytest.approx(getattr(mechanism.error(0.7), name), rel=1e-11)
 
 
-@pytest.mark.parametrize("cell", BOUNDED, ids=str)
+@each_cell(BOUNDED)
 def test_the_worst_error_is_the_largest(cell: Cell) -> None:
     mechanism = cell.mechanism()
     worst = mechanism.worst_error()
@@ -52,7 +52,7 @@ def test_the_worst_error_is_the_largest(cell: Cell) -> None:
         assert getattr(worst, name) >= np.abs(getattr(scan, name)).max() * (1.0 - 1e-9) - 1e-12
 
 
-@pytest.mark.parametrize("cell", BOUNDED, ids=str)
+@each_cell(BOUNDED)
 def test_the_average_error_is_the_integral(cell: Cell) -> None:
     mechanism = cell.mechanism()
     average, true = mechanism.average_error(), integral(mechanism, 300)

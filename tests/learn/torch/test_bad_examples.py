@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.thinning import crossed
+
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
@@ -56,9 +58,14 @@ def length(sums: dict[str, torch.Tensor], clip: Any) -> float:
     return float(whole.abs().max()) / clip.levels if isinstance(clip, Elementwise) else float(whole.norm()) / clip.clip
 
 
-@pytest.mark.parametrize("clip", [Elementwise(clip=1e-3), Elementwise(clip=1e-30), Euclidean(clip=1e-3)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+@crossed(
+    {
+        "kind": MODELS,
+        "dtype": [torch.float32, torch.float64, torch.bfloat16],
+        "clip": [Elementwise(clip=1e-3), Elementwise(clip=1e-30), Euclidean(clip=1e-3)],
+    },
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
 def test_a_bad_example_moves_the_sum_by_no_more_than_the_clip(kind: Any, dtype: Any, clip: Any) -> None:
     """Every route, layer and precision: with and without the example, and NaN or infinite ones move nothing at all."""
     module = kind().to(dtype)

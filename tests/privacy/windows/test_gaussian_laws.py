@@ -13,6 +13,7 @@ import scipy.special
 from rangebound.law import Shape
 from rangebound.privacy.windows import gaussian_laws as tested
 from rangebound.privacy.windows.gaussian_laws import Laws
+from tests.thinning import crossed
 
 INF = math.inf
 SHAPES = {
@@ -68,8 +69,7 @@ def test_probabilities_and_norms_are_within_their_errors(name: str, scale: float
             assert abs(mp.log(mp.fsum(true)) + u * u / (2 * mp.mpf(scale) ** 2) - norm[k]) <= off[k]
 
 
-@pytest.mark.parametrize("scale", [0.05, 1.0, 300.0])
-@pytest.mark.parametrize("name", [name for name in SHAPES if name != "half-lines"])  # those: by the search as a whole
+@crossed({"name": [name for name in SHAPES if name != "half-lines"], "scale": [0.05, 1.0, 300.0]})
 def test_the_variance_is_bounded_on_the_whole_stretch(name: str, scale: float) -> None:
     shape, dice = SHAPES[name], np.random.default_rng([902, len(name)])
     laws, start = Laws(scale, shape), locations(SHAPES[name], scale, dice)

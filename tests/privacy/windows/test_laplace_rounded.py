@@ -27,6 +27,7 @@ from rangebound.privacy.windows.laplace_rounded import clipped, enclosed
 from rangebound.privacy.windows.segments import windows_of
 from rangebound.privacy.worst import worst_renyi
 from tests import random_calls
+from tests.thinning import crossed
 
 INF = math.inf
 
@@ -214,8 +215,7 @@ def test_a_mass_that_is_off_by_little_would_be_seen(monkeypatch: pytest.MonkeyPa
     assert not contained(SETTINGS["grid"], 2.0)
 
 
-@pytest.mark.parametrize("order", [1.5, 8.0, 64.0])
-@pytest.mark.parametrize("sensitivity", [0.1, 0.37, 1.9])
+@crossed({"sensitivity": [0.1, 0.37, 1.9], "order": [1.5, 8.0, 64.0]})
 def test_one_step_stands_for_all(sensitivity: float, order: float, monkeypatch: pytest.MonkeyPatch) -> None:
     of = laplace(0.2, 0.1, 0.0, 10.0, sensitivity, (-3.0, 10.03))
     assert laplace_rounded._wobble(made(of, order)[0].objective, [0.1 * k for k in range(99)], of.lines())  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from rangebound.privacy.windows import laplace_windows, segments
 from rangebound.privacy.windows.discs import Discs, exactly
 from rangebound.privacy.windows.laplace_windows import enclosed
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_renyi
+from tests.thinning import crossed
 
 Make = Callable[..., Any]
 
@@ -88,8 +89,7 @@ def made(name: str, asked: str) -> list[Task]:
     return tasks(SETTINGS[name], ASKED[asked](SETTINGS[name]))
 
 
-@pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("name", SETTINGS)
+@crossed({"name": SETTINGS, "asked": ASKED})
 def test_the_enclosure_is_narrow_overlaps_that_of_the_search_and_is_above_every_value(name: str, asked: str) -> None:
     with precision(128):
         lines = made(name, asked)

@@ -23,6 +23,7 @@ from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.statements import statements
 from tests.release import reference
 from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data
+from tests.thinning import crossed
 
 NASTY = ["a", "c'\\", "d`; DROP TABLE x; --", 'e"', "é\u0301\n", "\u202e", ""]
 COLUMNS = [
@@ -242,8 +243,7 @@ def test_a_unit_with_10000_groups_keeps_two_of_them():
     assert units == {("name",): dict.fromkeys(answers, 1)}
 
 
-@pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("rows", [[], make_rows(1), [dict.fromkeys(dict(make_rows(1)[0])) for _ in range(5)]], ids=len)
+@crossed({"name": PLANS, "rows": [[], make_rows(1), [dict.fromkeys(dict(make_rows(1)[0])) for _ in range(5)]]})
 def test_empty_tables_one_row_and_nothing_but_nulls(name, rows):
     plan = make_plan(PLANS[name])
     with on_duckdb(rows) as engine:

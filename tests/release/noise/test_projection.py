@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 
 from rangebound.release.noise import projection
 from rangebound.release.noise.projection import LARGEST, Identities, project, whole_point
+from tests.thinning import crossed
 
 
 def tree(*branches):
@@ -196,8 +197,7 @@ HOSTILE = {
 VARIANCES = [[1.0], [0.0], [np.inf], [0.0, np.inf, 1e-300, 1e300, 5e-324, 1.0]]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("hostile", HOSTILE)
+@crossed({"hostile": HOSTILE, "shape": SHAPES})
 def test_hostile_answers_have_a_result(shape, hostile, capfd):
     size, identities = SHAPES[shape]
     finest = ~np.isin(np.arange(size), [total for total, _ in identities])

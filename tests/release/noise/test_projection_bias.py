@@ -1,6 +1,5 @@
 """How far the projection moves numbers on average: the bounds hold in simulations, and simpler ones do not."""
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.test_workload_publisher import ACCOUNTS, PEOPLE, plan_of
+from tests.thinning import crossed
 
 CHANCE = 6.0  # standard errors that a mean may be off by: 2e-9 a number
 
@@ -164,10 +164,7 @@ def test_the_bound_of_a_tree_grows_with_the_logarithm_of_its_leaves():
     assert bounds[1].up[1] < energy / 20.0
 
 
-@pytest.mark.parametrize(
-    ("name", "account"),
-    list(itertools.product(["two columns", "no margins", "tree", "days of both"], ACCOUNTS)),
-)
+@crossed({"name": ["two columns", "no margins", "tree", "days of both"], "account": ACCOUNTS})
 def test_the_mean_of_what_is_published_is_within_the_bound(name, account):
     """The whole path from counts to published numbers, in whole numbers: empty, tiny and large cells."""
     plan = plan_of(name, ACCOUNTS[account], PEOPLE)

@@ -24,7 +24,7 @@ from rangebound.release.plan.kinds.quantiles import Quantiles
 from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
-from tests.thinning import some_pairs
+from tests.thinning import crossed, some_pairs
 
 GRID = Median(name="m", column="x", range=(0.0, 100.0), step=1.0)
 GAPS = Median(name="m", column="x", range=(0.0, 100.0), step=1.0, support=((10.0, 30.0), (60.5, 90.0)))
@@ -109,8 +109,10 @@ def test_control_ends_that_are_not_widened_by_half_a_step_miss_values_between_po
     assert max(beyond(GRID, [42.25] * 400 + [41.75] * 400, 0.5, rate, shift)) > 0.9
 
 
-@pytest.mark.parametrize("question", [GRID, GAPS], ids=["interval", "gaps"])
-@pytest.mark.parametrize("asked", [0.5, 0.01, 0.9])
+@crossed(
+    {"asked": [0.5, 0.01, 0.9], "question": [GRID, GAPS]},
+    ids=lambda each: None if isinstance(each, float) else "gaps" if each is GAPS else "interval",
+)
 def test_the_laws_of_the_ends_are_private_for_every_unit_that_comes_or_goes(question, asked):
     chance = random.Random(3)
     epsilon, worst = 0.5, 1.0

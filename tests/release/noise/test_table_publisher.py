@@ -13,6 +13,7 @@ from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.table_publisher import TablePublisher, best_table
 from rangebound.sampling.entropy import secure_bits
 from rangebound.support import Interval, Union
+from tests.thinning import crossed
 
 
 def sensitivity(cell):
@@ -57,8 +58,7 @@ def coverage(publisher, truth):
     return Fraction(sum(int(weight) for weight, good in zip(weights, holds, strict=True) if good), TOTAL)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("name", NAMES)
+@crossed({"name": NAMES, "level": [0.5, 0.95, 0.999]})
 def test_intervals_hold_every_true_answer_as_often_as_they_say(name, level):
     publisher = made(name, level=level)
     assert min(coverage(publisher, truth) for truth in answers(publisher)) >= Fraction(level)

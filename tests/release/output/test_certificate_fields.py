@@ -9,6 +9,7 @@ import datetime
 import json
 import math
 import random
+from functools import cache
 
 import pyarrow as pa
 import pytest
@@ -273,6 +274,10 @@ def made(name, ledger=None, **other):
     return release(plan, table(), ledger=ledger, request="one" if ledger else None, tables=TABLES)
 
 
+plain = cache(made)
+"""A release that several tests only read."""
+
+
 def others(value):
     """Other values for one: the doubles beside it, other numbers and texts, another type."""
     match value:
@@ -426,7 +431,7 @@ def accepted(found, wanted, part):
 @pytest.mark.parametrize("name", SHAPES)
 def test_changes_of_some_fields_are_refused(name):
     chance = random.Random(name)
-    assert walk(made(name), lambda every: chance.sample(every, 10)) >= 12
+    assert walk(plain(name), lambda every: chance.sample(every, 6)) >= 7
 
 
 @pytest.mark.long
@@ -448,8 +453,7 @@ def test_neither_with_much_noise_nor_with_hardly_any(name, epsilon):
 @pytest.mark.parametrize("name", SHAPES)
 def test_nobody_who_writes_both_hashes_changes_who_is_protected_and_how_well(name):
     chance = random.Random(name)
-    found = made(name)
-    assert not list(accepted(found, protects, lambda every: chance.sample(every, min(len(every), 4))))
+    assert not list(accepted(plain(name), protects, lambda every: chance.sample(every, min(len(every), 2))))
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from rangebound.release.output.plan_limits import LimitedMean, _proved, limit_pr
 from rangebound.release.plan.kinds.kind import OneCoordinate
 from rangebound.release.prepare import prepare
 from rangebound.support import Interval
+from tests.thinning import crossed
 
 X = {"column": "x", "range": [0, 10]}
 
@@ -35,8 +36,12 @@ def limit_of(upper, sensitivity, epsilon, *, whole):
     return _proved(problem) * float(step)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 3.0, 8.0])
-@pytest.mark.parametrize(("upper", "sensitivity"), [(10, 1), (200, 1), (100, 20), (math.inf, 1), (math.inf, 7)])
+@crossed(
+    {
+        "upper, sensitivity": [(10, 1), (200, 1), (100, 20), (math.inf, 1), (math.inf, 7)],
+        "epsilon": [0.01, 0.1, 0.5, 1.0, 3.0, 8.0],
+    }
+)
 def test_no_mechanism_is_below_the_limit_for_whole_numbers(upper, sensitivity, epsilon):
     least = limit_of(upper, sensitivity, epsilon, whole=True)
     noise = rb.DiscreteLaplace.calibrated(
@@ -45,8 +50,7 @@ def test_no_mechanism_is_below_the_limit_for_whole_numbers(upper, sensitivity, e
     assert 0.0 < least <= noise.worst_error().mae * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("upper", [4, 30])
+@crossed({"upper": [4, 30], "epsilon": [0.1, 1.0, 4.0]})
 def test_no_mechanism_is_below_the_limit_for_real_numbers(upper, epsilon):
     least = limit_of(upper, 1, epsilon, whole=False)
     query = rb.Query(range=Interval(0, upper), sensitivity=1.0)

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thinning import crossed
+
 torch = pytest.importorskip("torch")
 
 import rangebound as rb  # noqa: E402
@@ -42,8 +44,7 @@ def in_balls(m: rb.Mechanism, at: float, order: float) -> tuple[float, float]:
     return forward, max(rb.renyi(m.law(at + s), m.law(at), order) for s in (c, -c))
 
 
-@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@crossed({"bounding, support": KINDS, "dtype": [torch.float32, torch.float64]}, ids=str)
 def test_tensors_equal_the_scalar_function(bounding: Any, support: Any, dtype: Any) -> None:
     m = mechanism(bounding, support)
     generator = np.random.default_rng(1)
@@ -77,8 +78,7 @@ def test_the_formula_in_doubles(bounding: Any, support: Any) -> None:
             assert float(ours[0]) == pytest.approx(exact, rel=1e-10)
 
 
-@pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
-@pytest.mark.parametrize("shift", [2.0**-13, 2.0**-6, 0.3125, 2.0])
+@crossed({"bounding, support": KINDS, "shift": [2.0**-13, 2.0**-6, 0.3125, 2.0]}, ids=str)
 def test_the_table_is_above_the_truth_and_close(bounding: Any, support: Any, shift: float) -> None:
     m = mechanism(bounding, support, shift=shift)
     table = LossTable(m, ORDERS)

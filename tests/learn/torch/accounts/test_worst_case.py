@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import rangebound as rb
+from tests.thinning import crossed
 
 pytest.importorskip("torch")
 
@@ -57,8 +58,7 @@ def both_directions(rate: float, coordinates: int, epsilon: float) -> tuple[floa
     )
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
-@pytest.mark.parametrize("coordinates", [1, 2, 9])
+@crossed({"coordinates": [1, 2, 9], "rate": [0.05, 0.5, 0.95]})
 def test_a_sampled_step_is_exact_in_the_worse_direction(rate: float, coordinates: int) -> None:
     delta = 1e-3
     found = worst_case.epsilon({step(LINE, rb.UNBOUNDED, coordinates=coordinates, rate=rate): 1}, delta)

@@ -10,6 +10,7 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.prepare import prepare
+from tests.thinning import crossed
 
 EMPTY = pa.table({"k": pa.array([], pa.string()), "x": pa.array([], pa.float64())})
 SOME = pa.table({"k": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
@@ -36,8 +37,7 @@ def plan_of(query, budget, **parts):
     return make_plan({"budget": budget, "query": asked, **({"unit": {"column": "k"}} if owned else {}), **parts})
 
 
-@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}])
-@pytest.mark.parametrize("query", ASKED)
+@crossed({"query": ASKED, "budget": [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}]})
 def test_an_unbiased_number_stands_beside_the_one_in_the_support(query, budget):
     plan = plan_of({**query, "unbiased": True}, budget)
     found = release(plan, SOME, ledger=None)
@@ -53,8 +53,12 @@ def test_an_unbiased_number_stands_beside_the_one_in_the_support(query, budget):
     assert own[0][0].epsilon == prepare(plan_of(query, budget)).allocation.questions[0].epsilon
 
 
-@pytest.mark.parametrize("budget", [{"epsilon": 0.5}, {"epsilon": 0.5, "delta": 1e-6}])
-@pytest.mark.parametrize("query", [each for each in ASKED if "support" not in each])
+@crossed(
+    {
+        "query": [each for each in ASKED if "support" not in each],
+        "budget": [{"epsilon": 0.5}, {"epsilon": 0.5, "delta": 1e-6}],
+    }
+)
 def test_a_signed_number_is_the_unbiased_one(query, budget):
     found = release(plan_of({**query, "signed": True}, budget), SOME, ledger=None)
     check_certificate(found.certificate, found.to_bytes(), work=math.inf)

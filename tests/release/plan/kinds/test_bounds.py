@@ -10,6 +10,7 @@ import pytest
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.output.report import report
+from tests.thinning import crossed
 
 UNITS = [
     {},
@@ -42,8 +43,7 @@ def test_it_holds_most_values_and_is_not_absurd(unit, by):
         assert lower["rank_error"] == upper["rank_error"] > 0
 
 
-@pytest.mark.parametrize("values", [[], [7.0], [None, np.nan, np.inf], [5.0] * 30, [1e300, -1e300] * 20])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@crossed({"values": [[], [7.0], [None, np.nan, np.inf], [5.0] * 30, [1e300, -1e300] * 20], "delta": [0.0, 1e-6]})
 def test_it_is_in_order_in_range_and_certified_whatever_the_table(values, delta):
     made = found(table(values), epsilon=1.0, delta=delta)
     lower, upper = made.rows()

@@ -18,6 +18,7 @@ from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.kinds.ranked_counts import RankedCounts
 from rangebound.release.plan.toml import parse_plan
 from rangebound.release.prepare import prepare
+from tests.thinning import crossed
 
 UNITS = {
     "rows": {},
@@ -59,9 +60,7 @@ def most_frequent(data, unit, size):
     return sorted(counts.index, key=lambda key: (-counts[key], key))[:size]
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("by", [[], ["sex"]])
-@pytest.mark.parametrize("filtered", [False, True])
+@crossed({"filtered": [False, True], "by": [[], ["sex"]], "unit": UNITS})
 def test_the_ranks_are_those_that_pandas_counts(unit, by, filtered):
     data = frame()
     where = {"where": [{"column": "late", "is": "==", "value": True}]} if filtered else {}
@@ -105,8 +104,7 @@ COUNT = {"name": "every", "kind": "count of units", "by": ["airport"]}
 GROUPED = {**TOP, "by": ["sex"]}
 
 
-@pytest.mark.parametrize("asked", [(TOP,), (TOP, COUNT), (COUNT, TOP), (GROUPED, {**TOP, "name": "all"})])
-@pytest.mark.parametrize("epsilon", [1.0, 60.0])
+@crossed({"asked": [(TOP,), (TOP, COUNT), (COUNT, TOP), (GROUPED, {**TOP, "name": "all"})], "epsilon": [1.0, 60.0]})
 def test_the_certificate_makes_it_again(asked, epsilon):
     """In a Gaussian account, where a threshold selects, and in plain sums; beside all selected keys, or alone."""
     found = published(plan(*asked, epsilon=epsilon, delta=1e-5), frame(people=3000))

@@ -20,6 +20,7 @@ from tests.release.odd_tables import (
     on_spark,
     plan_of,
 )
+from tests.thinning import crossed
 
 X, Y = {"column": "x", "range": [-2.0, 10.0]}, {"column": "y", "range": [0.0, 3.0]}
 RATIO = {"kind": "ratio", "numerator": X, "denominator": Y, "support": [-10, 50]}
@@ -124,9 +125,7 @@ def test_a_release_has_a_certificate_and_says_what_was_left_out(budget, size):
         assert ends.lower <= cell.lower <= cell.value <= cell.upper <= ends.upper
 
 
-@pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-@pytest.mark.parametrize("size", [20, 1000])
+@crossed({"size": [20, 1000], "epsilon": [0.5, 4.0], "mu": [0.0, 0.5, 2.0]})
 def test_intervals_hold_as_often_as_their_level_says(epsilon, mu, size):
     """Of 1,000 intervals at 0.95 fewer than 910 hold with probability 5e-8 (binomial)."""
     chance = np.random.default_rng(3)
