@@ -208,7 +208,7 @@ def rows(plan, made):
     return {(row["query"], tuple(row[each] for each in columns[row["query"]]), row["part"]): row for row in made.rows()}
 
 
-DRAWS = 200
+DRAWS = 100
 
 
 @every_job

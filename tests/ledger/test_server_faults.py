@@ -17,6 +17,7 @@ from rangebound.ledger.postgres_store import PostgresStore
 from tests.ledger.postgres import Server, fresh_address
 from tests.ledger.processes import play
 from tests.ledger.rules import TENTH, open_for
+from tests.thinning import crossed
 
 MOST = 100  # statements of a release; it has fewer
 
@@ -31,11 +32,13 @@ def apart(monkeypatch):
     monkeypatch.setattr(PostgresStore, "_sent", sent)
 
 
-@pytest.fixture(params=[True, False], ids=["hurried", "waiting"])
-def hurried(request, monkeypatch):
+def hurry(monkeypatch, hurried):
     """Commits that are flushed afterwards, as where others write too, or at once."""
-    monkeypatch.setattr(postgres_store, "_MANY", -1 if request.param else MOST)
-    return request.param
+    monkeypatch.setattr(postgres_store, "_MANY", -1 if hurried else MOST)
+
+
+# Either way to commit, and either side of a statement; the other two combinations with the long tests.
+BOTH = crossed({"hurried": [True, False], "before": [False, True]})
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +119,9 @@ def server_stopped_at_every_statement(server, before):
     raise AssertionError("no end")
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_a_server_stopped_at_any_statement_loses_nothing_that_was_revealed(server, before, hurried, apart):
+@BOTH
+def test_a_server_stopped_at_any_statement_loses_nothing_that_was_revealed(server, before, hurried, apart, monkeypatch):
+    hurry(monkeypatch, hurried)
     statements, wrong = server_stopped_at_every_statement(server, before)
     assert statements >= 8
     assert wrong == 0
@@ -193,8 +197,11 @@ def killed_at(number, before, address):
     return told, os.WTERMSIG(os.waitpid(pid, 0)[1])
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_a_client_killed_at_any_statement_loses_nothing_that_was_revealed(postgres, before, hurried, apart):
+@BOTH
+def test_a_client_killed_at_any_statement_loses_nothing_that_was_revealed(
+    postgres, before, hurried, apart, monkeypatch
+):
+    hurry(monkeypatch, hurried)
     for number in range(1, MOST):
         address = fresh_address(postgres)
         made(address)

@@ -12,7 +12,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, verify
 from rangebound.ledger import head as heads
 from tests.ledger.processes import play, script
-from tests.ledger.rules import EVERY_RULE, TENTH, open_for
+from tests.ledger.rules import EVERY_RULE, RULES, TENTH, open_for
 from tests.ledger.touched import ORDERS, TOTAL, TOUCHES
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
@@ -42,7 +42,9 @@ def rows_of_the_page() -> dict[str, tuple[str, str]]:
     return {name.strip(): (running, opening) for name, running, opening in cells}
 
 
+# The files are the same for every rule: plain sums by default, the others with the long tests.
 @pytest.mark.parametrize("elsewhere", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", [pytest.param(each, marks=[pytest.mark.long] * (each != "sum")) for each in RULES])
 def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere, rule):
     """But for what the page says cannot be found, which is the control: the counts can tell."""
     found = play("touched.py", memory / "ledgers", rule, *([memory / "heads"] if elsewhere else []))

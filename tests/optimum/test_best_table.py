@@ -12,6 +12,7 @@ import rangebound as rb
 from tests.optimum.full_program import least_error
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+LONG = pytest.mark.long
 
 
 def above(table, objective="mae", at="worst"):
@@ -236,7 +237,8 @@ def agrees(seed):
     assert wanted * (1.0 - 1e-6) <= found <= wanted * 1.003
 
 
-@pytest.mark.parametrize("seed", range(12))
+# The full program of a free table in the worst case takes up to a minute at seeds 0 and 6; seed 90 is a smaller one.
+@pytest.mark.parametrize("seed", [90, *range(1, 6), *range(7, 12), *(pytest.param(at, marks=LONG) for at in (0, 6))])
 def test_held_out_tables_are_as_good_as_the_full_linear_program(seed):
     agrees(seed)
 

@@ -49,10 +49,12 @@ def test_lemma_1_the_scales_that_go_with_the_one_at_the_constraint_lie_between_t
             assert guarantee(i, epsilon, scale, outside) > 1.0
 
 
+LEAST = (lambda u: ((2.0 * np.exp(u) - 1.0) / u).min())(np.linspace(1e-3, 30.0, 60_000))
+
+
 def has_partner(at, epsilon, scale, far):
     """Whether a law at a distance `at` with this scale leaves its neighbour `far` farther out any scale at all."""
-    u = np.linspace(1e-3, 30.0, 60_000)
-    least = ((2.0 * np.exp(u) - 1.0) / u).min() * (at + far)  # of other (2 e^(far/other) - 1)
+    least = LEAST * (at + far)  # of other (2 e^(far/other) - 1)
     return least <= scale * (2.0 * math.exp(at / scale) - 1.0) * math.exp(far * epsilon) * (1.0 + 1e-9)
 
 

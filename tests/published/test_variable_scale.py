@@ -267,7 +267,7 @@ def test_edges_of_epsilon_and_delta() -> None:
 def test_mirror_shift_and_unit_change_nothing() -> None:
     plain = half_line(0.6)
     x, q = np.array([0.0, 0.4, 2.0, 9.0]), np.array([0.0, 0.1, 2.5, 30.0])
-    for end, unit, sign in ((5.0, 1.0, 1.0), (0.0, 8.0, 1.0), (-3.0, 0.25, -1.0), (0.0, 1.0, -1.0)):
+    for end, unit, sign in ((5.0, 8.0, 1.0), (-3.0, 0.25, -1.0)):  # all three at once
         span = Interval(end, INF) if sign > 0 else Interval(-INF, end)
         other = VariableScaleLaplace(query=Query(range=span, sensitivity=unit), epsilon=0.6)
         place, at = end + sign * unit * x, end + sign * unit * q

@@ -352,7 +352,8 @@ def test_listed_combinations_are_counted_as_a_merge_counts_them(by, tmp_path):
     assert plan.groups(tuple(by)) == len(found)
 
 
-@pytest.mark.parametrize("engine_of", [in_arrow, on_spark])
+# Spark has long lists of such keys below, and takes longer with rules.
+@pytest.mark.parametrize("engine_of", [in_arrow, pytest.param(on_spark, marks=pytest.mark.long)])
 def test_with_only_listed_keys_a_row_counts_if_all_its_keys_are_listed(engine_of, tmp_path, request):
     rows = make_rows(11, 200)
     query = [{"name": "n", "kind": "count"}, {"name": "m", "kind": "count", "by": ["clinic", "floor"]}]

@@ -17,7 +17,7 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.view import view
 from tests.release import reference, row_oracle
 from tests.release.engine.test_engines import PLANS, arrow, bounded, found, make_rows, with_spring
-from tests.release.plans import SALT
+from tests.release.plans import KINDS, SALT
 from tests.release.postgres_tables import on_postgres
 from tests.release.sql import test_joined, test_made_column, test_unit_rows
 
@@ -38,8 +38,10 @@ class EngineContract:
             check_schema(plan, engine.schema())
             assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
 
+    kinds = KINDS
+
     def test_questions_have_contribution_bounds_of_their_own(self):
-        plan, rows = bounded(2), with_spring(300)
+        plan, rows = bounded(2, self.kinds), with_spring(300)
         with self.engine(arrow(rows)) as engine:
             assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
 
@@ -119,6 +121,14 @@ SPARK = {
 
 
 class TestSpark(EngineContract):
+    kinds = KINDS[::4]  # each further question takes seconds to plan
+
+    @pytest.mark.long
+    def test_every_kind_has_contribution_bounds_of_its_own(self):
+        plan, rows = bounded(2), with_spring(300)
+        with self.engine(arrow(rows)) as engine:
+            assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
     @pytest.fixture(autouse=True)
     def _session(self, spark):
         self._spark = spark

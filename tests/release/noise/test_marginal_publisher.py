@@ -147,7 +147,7 @@ def test_counts_with_filters_that_python_takes_for_equal_are_not_measured_togeth
     assert [each.questions for each in workloads(mixed)] == [(0, 2)]
 
 
-@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("listed", [True, pytest.param(False, marks=pytest.mark.long)])  # fewer rows count in the first
 def test_spark_counts_the_same(spark, listed):
     rows, plan = frame(5), filtered(plan_of(only_listed=listed), FILTER)
     with on_spark(rows, spark) as engine:

@@ -9,6 +9,7 @@ from rangebound.release import forecast, make_plan
 from rangebound.release.noise.strategies import marginal_design, series_design, tree_design
 from rangebound.release.output.forecast import outlook_cells
 from rangebound.release.prepare import prepare
+from tests.thinning import crossed
 
 X = {"column": "x", "range": [0, 10]}
 QUERY = [
@@ -44,8 +45,7 @@ def test_the_shares_add_up_to_the_account(delta):
     assert sum(each.share for each in forecast(plan(delta=delta))) == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("number", [3, 6, 7, 11, 13])
+@crossed({"number": [3, 6, 7, 11, 13], "delta": [0.0, 1e-6]})
 def test_shares_add_up_as_they_are_shown(number, delta):
     asked = [{"name": str(at), "kind": "count", "weight": 1 + at % 3} for at in range(number)]
     found = forecast(plan(delta=delta, query=asked))

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentTypeError
@@ -73,6 +73,7 @@ names = st.from_regex("f_[a-z_0-9]{0,8}", fullmatch=True)
 plain_data = st.recursive(texts | numbers, lambda part: st.lists(part) | st.dictionaries(names, part), max_leaves=10)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(names, plain_data))
 def test_data_are_read_back_as_they_are(data):
     assert yaml.safe_load(yaml_text(data)) == data

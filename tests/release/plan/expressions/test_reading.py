@@ -81,7 +81,7 @@ def trees(draw, depth=4):
 
 
 @given(trees())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_tree_reads_as_it_is_written(tree):
     assert read(str(tree)) == tree
 

@@ -18,6 +18,7 @@ from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.odd_tables import PLACES, arrow, exact_of, frame, odd_rows, on_spark, plan_of
 from tests.release.plans import SALT
+from tests.thinning import crossed
 
 CODES, WARDS = {"kind": "distinct count", "column": "code"}, {"kind": "distinct count", "column": "ward"}
 SOME = {"where": [{"column": "x", "is": ">", "value": 2.0}]}
@@ -140,8 +141,9 @@ def test_what_one_unit_does_never_moves_the_choice_of_another():
         assert 0 <= with_it - without <= most
 
 
-@pytest.mark.parametrize("budget", [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-3}], ids=["sums", "gaussian"])
-@pytest.mark.parametrize("size", [{}, {"neighbours": "replace", "size": 40}], ids=["add", "replace"])
+@crossed(
+    {"budget": [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-3}], "size": [{}, {"neighbours": "replace", "size": 40}]}
+)
 def test_a_release_has_a_certificate_and_says_what_was_left_out(budget, size):
     plan = plan_of([{**CODES, "values": 2}, {**WARDS, **SOME}], {**ALL, **size}, by=["place"], budget=budget)
     said = explain(plan)

@@ -161,7 +161,7 @@ def test_wrong_questions_are_refused(question, words):
 
 @pytest.mark.parametrize(
     ("noise", "sized"),
-    some_pairs([(mu, rho) for mu in (0.0, 0.7) for rho in (0.0, 0.8)], [(1.0, 100), (1.0, 3000), (5.0, 400)], of=2),
+    some_pairs([(mu, rho) for mu in (0.0, 0.7) for rho in (0.0, 0.8)], [(1.0, 100), (1.0, 3000), (5.0, 400)], of=3),
 )
 def test_intervals_hold_as_often_as_their_level_says(noise, sized):
     """Of 600 intervals at 0.95 fewer than 540 hold with probability 3e-7 (binomial)."""
