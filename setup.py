@@ -1,16 +1,46 @@
-"""The compiled kernels. They are optional: without a compiler the package installs and works in NumPy and PyTorch."""
+"""The compiled kernels: one wheel for all versions of Python, none where there is no compiler.
+
+RANGEBOUND_KERNEL=required makes a compiler that is missing or fails an error; RANGEBOUND_KERNEL=none builds the wheel
+for every place, tagged py3-none-any, in which NumPy and PyTorch do the work.
+"""
+
+import os
+import sysconfig
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+WANTED = os.environ.get("RANGEBOUND_KERNEL", "optional")
+if WANTED not in ("optional", "required", "none"):
+    raise SystemExit(f"RANGEBOUND_KERNEL={WANTED}: must be optional, required or none")
+
+# Free-threaded Python has no limited API before 3.15, so it gets a wheel for each version.
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+FLAGS = {"msvc": ["/O2"]}
+GNU_FLAGS = ["-O3", "-fno-trapping-math", "-fno-math-errno"]
+
+
+class BuildKernels(build_ext):
+    """The flags are those of the compiler that is found."""
+
+    def build_extension(self, ext: Extension) -> None:
+        ext.extra_compile_args = FLAGS.get(self.compiler.compiler_type, GNU_FLAGS)
+        super().build_extension(ext)
+
+
+def kernel(room: str) -> Extension:
+    return Extension(
+        f"rangebound.{room}._kernel",
+        [f"src/rangebound/{room}/_kernel.c"],
+        depends=["src/rangebound/kernel.h"],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
+        py_limited_api=LIMITED,
+        optional=WANTED == "optional",
+    )
+
 
 setup(
-    ext_modules=[
-        Extension(
-            f"rangebound.{room}._kernel",
-            [f"src/rangebound/{room}/_kernel.c"],
-            depends=["src/rangebound/kernel.h"],
-            extra_compile_args=["-O3", "-fno-trapping-math", "-fno-math-errno"],
-            optional=True,
-        )
-        for room in ("sampling", "learn")
-    ]
+    ext_modules=[] if WANTED == "none" else [kernel("sampling"), kernel("learn")],
+    cmdclass={"build_ext": BuildKernels},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED and WANTED != "none" else {},
 )

@@ -173,7 +173,7 @@ def test_commands_that_need_no_tables_do_without(tmp_path):
     call = "from rangebound.__main__ import main; main()"
     result = run(lacking + call, "ledger", "open", str(tmp_path / "a.ledger"), "people", "--epsilon", "1")
     assert (result.returncode, result.stderr) == (0, "")
-    assert run(lacking + call, "--version").stdout == f"rangebound {rb.__version__}\n"
+    assert run(lacking + call, "--version").stdout.startswith(f"rangebound {rb.__version__}\n")
 
 
 def test_a_broken_package_is_not_taken_for_a_missing_one(tmp_path):

@@ -16,3 +16,11 @@
 #else
 #define INLINE static inline
 #endif
+
+/* What a module of ours declares: that it needs no GIL, since it has no state that is ever written. Only free-threaded
+   Python asks; it has no limited API before 3.15, and the limited API of 3.11 no such slot (docs/decisions). */
+#ifdef Py_mod_gil
+#define WITHOUT_GIL {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#else
+#define WITHOUT_GIL
+#endif

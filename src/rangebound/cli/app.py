@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +25,7 @@ from rangebound.cli import (
 )
 from rangebound.cli.options import SETTINGS, Interrupted
 from rangebound.errors import ApprovalNeeded, RangeboundError, plain
+from rangebound.kernels import kernel_lines
 
 # Plain help: Rich would take longer to load than everything else.
 app = typer.Typer(
@@ -61,10 +63,10 @@ _INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 @app.callback()
 def _root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and which kernels run, and exit.")] = False,
 ) -> None:
     if version:
-        print(f"rangebound {rangebound.__version__}")
+        print(f"rangebound {rangebound.__version__}", *kernel_lines(), sep="\n")
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -72,7 +74,14 @@ def _root(
 
 def main() -> None:
     """Run the command line of this process, and end the process."""
+    warnings.formatwarning = _one_line
     sys.exit(run(sys.argv[1:]))
+
+
+def _one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return f"warning: {plain(str(message))}\n"
 
 
 def run(arguments: list[str]) -> int:

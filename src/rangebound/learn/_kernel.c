@@ -78,7 +78,9 @@ static PyObject *clamped(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"clamped", clamped, METH_VARARGS, "clamped(a, g, out, rows, columns, outputs, limit, first, last): add to out."},
     {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "Sums of clamped outer products.", -1, methods,
-                                    NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModule_Create(&module); }
+static PyModuleDef_Slot slots[] = {WITHOUT_GIL {0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "Sums of clamped outer products.", 0, methods, slots,
+                                    NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module); }

@@ -377,17 +377,14 @@ static PyMethodDef methods[] = {
     {"draw_table", draw_table, METH_VARARGS, "draw_table(thresholds, entries, outputs, words, answers, out)."},
     {"draw_table_one", draw_table_one, METH_VARARGS, "draw_table_one(thresholds, entries, outputs, word, answer): the number."},
     {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "The draw, compiled.", -1, methods, NULL, NULL, NULL, NULL};
 
 /* Counts up with what the functions here take and give, so that a kernel compiled for another version is recognised.
    1, which is not written down: draw, draw_one. 2: draw_table, draw_table_one. */
 enum { API = 2 };
 
-PyMODINIT_FUNC PyInit__kernel(void) {
-    PyObject *made = PyModule_Create(&module);
-    if (made != NULL && PyModule_AddIntConstant(made, "API", API) < 0) {
-        Py_DECREF(made);
-        return NULL;
-    }
-    return made;
-}
+static int filled(PyObject *made) { return PyModule_AddIntConstant(made, "API", API); }
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)filled}, WITHOUT_GIL {0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "The draw, compiled.", 0, methods, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module); }

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.kernels import warn_of_slow_path
 from rangebound.query import Query
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.sampler import CHUNK
@@ -79,6 +80,9 @@ class AliasSampler:
 
 def alias_sampler(query: Query, thresholds: Floats, outputs: Floats, weights: Integers) -> AliasSampler:
     """The sampler of a table whose rows of weights all sum to 2^62."""
+    compiled = getattr(_kernel, "API", 1) >= _API
+    if not compiled:
+        warn_of_slow_path("sampling")
     bits = (len(outputs) - 1).bit_length()
     levels = len(thresholds).bit_length()
     padded = np.full((1 << levels) - 1, np.nan)  # compared with anything, it is not below it
@@ -91,7 +95,7 @@ def alias_sampler(query: Query, thresholds: Floats, outputs: Floats, weights: In
         entries=alias_entries(weights),
         outputs=values,
         scattered=len(query.range.spans) > 1,
-        compiled=getattr(_kernel, "API", 1) >= _API,
+        compiled=compiled,
     )
 
 

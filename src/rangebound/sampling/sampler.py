@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
+from rangebound.kernels import warn_of_slow_path
 from rangebound.law import Shape
 from rangebound.law.shape import UNBOUNDED_SHAPE
 from rangebound.noise import Curve, Noise
@@ -119,6 +120,7 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
 
 def _compiled(whole: DrawPlan) -> tuple[int, Floats, Floats] | None:
     if _kernel is None:
+        warn_of_slow_path("sampling")
         return None
     from rangebound.sampling.kernel_tables import (  # made when they are needed: they take their time
         laplace_tables,

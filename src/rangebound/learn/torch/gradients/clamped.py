@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
+from rangebound.kernels import warn_of_slow_path
 from rangebound.learn.torch.clipping_norm import Elementwise
 
 try:
@@ -36,8 +37,10 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
     a, g = a.detach().to(wide).contiguous(), g.detach().to(wide)
     largest = torch.finfo(wide).max  # an infinite factor times zero would be NaN
     g = (g / clip.quantum).clamp_(-largest, largest).contiguous()  # a power of two: exact
-    if a.device.type == "cpu" and wide == torch.float32 and _kernel is not None:
-        return _compiled(a, g, clip)
+    if a.device.type == "cpu" and wide == torch.float32:
+        if _kernel is not None:
+            return _compiled(a, g, clip)
+        warn_of_slow_path("learn")
     if a.device.type == "cuda" and wide == torch.float32 and a.numel():
         from rangebound.learn.torch.gradients.triton_clamped import clamped_on_gpu
 
