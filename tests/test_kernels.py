@@ -50,7 +50,7 @@ def test_a_kernel_that_cannot_be_loaded_is_not_said_to_run(
 def test_a_missing_kernel_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alias_table, "_kernel", None)
     monkeypatch.setattr(kernels, "_said", set())
-    table = dict(query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), inputs=(0, 1), outputs=(2, 3))
+    table = {"query": rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), "inputs": (0, 1), "outputs": (2, 3)}
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(2):
@@ -62,11 +62,13 @@ def test_a_missing_kernel_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_on_the_command_line_a_missing_kernel_is_one_line(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['rangebound.sampling._kernel'] = None\n"
-        "from rangebound.cli.app import main; main()\n"
+        "import sys; sys.modules['rangebound.sampling._kernel'] = None\nfrom rangebound.cli.app import main; main()\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code, "demo", "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, "demo", "--folder", str(tmp_path / "demo")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     assert [line for line in result.stderr.splitlines() if "kernel" in line] == [

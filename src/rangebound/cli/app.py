@@ -63,7 +63,7 @@ _INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 @app.callback()
 def _root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and which kernels run, and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and the kernels, and exit.")] = False,
 ) -> None:
     if version:
         print(f"rangebound {rangebound.__version__}", *kernel_lines(), sep="\n")
