@@ -198,7 +198,7 @@ def test_the_commands_of_a_group_are_told_in_full(group, capsys):
 
 def test_the_version(capsys):
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"rangebound {rangebound.__version__}\n"
+    assert capsys.readouterr().out.splitlines()[0] == f"rangebound {rangebound.__version__}"
 
 
 def test_python_runs_it_as_a_module():
