@@ -14,6 +14,7 @@ from website import llms, navigation, notebooks, reference, versions
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OUT = ROOT / "docs", ROOT / "out"
 PAGES, SITE, SETTINGS = OUT / "pages", OUT / "site", OUT / "zensical.toml"
+NO_GUIDES = {"api.md", "benchmarks.md", "comparison.md", "errata.md", "papers.md", "plan-fields.md", "stability.md"}
 
 
 def stage(*, quick: bool, versioned: bool) -> list[str]:
@@ -24,7 +25,7 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     names = reference.entries(listed)
     (PAGES / "api.md").write_text(reference.contents(listed, names), encoding="utf-8")
     (PAGES / "api").mkdir()
-    for file, text in reference.pages(names):
+    for file, text in reference.pages(names, guides()):
         (PAGES / file).write_text(text, encoding="utf-8")
     for notebook in notebooks.found():
         notebooks.write(notebook, PAGES / "gallery", run=not quick)
@@ -35,6 +36,12 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     if not misfits:
         (PAGES / "llms.txt").write_text(llms.listing(text, PAGES), encoding="utf-8")
     return misfits
+
+
+def guides() -> dict[str, str]:
+    """The pages that show how names are used, by their files."""
+    found = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+    return {file: text for file, text in found.items() if file not in NO_GUIDES}
 
 
 def build() -> int:

@@ -19,6 +19,7 @@ GROUP = re.compile(r"(?:^- `rangebound\.[\w.]+`\n+)+", re.MULTILINE)
 PART = re.compile(r"^(Guarantee|Assumes|Edge cases|Raises|Source): ", re.MULTILINE)
 EXAMPLE = re.compile(r"^(?:Example:\n)?((?: *>>> .*\n?)(?:.+\n?)*(?:\n *>>> .*\n?(?:.+\n?)*)*)", re.MULTILINE)
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```python.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 WIDE = 88
 
 
@@ -77,12 +78,12 @@ def contents(page: str, listed: list[Entry]) -> str:
     return GROUP.sub(table, page)
 
 
-def pages(listed: list[Entry]) -> Iterator[tuple[str, str]]:
-    """Yield the file and the text of each name's page."""
+def pages(listed: list[Entry], guides: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the file and the text of each name's page, with links to the guides (texts by their files) that use it."""
     links = {each.name.rpartition(".")[2]: each.file.removeprefix("api/") for each in reversed(listed)}
     for each in listed:
         others = {name: file for name, file in links.items() if file != each.file.removeprefix("api/")}
-        yield each.file, linked(page(each, others), others)
+        yield each.file, linked(page(each, others), others) + used_in(each.name, guides)
 
 
 def page(entry: Entry, links: Mapping[str, str]) -> str:
@@ -99,6 +100,16 @@ def page(entry: Entry, links: Mapping[str, str]) -> str:
     if inspect.isclass(thing):
         parts += [fields(thing), *members(thing, links)]
     return "\n".join(part for part in parts if part)
+
+
+def used_in(name: str, guides: Mapping[str, str]) -> str:
+    """The guides that show the name in code, those that show it most often first; a line of at most four links."""
+    path, last = re.sub(r"^rangebound\.(?=\w+$)", "rb.", name).removeprefix("rangebound."), name.rpartition(".")[2]
+    shown = rf"\b{last}\b" if last != last.lower() else rf"(?<![\w.]){last}\(|\b{re.escape(path)}\("
+    counts = {file: len(re.findall(shown, "\n".join(CODE.findall(text)))) for file, text in guides.items()}
+    most = sorted((file for file in counts if counts[file]), key=lambda file: -counts[file])[:4]
+    links = [f"[{guides[file].partition(chr(10))[0].removeprefix('# ')}](../{file})" for file in most]
+    return f"\n**On other pages:** {', '.join(links)}\n" if links else ""
 
 
 def types_in(call: str, links: Mapping[str, str]) -> str:

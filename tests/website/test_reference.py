@@ -44,6 +44,10 @@ class Holder:
 
 
 SOURCE = '@dataclass\nclass Holder:\n    size: int\n    """How many | there are."""\n    unnamed: int = 0\n'
+GUIDES = {
+    "a.md": "# Once\n\n`rb.calibrate(...)` an `Interval`, the limit( of `limit=3` and `m.limit()`",
+    "b.md": "# Often\n\n```python\nrb.calibrate(1)\ncalibrate(2)\n```\n",
+}
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
@@ -54,7 +58,7 @@ def listed() -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def pages(listed: list[Entry]) -> dict[str, str]:
-    return dict(reference.pages(listed))
+    return dict(reference.pages(listed, GUIDES))
 
 
 def test_names_have_their_group_and_a_file_of_their_own_whatever_the_case(listed: list[Entry]) -> None:
@@ -107,6 +111,12 @@ def test_types_of_a_call_and_pages_that_a_docstring_names_are_linked() -> None:
     assert reference.linked("see `docs/ledger.md`", links) == "see [ledger](../ledger.md)"
 
 
+def test_a_page_leads_to_the_guides_that_show_the_name_in_code(pages: dict[str, str]) -> None:
+    assert pages["api/calibrate.md"].endswith("\n**On other pages:** [Often](../b.md), [Once](../a.md)\n")
+    assert pages["api/Interval.md"].endswith("\n**On other pages:** [Once](../a.md)\n")
+    assert "On other pages" not in pages["api/limit.md"]  # an argument, a method, and prose
+
+
 def test_control_code_headings_and_names_of_arguments_are_not_linked() -> None:
     links = {"Limit": "Limit-2.md", "limit": "limit.md"}
     for text in ("# `Limit`", "```python\n`Limit`\n```", "the `limit` of it", "`Limit.verify`", "[`Limit`](x.md)"):
@@ -141,7 +151,7 @@ def test_every_name_of_the_committed_list_has_a_page_and_most_have_an_example() 
     top = [
         name for name in listed if re.fullmatch(r"rangebound\.\w+", name)
     ]  # the others need packages that load slowly
-    made = dict(reference.pages(reference.entries("".join(f"- `{name}`\n" for name in top))))
+    made = dict(reference.pages(reference.entries("".join(f"- `{name}`\n" for name in top)), {}))
     assert len(made) == len(top) > 50
     without = [file for file, page in made.items() if "**Example:**" not in page]
     assert len(without) < len(made) / 2

@@ -32,6 +32,13 @@ def to_csv(records: list[Record]) -> str:
 
     Edge cases: text that a spreadsheet would run as a formula gets an apostrophe in front, and so does text that begins
     with one. JSON has the text as it is.
+
+    >>> import tempfile, rangebound as rb
+    >>> with tempfile.TemporaryDirectory() as folder, rb.Ledger.create(folder + "/census.ledger") as ledger:
+    ...     _ = ledger.open_account("residents", epsilon=1)
+    ...     text = to_csv(ledger.history())
+    >>> text.count("\\n"), "residents" in text
+    (3, True)
     """
     text = io.StringIO()
     # Everything is quoted, since a lone return would otherwise end a line.
@@ -60,12 +67,26 @@ def plain_cell(name: str, cell: str | None) -> int | str | None:
 
 
 def to_lines(records: list[Record]) -> str:
-    """The history as JSON lines, one object an entry, with the fields of the CSV; amounts as exact decimals."""
+    """The history as JSON lines, one object an entry, with the fields of the CSV; amounts as exact decimals.
+
+    >>> import tempfile, rangebound as rb
+    >>> with tempfile.TemporaryDirectory() as folder, rb.Ledger.create(folder + "/census.ledger") as ledger:
+    ...     _ = ledger.open_account("residents", epsilon=1)
+    ...     [json.loads(line)["account"] for line in to_lines(ledger.history()).splitlines()]
+    [None, 'residents']
+    """
     return "".join(json.dumps(record.to_dict(), ensure_ascii=False) + "\n" for record in records)
 
 
 def to_json(ledger: Ledger) -> str:
-    """The ledger as JSON: its accounts, its entries with their seals, its head."""
+    """The ledger as JSON: its accounts, its entries with their seals, its head.
+
+    >>> import tempfile, rangebound as rb
+    >>> with tempfile.TemporaryDirectory() as folder, rb.Ledger.create(folder + "/census.ledger") as ledger:
+    ...     _ = ledger.open_account("residents", epsilon=1)
+    ...     list(json.loads(to_json(ledger)))
+    ['format', 'head', 'accounts', 'entries']
+    """
     data = {
         "format": FORMAT,
         "head": ledger.head,

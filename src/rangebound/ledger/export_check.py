@@ -45,6 +45,16 @@ def verify_export(path: PathLike, *, key: PathLike | None = None, head: str | No
     Raises: `LedgerTampered` with all findings.
     Edge cases: entries cut off at the end leave an export of an earlier day, which only a later `head` finds. Published
     bytes are not in an export, only their digests. Of accounts with periods, the balance is that of the last entry.
+
+    >>> import tempfile, rangebound as rb
+    >>> from rangebound.ledger import to_lines
+    >>> with tempfile.TemporaryDirectory() as folder, rb.Ledger.create(folder + "/census.ledger") as ledger:
+    ...     _ = ledger.open_account("residents", epsilon=1)
+    ...     with open(folder + "/history.jsonl", "w") as file:
+    ...         _ = file.write(to_lines(ledger.history()))
+    ...     report = verify_export(folder + "/history.jsonl", key=folder + "/census.ledger.key")
+    >>> report.entries
+    2
     """
     place, said = key_path(file_path("path", path), key)
     if not said:

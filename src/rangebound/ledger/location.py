@@ -101,6 +101,13 @@ def verify(path: PathLike, *, key: PathLike | None = None, head: str | None = No
     Guarantee: as `examine` says. A rollback is found by the head that is kept outside the file (beside it, or in the
     folder `RANGEBOUND_HEAD`), or by one that was noted elsewhere and is given.
     Raises: `LedgerTampered` with all findings.
+
+    >>> import tempfile, rangebound as rb
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with rb.Ledger.create(folder + "/census.ledger") as ledger:
+    ...         _ = ledger.open_account("residents", epsilon=1)
+    ...     verify(folder + "/census.ledger").entries
+    2
     """
     store, secret = located(path, key, PATIENCE)
 

@@ -161,6 +161,14 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     points of a quantile's grid, and for 4,000 numbers of units of a partition selection. Numbers are made again by this
     version of the library, so a table made by another one, or an interval made on a machine whose logarithm rounds
     otherwise, may be refused though it is genuine; none is accepted that is not.
+
+    >>> import pyarrow
+    >>> from rangebound.release import parse_plan, release
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> table = release(plan, pyarrow.table({"age": [41, 27]}), ledger=None)
+    >>> checked = check_certificate(table.certificate, table.to_bytes())
+    >>> checked.epsilon, checked.numbers
+    (1.0, 1)
     """
     _demand_work((len(certificate) + len(published)) / _BYTES, work)
     entry = _entry(certificate)

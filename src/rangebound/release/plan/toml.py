@@ -73,6 +73,10 @@ def make_plan(data: Mapping[str, Any], *, folder: str | Path | None = ".") -> Pl
     """The plan in plain data, with the same errors as a file's, but for the line.
 
     Public files that it names are relative to `folder`; with None, for a plan that comes from elsewhere, none is read.
+
+    >>> plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "visits", "kind": "count"}]})
+    >>> plan.query[0].name
+    'visits'
     """
     if not isinstance(data, Mapping):
         raise ArgumentTypeError(f"data={arguments.shown(data)}: must be a mapping, as a TOML file would give it")
