@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
 from scipy.stats import norm
 
 import rangebound as rb
 from rangebound.accounting import AllocatedEvent, MechanismEvent, SampledEvent
 from rangebound.accounting.pld import accountant
 from rangebound.accounting.pld.allocation_profile import AllocationProfile
+from tests.accounting.pld.binned_pair import binned_normal, composed_delta
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 
@@ -117,3 +120,75 @@ def test_only_gaussian_noise_on_the_line_is_allocated() -> None:
             AllocatedEvent(mechanism=gaussian(1.0), batches=batches)
     with pytest.raises(rb.errors.ArgumentError, match="AllocatedEvent is not known"):
         rb.accounting.group_event(AllocatedEvent(mechanism=gaussian(1.0), batches=3), 2)
+
+
+def of_two_steps(mu: float, epsilon: float) -> tuple[float, float]:
+    """Both divergences for two steps: given the first number, the second is a call or a put on a lognormal price."""
+    x = math.exp(epsilon)
+
+    def density(z: float) -> float:
+        return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+
+    def call(z: float) -> float:
+        strike = 2.0 * x - math.exp(mu * z - 0.5 * mu * mu)
+        if strike <= 0.0:
+            return 0.5 * density(z) * (1.0 - strike)
+        d = 0.5 * mu - math.log(strike) / mu
+        return float(0.5 * density(z) * (ndtr(d) - strike * ndtr(d - mu)))
+
+    def put(z: float) -> float:
+        strike = 2.0 / x - math.exp(mu * z - 0.5 * mu * mu)
+        d = 0.5 * mu - math.log(strike) / mu
+        return float(0.5 * x * density(z) * (strike * ndtr(mu - d) - ndtr(-d)))
+
+    kink, last = ((math.log(2.0 * each) + 0.5 * mu * mu) / mu for each in (x, 1.0 / x))
+    options = {"epsabs": 0.0, "epsrel": 1e-11, "limit": 200}
+    forth = sum(quad(call, a, b, **options)[0] for a, b in ((-12.0, 0.0), (0.0, kink), (kink, kink + 12.0)))
+    return forth, quad(put, last - 12.0 - abs(last), last - 1e-12, **options)[0]
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+def test_two_steps_are_never_below_the_exact_value(mu: float) -> None:
+    """A quadrature that is good to ten digits: never below it, in either direction, and close."""
+    found, less = AllocationProfile(mu, 2), AllocationProfile(0.99 * mu, 2)
+    assert of_two_steps(mu, 0.0)[0] == pytest.approx(of_two_steps(mu, 0.0)[1], rel=1e-9)  # total variation
+    for epsilon in (0.0, 1e-3, 0.1 * mu, 0.7 * mu, 2.0 * mu):
+        forth, back = of_two_steps(mu, epsilon)
+        assert forth * (1.0 - 1e-9) <= float(found.forth(epsilon).mid()) <= forth * 1.001 + 1e-4 * mu
+        assert back * (1.0 - 1e-9) <= float(found.back(epsilon).mid()) <= back * 1.02 + 1e-4 * mu
+        assert float(less.forth(epsilon).mid()) < forth  # control: a little less
+
+
+def epoch_pair(mu: float, steps: int, bins: int = 2**16) -> tuple[np.ndarray, np.ndarray]:
+    """The laws with and without the person of a whole number that is made of the numbers of an epoch: post-processing.
+
+    Each likelihood ratio e^(mu z - mu^2/2) is rounded down to a multiple of a width, and these are added up.
+    """
+    top = steps + 10.0 * math.sqrt(steps * math.expm1(mu * mu)) + math.exp(7.0 * mu + 0.5 * mu * mu)
+    with np.errstate(divide="ignore"):
+        ends = (np.log(np.arange(bins + 1) * (top / bins)) + 0.5 * mu * mu) / mu
+    plain, person = (np.fft.rfft(binned_normal(ends, mean), 2 * bins) for mean in (0.0, mu))
+    return np.fft.irfft(person * plain ** (steps - 1)), np.fft.irfft(plain**steps)
+
+
+@pytest.mark.parametrize(("mu", "batches", "epochs"), [(1.0, 100, 10), (0.5, 50, 40), (1.4, 100, 3)])
+def test_no_attack_on_several_epochs_leaks_more(mu: float, batches: int, epochs: int) -> None:
+    """What a statistic of all epochs leaks is a lower bound on the truth, in both directions."""
+    given, free = epoch_pair(mu, batches)
+    run = rb.compose(AllocatedEvent(mechanism=gaussian(1.0 / mu), batches=batches, times=epochs))
+    for delta in (1e-7, 1e-2):
+        bound = run.epsilon(delta).upper
+        leaked, control = (
+            max(composed_delta(*pair, epochs, epsilon) for pair in ((given, free), (free, given)))
+            for epsilon in (bound, 0.93 * bound)
+        )
+        assert leaked <= delta < control
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.03, 0.24])
+def test_next_to_no_noise_has_a_number(scale: float) -> None:
+    """No more than without allocation; a search for the noise of a target passes through these."""
+    for times in (1, 3):
+        ours = rb.compose(AllocatedEvent(mechanism=gaussian(scale), batches=10, times=times)).epsilon(1e-6).upper
+        plain = rb.compose((gaussian(scale), times)).epsilon(1e-6)
+        assert 0.5 * plain.lower < ours <= 1.05 * plain.upper

@@ -14,6 +14,7 @@ from rangebound.accounting import FixedBatchEvent
 from rangebound.accounting.pld import accountant
 from rangebound.accounting.pld.fixed_batch_profile import fixed_batch
 from rangebound.ball import precision
+from tests.accounting.pld.binned_pair import binned_normal, composed_delta
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 
@@ -114,3 +115,29 @@ def test_a_batch_of_everybody_is_the_mechanism() -> None:
     for rate in (0.0, 1.5, math.nan):
         with pytest.raises(rb.errors.RangeboundError, match="rate"):
             FixedBatchEvent(mechanism=gaussian(1.0), rate=rate)
+
+
+@pytest.mark.parametrize(("mu", "rate", "times"), [(1.0, 0.05, 5), (0.3, 0.5, 20), (0.7, 0.97, 10)])
+def test_no_attack_on_several_batches_leaks_more(mu: float, rate: float, times: int) -> None:
+    """Of two datasets, one with all others opposed and one with all alike, in both directions."""
+    ends = np.linspace(-9.0 - mu, 9.0 + mu, 4001)
+
+    def leaked(epsilon: float) -> float:
+        found = []
+        for other in (-mu, mu):
+            p, q = (
+                (1.0 - rate) * binned_normal(ends, other) + rate * binned_normal(ends, own) for own in (mu, 0.0)
+            )  # fmt: skip
+            found += [composed_delta(*pair, times, epsilon) for pair in ((p, q), (q, p))]
+        return max(found)
+
+    for delta in (1e-6, 1e-2):
+        run = rb.compose(FixedBatchEvent(mechanism=gaussian(1.0 / mu), rate=rate, times=times))
+        bound = run.epsilon(delta).upper
+        assert leaked(bound) <= delta < leaked(0.8 * bound - 1e-3)  # the latter is the control
+
+
+def test_next_to_no_noise_has_a_number() -> None:
+    ours = rb.compose(FixedBatchEvent(mechanism=gaussian(0.1), rate=0.5)).epsilon(1e-6).upper
+    plain = rb.compose(gaussian(0.1)).epsilon(1e-6)
+    assert 0.5 * plain.lower < ours <= 1.05 * plain.upper

@@ -29,6 +29,7 @@ from rangebound.mechanism import Mechanism
 
 Floats = npt.NDArray[np.float64]
 
+_LARGEST = 4.0  # mu: beyond, the grid is so coarse that nothing is gained over a single step
 _MOST_BINS = 2.0**21  # of a window
 _MOST_CELLS = 2.0**19  # of the grid of one Y
 _FINE = 24.0  # cells to a standard deviation of Y
@@ -98,6 +99,8 @@ def allocated(plain: Profile, mechanism: Mechanism, steps: int) -> Profile:
     """
     with precision(_BITS):
         mu = up(ball(mechanism.query.sensitivity) / ball(mechanism.noise.scale))
+    if mu > _LARGEST:
+        return plain
     found = _profile(mu, steps)
 
     def at(epsilon: float) -> Ball:

@@ -166,10 +166,11 @@ def _knots(step: SingleEvent, above: step_profile.Profile, width: float, tail: f
         # Without the person nothing is less likely by more than 1 - rate.
         left = list(_places(spacing(step), 1 - math.floor(math.log1p(-step.rate) / width)))
     elif not isinstance(step, MechanismEvent):
-        left = []
+        # A batch only adds uncertainty. Far out the first number is lost in its rounding, and the second is not.
+        left, plain = [], step_profile.worst(step.mechanism)
         for place in _places(spacing(step), math.inf):
             left.append(place)
-            if 1 - ball(place * width).exp() * (1 - above(-place * width)) <= tail:
+            if 1 - ball(place * width).exp() * (1 - above(-place * width)) <= tail or plain(place * width) <= tail:
                 break
     return [*(-place for place in reversed(left) if place), *right]
 
