@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
+from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.budget import LedgerBudget, spend
 from rangebound.learn.sklearn.class_labels import labelled
@@ -22,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 
 _COUNT = Fraction(1, 25)  # of the squares of mu: the number of rows is needed to a factor of two only
 _STEPS = 10**6
+_LARGEST = 1e50  # learning rate and penalty
+_FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
 
 
 @arguments.guided
@@ -83,8 +86,8 @@ class LogisticRegression(ClassifierMixin, Private):  # type: ignore[misc]
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         norm = row_sums.fraction("clip", self.clip) * math.sqrt(2.0)
         steps = row_sums.whole("steps", self.steps, _STEPS)
-        rate = arguments.positive("learning_rate", self.learning_rate)
-        penalty = arguments.nonnegative("penalty", self.penalty)
+        rate = _moderate("learning_rate", arguments.positive("learning_rate", self.learning_rate))
+        penalty = _moderate("penalty", arguments.nonnegative("penalty", self.penalty))
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         rows = gradient_rows(x, codes, lower, upper)
         found = spend(
@@ -148,6 +151,12 @@ def gradients(rows: Floats, weights: Floats) -> Floats:
     return found
 
 
+def _moderate(name: str, number: float) -> float:
+    if number > _LARGEST:
+        raise ArgumentError(f"{name}={number}: must be at most {_LARGEST:g}")
+    return number
+
+
 def _descended(rows: Floats, classes: int, norm: float, steps: int, rate: float, penalty: float, mu: float) -> Floats:
     """The mean of the weights over the later half of the steps."""
     first, each = row_sums.part(mu, _COUNT), row_sums.part(mu, (1 - _COUNT) / steps)
@@ -158,7 +167,7 @@ def _descended(rows: Floats, classes: int, norm: float, steps: int, rate: float,
     for step in range(steps):
         sums = row_sums.total(rows, lambda block, at=weights: gradients(block, at), norm)  # type: ignore[misc]
         released = row_sums.noisy(sums, norm, each).reshape(weights.shape)
-        weights = (weights - rate * released / count) / (1.0 + rate * penalty)
+        weights = np.clip((weights - rate * released / count) / (1.0 + rate * penalty), -_FARTHEST, _FARTHEST)
         if step >= steps // 2:
             mean = mean + weights / (steps - steps // 2)
     return mean

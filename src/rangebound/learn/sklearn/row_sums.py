@@ -41,6 +41,7 @@ Integers = npt.NDArray[np.int64]
 QUANTA = 2**26
 """The length that a row is clipped to, in quanta."""
 _LARGEST = 2**53
+_LEAST = 1e-9  # of a clip: its square, and that over 2^26, are ordinary doubles
 _SHORTER = 1.0 - 2.0**-20
 _BLOCK = 1 << 21  # numbers at a time
 
@@ -82,7 +83,10 @@ def clipped(rows: Floats, norm: float, copies: int = 1) -> Integers:
 
     Guarantee: a vector with so many copies of a row in it is no longer than 2^26 quanta, and no row depends on another.
     """
-    found: Integers = np.trunc(shortened(rows, norm / math.sqrt(copies)) * (QUANTA / norm)).astype(np.int64)
+    quanta: Floats = np.trunc(shortened(rows, norm / math.sqrt(copies)) * (QUANTA / norm))
+    if not (np.abs(quanta) <= 2 * QUANTA).all():  # NaN is not; as whole numbers these would be any at all
+        raise AssertionError("unexpected row that is not finite; nothing was released; this is a bug, please report it")
+    found: Integers = quanta.astype(np.int64)
     while True:
         longer = copies * (found * found).sum(axis=1) > QUANTA**2
         if not longer.any():
@@ -162,10 +166,12 @@ def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
 
 
 def fraction(name: str, value: object) -> float:
-    """A number in (0, 1], such as the part of the largest length that rows are clipped to."""
+    """A number in [1e-9, 1], such as the part of the largest length that rows are clipped to."""
     number = arguments.positive(name, value)
     if number > 1.0:
         raise ArgumentError(f"{name}={number}: must be at most 1")
+    if number < _LEAST:
+        raise ArgumentError(f"{name}={number}: must be at least {_LEAST:g}; hardly anything of a row would be left")
     return number
 
 
