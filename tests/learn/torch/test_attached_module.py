@@ -113,14 +113,135 @@ def test_an_example_counts_once_and_nothing_is_released_otherwise() -> None:
     engine, optimizer, loader = private(model, x, y)
     net = engine.attach(model)
     for a, b in loader:
-        for _ in range(2):
+        CRITERION(net(a), b).backward()
+        with pytest.raises(Refused, match="counts once"):
             CRITERION(net(a), b).backward()
+        CRITERION(net(a[:1].clone()), b[:1]).backward()  # a copy, and one example too many
         with pytest.raises(Refused, match="counts once"):
             optimizer.step()
         optimizer.zero_grad()
         CRITERION(net(a), b).backward()
         optimizer.step()
     assert engine.steps == 1
+
+
+def reused_graph(net: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    loss = CRITERION(net(x[:4]), y[:4])
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def two_losses(net: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    output = net(x[:4])
+    CRITERION(output, y[:4]).backward()
+    output.square().mean().backward()
+
+
+def two_passes(net: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    for _ in range(2):
+        CRITERION(net(x[:4]), y[:4]).backward()
+
+
+def one_buffer(net: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    buffer = torch.empty_like(x[:4])
+    for start in (0, 4):
+        CRITERION(net(buffer.copy_(x[start : start + 4])), y[start : start + 4]).backward()
+
+
+def asked_for_slopes(net: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    output = net(x[:4])
+    loss = CRITERION(output, y[:4])
+    torch.autograd.grad(loss, output, retain_graph=True)
+    loss.backward()
+
+
+@pytest.mark.parametrize("loop", [reused_graph, two_losses, two_passes, one_buffer, asked_for_slopes])
+def test_no_order_of_calls_counts_a_part_of_a_batch_twice(loop: Any) -> None:
+    """Of 12 examples, 8 gradients are few enough; but four examples would be in them twice, and count double."""
+    x, y = data((6,))
+    model = linear()
+    seen: list[torch.Tensor] = []
+    engine, optimizer, loader = private(model, x, y, noise=NoNoise(seen=seen))
+    net = engine.attach(model)
+
+    def step(a: torch.Tensor, b: torch.Tensor) -> None:
+        loop(net, a, b)
+        optimizer.step()
+
+    for batch in loader:
+        with pytest.raises(Refused, match=r"counts once|overwritten"):
+            step(*batch)
+    assert engine.steps == 0
+    assert seen == []
+
+
+def test_control_parts_that_are_apart_are_added_up() -> None:
+    x, y = data((6,))
+    model, clipping = linear(), Euclidean(clip=0.4)
+    expected = sums(model, x, y, private_loop)
+    seen: list[torch.Tensor] = []
+    engine, optimizer, loader = private(model, x, y, clipping=clipping, noise=NoNoise(seen=seen))
+    net = engine.attach(model)
+    for a, b in loader:
+        for part in (slice(0, 12, 2), slice(1, 12, 2)):  # views of one memory that do not overlap
+            CRITERION(net(a[part]), b[part]).backward()
+        optimizer.step()
+    torch.testing.assert_close(seen[0], expected, rtol=0.0, atol=1e-5)
+    with torch.inference_mode():
+        frozen = x.clone()
+    for _, b in loader:
+        CRITERION(net(frozen), b).backward()  # which has no version, and so is copied
+        optimizer.step()
+    assert engine.steps == 2
+
+
+@pytest.mark.parametrize("stepped", [True, False])
+def test_a_loss_of_an_earlier_batch_is_refused(stepped: bool) -> None:
+    """Its examples were not drawn for this step, so the sampling does not hide them."""
+    x, y = data((6,), count=40)
+    model = linear()
+    engine, optimizer, loader = private(model, x, y, batch_size=20)
+    net = engine.attach(model)
+    batches = (each for _ in range(9) for each in loader if len(each[0]))
+    a, b = next(batches)
+    loss = CRITERION(net(a), b)
+    if stepped:
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        with pytest.raises(Refused, match="exactly one logical batch"):  # before the next one is drawn
+            loss.backward(retain_graph=True)
+    else:
+        optimizer.backward(a, b)
+        optimizer.step()
+    next(batches)
+    with pytest.raises(Refused, match="earlier batch"):
+        loss.backward()
+    with pytest.raises(Refused, match="no gradients"):
+        optimizer.step()
+    assert engine.steps == 1
+
+
+@pytest.mark.parametrize("kind", [nn.CrossEntropyLoss, nn.NLLLoss])
+def test_a_mean_that_depends_on_the_labels_of_others_is_refused(kind: Any) -> None:
+    """And why: the label of one example more than halves the slopes of all others."""
+    x, y = data((6,))
+    weights = torch.tensor([1.0, 1.0, 50.0])
+    for more in ({"weight": weights}, {"ignore_index": 0}):
+        engine, optimizer, _ = private(linear(), x, y, criterion=kind(**more))
+        with pytest.raises(Refused, match="weights of the labels"):
+            engine.attach(optimizer.module)
+        engine.attach(optimizer.module, reduction="sum")
+        engine, optimizer, _ = private(linear(), x, y, criterion=kind(**more, reduction="sum"))
+        engine.attach(optimizer.module)
+    engine, optimizer, _ = private(linear(), x, y, criterion=kind())
+    engine.attach(optimizer.module)
+    output = torch.zeros(11, 3, requires_grad=True)
+    slopes = []
+    for label in (0, 2):  # the last example's
+        labels = torch.tensor([0] * 10 + [label])
+        loss = kind(weight=weights)(output, labels)
+        slopes.append(11 * torch.autograd.grad(loss, output)[0][:10])
+    assert slopes[1].abs().sum() < 0.5 * slopes[0].abs().sum()
 
 
 def test_a_scaler_that_adapts_is_refused_and_one_that_is_off_is_not() -> None:

@@ -63,6 +63,12 @@ def test_other_data_in_other_processes_is_refused_by_all(both: list[dict[str, An
     assert all("whole dataset" in each["refused"]["words"] for each in both)
 
 
+def test_an_epoch_that_any_process_begins_is_counted_by_all(both: list[dict[str, Any]]) -> None:
+    """One has begun three epochs; the account of the other, which is in its first, would be too small for it."""
+    assert [each["epochs"] for each in both] == [{"epochs": 3, "steps": 4}] * 2
+    assert two_processes.epochs_of((True, *[False] * 3)) == {"epochs": 1, "steps": 4}  # the control: by itself
+
+
 @pytest.mark.parametrize("kind", ["images", "custom"])
 def test_the_noise_is_drawn_once(both: list[dict[str, Any]], kind: str) -> None:
     first, second = (each[f"{kind} False"] for each in both)

@@ -252,3 +252,38 @@ def test_a_step_that_fails_in_the_draw_has_been_paid_for() -> None:
     with pytest.raises(OSError, match="no entropy"):
         train(optimizer, loader, 1)
     assert account.steps == 1
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "random-allocation"])
+@pytest.mark.parametrize("where", ["draw", "gradient", "inner step"])
+def test_no_sums_are_drawn_from_twice(where: str, sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that fails after its charge is over: in an epoch of random allocation a second draw would cost nothing."""
+
+    def failing(*given: Any, **options: Any) -> Any:
+        raise MemoryError
+
+    x, y = data((6,), count=40)
+    engine, optimizer, loader = private(linear(), x, y, batch_size=20, sampling=sampling)
+    drawn: list[torch.Tensor] = []
+    release = optimizer._noise.release.__func__
+    for a, b in loader:
+        with monkeypatch.context() as patch:
+            if where == "inner step":
+                patch.setattr(optimizer.inner, "step", failing)
+            elif where == "gradient":
+                patch.setattr(loader, "expected", "no number")
+            patch.setattr(
+                type(optimizer._noise), "release",
+                failing if where == "draw" else lambda *given: drawn.append(release(*given)) or drawn[-1],
+            )  # fmt: skip
+            optimizer.backward(a, b)
+            with pytest.raises((MemoryError, TypeError)):
+                optimizer.step()
+            for again in (optimizer.step, lambda x=a, y=b: optimizer.backward(x, y)):
+                with pytest.raises(Refused, match="exactly one logical batch"):
+                    again()
+        break
+    assert len(drawn) == (where != "draw")
+    assert engine.steps == 1
+    train(optimizer, loader, 1)  # control: the next batch makes a step
+    assert engine.steps == 2

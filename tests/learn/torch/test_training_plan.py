@@ -45,6 +45,10 @@ def test_elementwise_plans_count_coordinates() -> None:
     ]  # fmt: skip
     assert found[0] > 1.9 * found[1]
     assert found[1] == pytest.approx(found[2], rel=1e-9)
+    with pytest.raises(RangeboundError, match="coordinates: missing"):  # one would be far too small an epsilon
+        PrivacyEngine.plan(
+            examples=10, delta=1e-5, noise_multipliers=8.0, batches=10, epochs=1, clipping=Elementwise(clip=0.5)
+        )
 
 
 def test_a_plan_is_printed_as_a_table_rounded_up() -> None:

@@ -57,6 +57,19 @@ def refused(rank: int) -> str:
     return ""
 
 
+def epochs_of(restarts: tuple[bool, ...]) -> dict[str, int]:
+    """How many epochs of random allocation are counted where this process begins a new one at some of the steps."""
+    x, y = data((6,), count=40)
+    engine, optimizer, loader = private(Custom(), x, y, batch_size=10, sampling="random-allocation")
+    batches = iter(loader)
+    for restart in restarts:
+        batches = iter(loader) if restart else batches
+        optimizer.backward(*next(batches))
+        optimizer.step()
+    (entry,) = engine.state_dict()["history"]
+    return {"epochs": entry["times"], "steps": entry["steps"]}
+
+
 if __name__ == "__main__":
     rank, processes, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     torch.set_num_threads(1)
@@ -65,6 +78,7 @@ if __name__ == "__main__":
         torch.manual_seed(99)  # whatever a process starts with, the first one's parameters count
     found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
     found["bad"] = run("bad", True)
+    found["epochs"] = dict(epochs_of((True, *[rank == 1] * 2, False)))
     found["refused"] = {"words": refused(rank)}
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()

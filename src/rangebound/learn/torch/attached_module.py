@@ -27,15 +27,28 @@ class Reduction(enum.Enum):
     SUM = "sum"
 
 
+def check_mean(criterion: object) -> None:
+    """Refuse a criterion whose mean over a batch is not the mean of the losses of its examples."""
+    if not isinstance(criterion, (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss)) or criterion.reduction != "mean":
+        return
+    if criterion.weight is not None or criterion.ignore_index >= 0:
+        raise ArgumentError(
+            f"criterion={type(criterion).__name__}(...): its mean divides by the weights of the labels in the batch, "
+            'ignored ones left out, so that one example changes the slopes of others; use reduction="sum" in both'
+        )
+
+
 class AttachedModule(torch.nn.Module):
     """A module for the ordinary loop: its outputs take `loss.backward()`, and `optimizer.step()` releases.
 
     Guarantee: as for `PrivateOptimizer`: each example's gradient is clipped by itself, whatever its slope is.
     Assumes: the loss is the sum, or the mean, over the examples of a number that depends on the outputs of that example
     alone. A loss that compares examples (a contrastive loss, a ranking, statistics of the batch) puts one example's
-    data into the slopes of others, which no clipping undoes.
-    Edge cases: in evaluation mode, and without gradients, it is the module itself. A mean divides by the size of the
-    batch, which is multiplied back in floats; take a sum where the last bits count.
+    data into the slopes of others, which no clipping undoes; and so does a mean over labels that are not ignored, or
+    one that is divided by the classes' weights.
+    Edge cases: the outputs of a forward pass take one backward pass, before the step of their batch. In evaluation
+    mode, and without gradients, it is the module itself. A mean divides by the size of the batch, which is multiplied
+    back in floats; take a sum where the last bits count.
     """
 
     def __init__(
@@ -62,10 +75,11 @@ class AttachedModule(torch.nn.Module):
         output = found.detach().requires_grad_()
         kind = x.device.type
         cast = torch.autocast(kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
+        asked = self._optimizer[0].asked(x, cast)
 
         def keep(slopes: torch.Tensor) -> None:
             wide = slopes.to(torch.float64 if slopes.dtype == torch.float64 else torch.float32)
-            self._optimizer[0].add_slopes(x, wide * len(x) if self._reduction is Reduction.MEAN else wide, cast)
+            self._optimizer[0].add_slopes(asked, wide * len(x) if self._reduction is Reduction.MEAN else wide)
 
         output.register_hook(keep)  # type: ignore[no-untyped-call, unused-ignore]
         return output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,6 +26,20 @@ Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ForwardPass:
+    """The examples of a forward pass of an attached module: as which version of a tensor, and of which batch."""
+
+    x: torch.Tensor
+    cast: torch.autocast
+    version: int
+    drawn: int
+
+    def repeats(self, other: ForwardPass) -> bool:
+        """Whether both begin at the same number in memory, as they do for the same examples."""
+        return self is other or (self.x.numel() > 0 and self.x.data_ptr() == other.x.data_ptr())
+
+
 class PrivateOptimizer:
     """An optimizer whose gradients are released privately: `backward(x, y)` any number of times, then `step()`.
 
@@ -34,7 +49,8 @@ class PrivateOptimizer:
 
     Guarantee: a step publishes one draw of `mechanism` for each coordinate, at the sum of the clipped gradients.
     Assumes: no example is given to `backward` twice in a step. Passing more examples than the loader drew, or a second
-    batch, is an error, and so are parameters that did not exist when the model was made private.
+    batch, is an error, and so are parameters that did not exist when the model was made private. A step that fails
+    after its charge is over; the same sums are never drawn from again.
     Edge cases: an example whose gradient is not finite (a NaN in it, a loss that overflows, a label that the criterion
     refuses) silently counts with gradient zero: a single malformed example does not abort a step. `bad_examples` counts
     them; the count is private. A learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that
@@ -92,6 +108,11 @@ class PrivateOptimizer:
         return self._clipping
 
     @property
+    def criterion(self) -> Criterion:
+        """The loss of an example, as it was made private with."""
+        return self._criterion
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups of the wrapped optimizer."""
         return self._inner.param_groups
@@ -127,9 +148,28 @@ class PrivateOptimizer:
         """
         return self._add(x, y, self._criterion, members)
 
-    def add_slopes(self, x: torch.Tensor, slopes: torch.Tensor, cast: torch.autocast) -> None:
-        """Keep slopes of a loss by the outputs of these examples until the step; called by `AttachedModule`."""
-        self._pending.append((x, slopes, cast))
+    def asked(self, x: torch.Tensor, cast: torch.autocast) -> ForwardPass:
+        """A forward pass over these examples of the present batch; called by `AttachedModule`."""
+        given = x.clone() if x.is_inference() else x  # which has no version
+        return ForwardPass(x=given, cast=cast, version=given._version, drawn=self._loader.drawn)
+
+    def add_slopes(self, asked: ForwardPass, slopes: torch.Tensor) -> None:
+        """Keep slopes of a loss by the outputs of a forward pass until the step; called by `AttachedModule`.
+
+        Edge cases: refused for examples that have slopes already in this step, and for those of an earlier batch.
+        """
+        self._check_batch()
+        if asked.drawn != self._loader.drawn:
+            raise ArgumentError(
+                "loss: is of an earlier batch, whose examples are not those of this step; call backward() before the "
+                "next batch is drawn"
+            )
+        if any(asked.repeats(each) for each, _ in self._pending):
+            raise ArgumentError(
+                "loss: is a second one for the same examples, each of which counts once in a step; add the losses up "
+                "before backward()"
+            )
+        self._pending.append((asked, slopes))
 
     def _add(
         self, x: torch.Tensor, y: torch.Tensor, criterion: Criterion, members: npt.NDArray[np.int64] | None
@@ -162,9 +202,14 @@ class PrivateOptimizer:
         """Release the sum once, and step with it, divided by the expected batch size, as the gradient."""
         self._check_batch()
         while self._pending:
-            x, slopes, cast = self._pending.pop(0)
-            with torch.enable_grad(), cast:
-                self._add(x, slopes, _product, None)
+            asked, slopes = self._pending.pop(0)
+            if asked.x._version != asked.version:
+                raise ArgumentError(
+                    "x: was overwritten after the forward pass, so its slopes are those of other examples; give each "
+                    "forward pass a tensor of its own"
+                )
+            with torch.enable_grad(), asked.cast:
+                self._add(asked.x, slopes, _product, None)
         self._check_parameters()
         if not all(bool(torch.isfinite(each).all()) for each in self._parameters.values()):
             raise ArgumentError(
@@ -188,6 +233,8 @@ class PrivateOptimizer:
             )
         if self._seen is not None:
             self._seen(location, self._batches, self._loader.epoch)
+        self._bad += self._lost
+        self._clear()  # before the draw: what fails from here on is charged, and never drawn again from the same sums
         if not together:
             released = self._noise.release(self._mechanism, location)
         else:
@@ -200,8 +247,6 @@ class PrivateOptimizer:
             part = released[start : start + each.numel()]
             each.grad = (part / self._loader.expected).reshape(each.shape).to(each.dtype)
             start += each.numel()
-        self._bad += self._lost
-        self._clear()
         self._inner.step()
 
     def state_dict(self) -> dict[str, Any]:
@@ -251,7 +296,7 @@ class PrivateOptimizer:
 
     def _forget(self) -> None:
         self._batches: list[Batch] = []
-        self._pending: list[tuple[torch.Tensor, torch.Tensor, torch.autocast]] = []
+        self._pending: list[tuple[ForwardPass, torch.Tensor]] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
         self._given = self._lost = 0
 

@@ -17,7 +17,7 @@ from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
-from rangebound.learn.torch.attached_module import AttachedModule, Reduction
+from rangebound.learn.torch.attached_module import AttachedModule, Reduction, check_mean
 from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module, learned
@@ -214,7 +214,8 @@ class PrivacyEngine:
         `reduction` is how your loss adds up over examples, "mean" or "sum".
 
         Assumes: the loss is a mean or a sum of losses of single examples, see `AttachedModule`.
-        Edge cases: per-instance accounts need `optimizer.backward(x, y)`, since they differentiate the loss again.
+        Edge cases: per-instance accounts need `optimizer.backward(x, y)`, since they differentiate the loss again. A
+        mean that is divided by weights of classes, or over labels that are not ignored, is refused.
 
         >>> import torch
         >>> from rangebound.learn.torch import Euclidean
@@ -244,7 +245,10 @@ class PrivacyEngine:
         own = self._optimizer.module
         if getattr(found, "_orig_mod", found) is not own:
             raise ArgumentError("module: must be the one that was made private, or torch.compile of it")
-        return AttachedModule(own, found, self._optimizer, arguments.member("reduction", reduction, Reduction))
+        summed = arguments.member("reduction", reduction, Reduction)
+        if summed is Reduction.MEAN:
+            check_mean(self._optimizer.criterion)
+        return AttachedModule(own, found, self._optimizer, summed)
 
     @property
     def noise_multiplier(self) -> float:
@@ -303,7 +307,10 @@ class PrivacyEngine:
         )
 
     def epsilons(self, delta: float, steps: Iterable[int]) -> list[float]:
-        """The worst-case epsilon after each of these numbers of steps like the current one: past or planned."""
+        """The worst-case epsilon after each of these numbers of steps like the current one: past or planned.
+
+        Assumes: with random allocation, epochs are not left early; `epsilon` counts those that were.
+        """
         if self._step is None:
             raise ArgumentError("make_private: must be called first")
         self._refuse_insecure(planned=not self._secure)
@@ -318,7 +325,8 @@ class PrivacyEngine:
         mu of a pure epsilon, for Gaussian accounts. The account charges the first of them that it can hold.
 
         Guarantee: each is a worst-case guarantee of all these steps together, by `relation`.
-        Assumes: `compute` takes at most so many steps.
+        Assumes: `compute` takes at most so many steps, and with random allocation in epochs that are not left early.
+        With `epochs` in `make_private`, more of them are refused.
         Edge cases: refused before `make_private`, for noise other than `SecureNoise`, and where neither a mu, nor
         `delta`, nor `order` says what they cost. A sampled step needs a whole `order` from 2 on.
         """
@@ -373,7 +381,7 @@ class PrivacyEngine:
     def _saw(self, location: torch.Tensor, batches: list[Batch], epoch: int) -> None:
         """Charged before the draw: a step that fails afterwards stays charged."""
         assert self._step is not None
-        fresh = self._step.batches == 1 or epoch not in self._epochs  # of an epoch, the first step stands for all
+        fresh = self._step.batches == 1 or _anywhere(epoch not in self._epochs, location)
         if fresh and self._left == 0:
             raise ArgumentError(
                 "epochs: all steps that were planned have been taken, and nothing of this one was released; to train "
@@ -414,6 +422,18 @@ def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:
             f"expected_batch={loader.expected:g}: is far too small for this dataset, and with Euclidean clipping a "
             f"batch may have at most {clipping.most} examples; state a smaller rate, or use Elementwise(clip=...)"
         )
+
+
+def _anywhere(fresh: bool, location: torch.Tensor) -> bool:
+    """Whether an epoch begins in any of the processes; of an epoch, the first step stands for all.
+
+    They may begin theirs at different steps, and the account is for the examples of each.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return fresh
+    flag = torch.tensor([float(fresh)], device=location.device)
+    dist.all_reduce(flag)
+    return bool(flag.item() > 0.0)
 
 
 def _agree(mine: object, processes: int) -> None:

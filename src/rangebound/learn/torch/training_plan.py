@@ -10,6 +10,7 @@ from typing import TypeVar
 from rangebound import arguments
 from rangebound.accounting.event import repetitions
 from rangebound.bounding import UNBOUNDED, Bounding
+from rangebound.errors import ArgumentError
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
@@ -68,15 +69,15 @@ def plan_training(
     batches: float | Sequence[float],
     epochs: int | Sequence[int],
     clipping: Clipping | None = None,
-    coordinates: int = 1,
+    coordinates: int | None = None,
     bounding: Bounding = UNBOUNDED,
     support: Support | None = None,
     sampling: str | BatchSampling = BatchSampling.POISSON,
 ) -> TrainingPlan:
     """Epsilon at delta for a grid of noise, expected batch and epochs, of about so many examples; no data needed.
 
-    By default the clipping is Euclidean, for which neither the norm nor the number of coordinates matters. For
-    `Elementwise(clip=...)` give the number of trained parameters as `coordinates`.
+    By default the clipping is Euclidean, for which neither the norm nor the number of coordinates matters.
+    `Elementwise(clip=...)` needs the number of trained parameters as `coordinates`.
 
     >>> plan_training(examples=60_000, delta=1e-5, noise_multipliers=(0.8, 1.0), batches=600, epochs=(1, 10))
     epsilon at delta 1e-05
@@ -85,6 +86,11 @@ def plan_training(
       600      10   1000      3.142    1.829
     """
     clip = Euclidean(clip=1.0) if clipping is None else clipping
+    if coordinates is None and not isinstance(clip, Euclidean):
+        raise ArgumentError(
+            "coordinates: missing; with Elementwise clipping each trained parameter counts, such as "
+            "coordinates=sum(each.numel() for each in model.parameters())"
+        )
     people, way = repetitions("examples", examples), chosen_sampling(sampling)
     runs = []
     for batch, length, noise in itertools.product(*map(_several, (batches, epochs, noise_multipliers))):
@@ -93,7 +99,7 @@ def plan_training(
         steps = repetitions("epochs", length) * epoch
         step = worst_case.Step(
             mechanism=step_mechanism(clipping=clip, noise_multiplier=noise, bounding=bounding, support=support),
-            coordinates=coordinates,
+            coordinates=1 if coordinates is None else coordinates,
             rate=1.0 / epoch if way is BatchSampling.ALLOCATION else rate,
             sampling=way,
             together=isinstance(clip, Euclidean),
