@@ -49,8 +49,8 @@ axes.plot(when, days["value"], label="published")
 true = flights.groupby("day")["tailnum"].nunique().to_numpy()
 axes.plot(when, true, color="black", linewidth=0.7, label="true, without the bound of forty days")
 axes.set_ylim(0)
-axes.set_title("Planes that left New York on each day of 2013")
+axes.set_title("Planes that left New York on each day, 2013")
 axes.legend()
 
 # %% [markdown]
-# The snow storm of 8 and 9 February is there, and so is every Saturday. The published line runs below the true one: that is not noise, but what the bound of forty days leaves out. [Choose ranges and bounds](../clipping.md) says how to see this and how to choose, and [publish a time series](../series.md) has more on series.
+# The snow storm of 8 and 9 February is there, and so is every Saturday. On most days the published line is below the true one: that is not noise, but what the bound of forty days leaves out. [Choose ranges and bounds](../clipping.md) says how to see this and how to choose, and [publish a time series](../series.md) has more on series.
