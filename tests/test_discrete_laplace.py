@@ -216,8 +216,7 @@ def test_probabilities_and_errors_are_those_of_the_law(support, answer):
     assert error.mse == pytest.approx(float(sum(p * (v - answer) ** 2 for v, p in exact.items())), rel=1e-10)
 
 
-@pytest.mark.parametrize("support", SUPPORTS, ids=str)
-@pytest.mark.parametrize(("scale", "sensitivity"), [(0.4, 1), (1.0, 2), (3.7, 4)])
+@crossed({"scale, sensitivity": [(0.4, 1), (1.0, 2), (3.7, 4)], "support": SUPPORTS}, ids=str)
 def test_the_renyi_curve_is_that_of_all_pairs_and_not_more(scale, sensitivity, support):
     made = DiscreteLaplace(scale=scale, sensitivity=sensitivity, support=support)
     ends = [int(end) for end in (support.lower, support.upper) if math.isfinite(end)] or [0]

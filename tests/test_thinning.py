@@ -1,6 +1,7 @@
 """What is left out by default is only more of the same: no value, and no two values that meet, is lost."""
 
 import itertools
+from collections import Counter
 
 from tests.matrix.cells import ALLOWED, every_cell
 from tests.thinning import covering, crossed
@@ -25,6 +26,14 @@ def test_of_two_arguments_every_value_is_met():
     assert len(kept(cases)) == 5
     assert {case[:2] for case in kept(cases)} == {(1, 2), (3, 4)}
     assert {case[2] for case in kept(cases)} == set(range(5))
+
+
+def test_no_value_is_asked_far_less_often_than_another():
+    _, cases = crossed({"a": range(30), "b": [True, False], "c": "xyz"}).args
+    counts = Counter(case[1] for case in kept(cases))
+    assert min(counts.values()) > 0.8 * max(counts.values())
+    _, cases = crossed({"a": range(9), "b": "xyz"}).args
+    assert Counter(case[1] for case in kept(cases)) == {"x": 3, "y": 3, "z": 3}
 
 
 def test_a_kind_that_one_case_alone_meets_is_kept():

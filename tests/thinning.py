@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -28,16 +29,21 @@ def some_pairs(first: Iterable[Any], second: Iterable[Any], *, of: int) -> list[
 def covering(cases: Iterable[Any], kinds: Callable[[Any], Iterable[Hashable]]) -> list[Any]:
     """Few cases that meet every kind that any case meets, by default; the others are marked `long`.
 
-    Each next case is the first of those that meet the most kinds not yet met.
+    Each next case is one of those that meet the most kinds not yet met, and of these one whose kinds were met least, so
+    that none is met once beside another that is met in every case.
     """
     listed = list(cases)
-    left = [set(kinds(case)) for case in listed]
+    own = [set(kinds(case)) for case in listed]
+    met: Counter[Hashable] = Counter()
     kept: set[int] = set()
-    while any(left):
-        best = max(range(len(left)), key=lambda at: len(left[at]))
+    wanted = len(set().union(*own))
+    while len(met) < wanted:
+        best = max(
+            range(len(own)),
+            key=lambda at: (sum(not met[kind] for kind in own[at]), -sum(met[kind] for kind in own[at])),
+        )
         kept.add(best)
-        met = set(left[best])
-        left = [each - met for each in left]
+        met.update(own[best])
     return [_marked((case,), at not in kept) for at, case in enumerate(listed)]
 
 

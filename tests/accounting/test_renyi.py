@@ -14,6 +14,7 @@ from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, r
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
 from tests.accounting.pld.exact import gaussian_delta
+from tests.thinning import crossed
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 SHORT = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
@@ -37,8 +38,7 @@ def test_curves_add():
     assert (renyi.curve(event, orders) >= np.asarray(single) * (1.0 - 1e-15)).all()
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 5.0, 100.0])
-@pytest.mark.parametrize("times", [1, 30, 10_000])
+@crossed({"times": [1, 30, 10_000], "scale": [0.5, 1.0, 5.0, 100.0]})
 def test_epsilon_is_never_below_the_exact_one(scale, times):
     for delta in (1e-3, 1e-6, 1e-12):
         event = MechanismEvent(mechanism=free(rb.Gaussian(scale=scale)), times=times)

@@ -9,6 +9,7 @@ from scipy import stats
 import rangebound as rb
 from rangebound.audit import EmpiricalBound, lower_bound
 from rangebound.ledger.rule import Cost
+from tests.thinning import crossed
 
 FOUND = EmpiricalBound(
     epsilon=1.1789,
@@ -22,9 +23,13 @@ FOUND = EmpiricalBound(
 )
 
 
-@pytest.mark.parametrize("hits", [(500, 20), (1000, 1), (3, 0), (1000, 0), (999, 998), (40, 39)])
-@pytest.mark.parametrize("confidence", [0.9, 0.999, 1.0 - 1e-9])
-@pytest.mark.parametrize("delta", [0.0, 0.01])
+@crossed(
+    {
+        "delta": [0.0, 0.01],
+        "confidence": [0.9, 0.999, 1.0 - 1e-9],
+        "hits": [(500, 20), (1000, 1), (3, 0), (1000, 0), (999, 998), (40, 39)],
+    }
+)
 def test_the_limits_are_those_at_which_the_counts_become_too_unlikely(hits, confidence, delta):
     """The second route: the tails of the binomial law at p and q themselves."""
     count, risk = 1000, 0.5 * (1.0 - confidence)

@@ -8,6 +8,7 @@ import pytest
 
 from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
+from tests.thinning import crossed
 
 PLAN = {
     "title": "visits",
@@ -151,8 +152,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORDS)
-@pytest.mark.parametrize("command", ["plan check", "plan explain", "release", "verify"])
+@crossed({"command": ["plan check", "plan explain", "release", "verify"], "name": WORDS})
 def test_no_file_in_the_place_of_another_shows_what_is_inside(name, command, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     words = WORDS[name]

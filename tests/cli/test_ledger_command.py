@@ -15,6 +15,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.key import VARIABLE
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
 from tests.ledger.postgres import fresh_address
+from tests.thinning import crossed
 
 TENTH = Cost(epsilon=0.1)
 
@@ -187,36 +188,37 @@ def test_export_is_csv_or_json(path, tmp_path, capsys):
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["nothing"],
-        ["show"],
-        ["show", "/nowhere/x.ledger"],
-        ["show", "PATH", "--account", "nobody"],
-        ["show", "PATH", "--what"],
-        ["show", "PATH", "--key", "/nowhere/key"],
-        ["history", "PATH", "--last", "0"],
-        ["history", "PATH", "--last", "many"],
-        ["verify", "PATH", "--head", "x"],
-        ["open", "PATH", "people", "--epsilon", "1"],
-        ["open", "PATH", "new"],
-        ["open", "PATH", "new", "--epsilon", "nan"],
-        ["open", "PATH", "new", "--epsilon", "1", "--order", "2", "--delta", "1e-6"],
-        ["open", "PATH", "new\nline", "--epsilon", "1"],
-        ["open", "PATH", "new", "--epsilon", "1", "--rule", "odometer"],
-        ["open", "PATH", "new", "--epsilon", "1", "--rule", "gaussian"],
-        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian", "--spare", "1"],
-        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian", "--order", "16"],
-        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "renyi"],
-        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--order", "16", "--spare", "0.5"],
-        ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "sum", "--spare", "0.5"],
-        ["open", "/nowhere/x.ledger", "new", "--epsilon", "1"],
-        ["export", "PATH", "-o", "/nowhere/x.csv"],
-    ],
+@crossed(
+    {
+        "as_json": [False, True],
+        "arguments": [
+            [],
+            ["nothing"],
+            ["show"],
+            ["show", "/nowhere/x.ledger"],
+            ["show", "PATH", "--account", "nobody"],
+            ["show", "PATH", "--what"],
+            ["show", "PATH", "--key", "/nowhere/key"],
+            ["history", "PATH", "--last", "0"],
+            ["history", "PATH", "--last", "many"],
+            ["verify", "PATH", "--head", "x"],
+            ["open", "PATH", "people", "--epsilon", "1"],
+            ["open", "PATH", "new"],
+            ["open", "PATH", "new", "--epsilon", "nan"],
+            ["open", "PATH", "new", "--epsilon", "1", "--order", "2", "--delta", "1e-6"],
+            ["open", "PATH", "new\nline", "--epsilon", "1"],
+            ["open", "PATH", "new", "--epsilon", "1", "--rule", "odometer"],
+            ["open", "PATH", "new", "--epsilon", "1", "--rule", "gaussian"],
+            ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian", "--spare", "1"],
+            ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "gaussian", "--order", "16"],
+            ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "renyi"],
+            ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--order", "16", "--spare", "0.5"],
+            ["open", "PATH", "new", "--epsilon", "1", "--delta", "1e-6", "--rule", "sum", "--spare", "0.5"],
+            ["open", "/nowhere/x.ledger", "new", "--epsilon", "1"],
+            ["export", "PATH", "-o", "/nowhere/x.csv"],
+        ],
+    }
 )
-@pytest.mark.parametrize("as_json", [False, True])
 def test_an_error_is_one_line_and_exit_code_two(path, capsys, arguments, as_json):
     before = path.read_bytes()
     given = [str(path) if each == "PATH" else each for each in arguments]

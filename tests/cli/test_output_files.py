@@ -72,8 +72,12 @@ def test_nothing_that_a_release_reads_is_written_over(name, way, place, capsys):
     assert "overwritten" in refused(capsys, "release", "plan.toml", "--request", "1", "--certificate", target)
 
 
-@pytest.mark.parametrize("name", ["plan.toml", "visits.csv", "people.ledger.key", "people.ledger.head"])
-@pytest.mark.parametrize("form", ["csv", "json", "html", "parquet"])
+@crossed(
+    {
+        "form": ["csv", "json", "html", "parquet"],
+        "name": ["plan.toml", "visits.csv", "people.ledger.key", "people.ledger.head"],
+    }
+)
 def test_a_second_name_of_a_file_is_found_out(name, form, place, capsys):
     os.link(name, f"hard.{form}")
     line = ["release", "plan.toml", "--request", "1", "-o", f"hard.{form}"]

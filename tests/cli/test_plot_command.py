@@ -3,26 +3,28 @@
 import pytest
 
 from rangebound.cli.app import run
+from tests.thinning import crossed
 
 COUNT = ("--range", "0:10", "--sensitivity", "1")
 MADE = (*COUNT, "--scale", "2")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("law", *MADE, "--at", "3", "--at", "7", "--bounding", "truncate", "--bounding", "rectify"),
-        ("law", *COUNT, "--epsilon", "1", "--at", "3", "--grid", "1", "--bounding", "quantize"),
-        ("law", *MADE, "--at", "3", "--noise", "laplace", "--noise", "truncated_laplacian", "--limit", "30"),
-        ("profile", *MADE, "--bounding", "unbounded"),
-        ("renyi", *MADE, "--bounding", "rectify"),
-        ("fisher", "--range", "0:inf", "--sensitivity", "1", "--scale", "2", "--noise", "gaussian"),
-        ("worst-pair", "--range", "0:3", "--range", "5:9", "--sensitivity", "2", "--scale", "3"),
-        ("worst-pair", *MADE, "--level", "0.3"),
-        ("errors", *COUNT, "--epsilon", "1", "--at", "3"),
-    ],
+@crossed(
+    {
+        "ending": ["png"],
+        "arguments": [
+            ("law", *MADE, "--at", "3", "--at", "7", "--bounding", "truncate", "--bounding", "rectify"),
+            ("law", *COUNT, "--epsilon", "1", "--at", "3", "--grid", "1", "--bounding", "quantize"),
+            ("law", *MADE, "--at", "3", "--noise", "laplace", "--noise", "truncated_laplacian", "--limit", "30"),
+            ("profile", *MADE, "--bounding", "unbounded"),
+            ("renyi", *MADE, "--bounding", "rectify"),
+            ("fisher", "--range", "0:inf", "--sensitivity", "1", "--scale", "2", "--noise", "gaussian"),
+            ("worst-pair", "--range", "0:3", "--range", "5:9", "--sensitivity", "2", "--scale", "3"),
+            ("worst-pair", *MADE, "--level", "0.3"),
+            ("errors", *COUNT, "--epsilon", "1", "--at", "3"),
+        ],
+    }
 )
-@pytest.mark.parametrize("ending", ["png"])
 def test_every_command_writes_its_picture(arguments, ending, tmp_path, capsys):
     picture = tmp_path / f"picture.{ending}"
     assert run(["plot", *arguments, "-o", str(picture)]) == 0, capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 
 import rangebound as rb
 from tests.crosscheck.compare import TIGHT, agree
+from tests.thinning import crossed
 
 INF = math.inf
 DIGITS = 60
@@ -33,8 +34,7 @@ def analytic(epsilon: float, delta: float, sensitivity: float) -> mp.mpf:
     return high
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
+@crossed({"delta": DELTAS, "epsilon": EPSILONS})
 def test_the_analytic_gaussian(epsilon: float, delta: float) -> None:
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=2.5)
     mechanism = rb.calibrate(noise=rb.Gaussian, query=query, bounding=rb.UNBOUNDED, epsilon=epsilon, delta=delta)

@@ -12,6 +12,7 @@ from rangebound.finite import pair_numbers
 from rangebound.finite.weights import TOTAL
 from tests.finite import brute_force
 from tests.finite.random_tables import random_table
+from tests.thinning import crossed
 
 TABLES = range(40)
 
@@ -67,8 +68,7 @@ def test_epsilon_at_a_delta_is_exact(seed):
         assert found == 0.0 or brute_force.delta(weights, pairs, lower) > delta * (1 - mpf(10) ** -10)
 
 
-@pytest.mark.parametrize("seed", TABLES)
-@pytest.mark.parametrize("zeros", [True, False])
+@crossed({"zeros": [True, False], "seed": TABLES})
 def test_renyi_is_rounded_up_a_little(seed, zeros):
     table, weights, pairs = truth(seed, zeros)
     for order in (1.0001, 1.5, 2.0, 16.0, 1e4):

@@ -794,7 +794,7 @@ def test_neither_does_one_whose_keys_are_made_by_rules(seed):
 def test_neither_does_one_whose_numbers_are_drawn_from_optimal_tables():
     most = {}
     for seed in (OPTIMAL[1], OPTIMAL[5], OPTIMAL[11]):  # row and owner, both neighbours and accounts
-        check(seed, 60, most, every=False)
+        check(seed, 30, most, every=False)
     for name in ("epsilon", "mu^2"):
         assert {kind for kind, own in most if own == name} >= {"count", "sum", "distinct count"}
         assert most["count", name] > 0.95, name
@@ -813,7 +813,7 @@ def test_control_a_table_that_spends_more_than_its_share_is_caught(monkeypatch):
 def test_neither_does_one_that_reads_instants_as_local_times():
     most = {}
     for seed in ZONED[::3]:  # all units, zones, and both neighbours
-        check(seed, 40, most, every=False)
+        check(seed, 20, most, every=False)
     assert {kind for kind, _ in most} >= {each["kind"] for each in IN_ZONES}
     for kind in ("count", "series", "share"):
         assert most[kind, "L1"] > 0.95
@@ -879,7 +879,7 @@ BOUNDED_FEW = [7000, 7012, 7033, 7041, 7006, 7007]
 def test_neither_does_one_where_questions_have_bounds_of_their_own():
     most = {}
     for seed in BOUNDED_FEW:
-        check(seed, 40, most, every=False)
+        check(seed, 20, most, every=False)
     for kind in ("count", "crosstab", "series"):
         assert most[kind, "L1"] > 0.95
         assert most[kind, "L2"] > 0.95

@@ -24,6 +24,7 @@ from rangebound.release.prepare import answers, prepared
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.view import view
 from tests.release.plans import SALT
+from tests.thinning import crossed
 
 FIRST = datetime.date(2024, 11, 1)
 LAST = datetime.date(2025, 3, 1)
@@ -250,8 +251,7 @@ def test_many_random_queries_are_answered_as_duckdb_does():
     assert sum(compare(*random_query(chance), chance.choice(tables)) for _ in range(800)) > 1300
 
 
-@pytest.mark.parametrize("level", [0.01, 0.25, 0.5, 0.99])
-@pytest.mark.parametrize("number", ["wait", "ABS(cost)"])
+@crossed({"number": ["wait", "ABS(cost)"], "level": [0.01, 0.25, 0.5, 0.99]})
 def test_quantiles_lie_between_the_values_beside_their_rank(number, level):
     table = make_table(7)
     text = {0.01: f"MIN({number})", 0.99: f"MAX({number})"}.get(level, f"QUANTILE_CONT({number}, {level})")

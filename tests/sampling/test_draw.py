@@ -185,8 +185,7 @@ def test_places_much_larger_or_smaller_than_the_scale(place):
         np.testing.assert_array_equal(out, exact)
 
 
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-@pytest.mark.parametrize("power", range(44, 60))
+@crossed({"power": range(44, 60), "sign": [-1.0, 1.0]})
 def test_places_as_many_steps_away_as_doubles_can_count(power, sign):
     """Around 2^52 steps from zero, where a double has no digits left behind the point."""
     place = sign * 1.37 * 2.0**power

@@ -47,8 +47,7 @@ def locations(shape: Shape, scale: float, dice: np.random.Generator) -> np.ndarr
     return np.asarray([*places, ends[0], ends[-1], 0.5 * ends[0] + 0.5 * ends[1]])
 
 
-@pytest.mark.parametrize("scale", [0.05, 1.0, 300.0])
-@pytest.mark.parametrize("name", SHAPES)
+@crossed({"name": SHAPES, "scale": [0.05, 1.0, 300.0]})
 def test_probabilities_and_norms_are_within_their_errors(name: str, scale: float) -> None:
     shape, dice = SHAPES[name], np.random.default_rng([901, len(name)])
     laws, p = Laws(scale, shape), locations(SHAPES[name], scale, dice)

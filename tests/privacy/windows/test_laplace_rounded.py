@@ -111,8 +111,7 @@ def by_mpmath(of: Setting, p: float, d: Any, order: float) -> Any:
     return mpmath.log(total) / (mpmath.mpf(order) - 1)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", SETTINGS)
+@crossed({"name": SETTINGS, "order": ORDERS})
 def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name: str, order: float) -> None:
     of = SETTINGS[name]
     lines, found, dice = made(of, order), found_for(of, order), np.random.default_rng(7)
@@ -151,8 +150,12 @@ def test_the_old_search_overlaps(name: str) -> None:
     assert old.lower <= found.upper
 
 
-@pytest.mark.parametrize("order", [1.0001, 1.01, 256.0, 1e3, 1e4])
-@pytest.mark.parametrize("name", ["grid", "two cells", "coarse", "distant pairs", "over the width", "half-line"])
+@crossed(
+    {
+        "name": ["grid", "two cells", "coarse", "distant pairs", "over the width", "half-line"],
+        "order": [1.0001, 1.01, 256.0, 1e3, 1e4],
+    }
+)
 def test_extreme_orders(name: str, order: float) -> None:
     of, dice = SETTINGS[name], np.random.default_rng(9)
     found = found_for(of, order)

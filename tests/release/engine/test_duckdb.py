@@ -21,6 +21,7 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.view import view
 from tests.release.plans import KINDS, SALT, plan_data
+from tests.thinning import crossed
 
 
 def found(plan, engine):
@@ -84,8 +85,7 @@ def test_unique_ids_have_one_spelling(tmp_path):
 COUNT = make_plan(plan_data([], KINDS[:1]))
 
 
-@pytest.mark.parametrize("name", ["v[1]", "*", "a?", "~", "file:a", "year=2020"])
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@crossed({"ending": ["csv", "parquet"], "name": ["v[1]", "*", "a?", "~", "file:a", "year=2020"]})
 def test_a_file_is_read_and_no_other(tmp_path, monkeypatch, name, ending):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -9,13 +9,18 @@ from scipy import integrate, stats
 from rangebound.noise import Gaussian, Laplace
 from rangebound.release.noise.draw import AddedNoise
 from rangebound.release.noise.ratio_interval import _tail, ratio_interval
+from tests.thinning import crossed
 
 NOISES = [(Laplace(scale=2.0), stats.laplace(scale=2.0)), (Gaussian(scale=2.0), stats.norm(scale=2.0))]
 
 
-@pytest.mark.parametrize(("noise", "law"), NOISES, ids=["laplace", "gaussian"])
-@pytest.mark.parametrize(("a", "b"), [(1.0, 0.0), (1.0, 0.3), (0.7, 1.3), (1.0, 1.0), (1.0, 1.0 + 1e-9), (3.0, 1.0)])
-@pytest.mark.parametrize("seen", [0.1, 3.0, 25.0])
+@crossed(
+    {
+        "seen": [0.1, 3.0, 25.0],
+        "a, b": [(1.0, 0.0), (1.0, 0.3), (0.7, 1.3), (1.0, 1.0), (1.0, 1.0 + 1e-9), (3.0, 1.0)],
+        "noise, law": NOISES,
+    }
+)
 def test_the_tail_of_two_draws_is_that_of_a_quadrature(noise, law, a, b, seen):
     added, small = AddedNoise(noise=noise, level=0.95, slack=0.0), 1e-12
     a, b = max(a, b), min(a, b)

@@ -29,6 +29,7 @@ from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.prepare import prepare, rehearse
 from rangebound.sampling.entropy import secure_bits
+from tests.thinning import crossed
 
 DAYS = [datetime.date(2025, 1, 25) + datetime.timedelta(days=at) for at in range(12)]
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3], "city": ["a", "b", "c", "d"], "day": DAYS}
@@ -187,9 +188,7 @@ def moves(contributions, cells):
             yield np.array([contributions.rows * (at in where) for at in range(cells)])
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize("bounds", [(1, 1), (2, 2), (1, 3)])
-@pytest.mark.parametrize("account", list(NoiseAccount))
+@crossed({"account": list(NoiseAccount), "bounds": [(1, 1), (2, 2), (1, 3)], "replaced": [False, True]})
 def test_no_unit_costs_more_than_the_strategy_says(account, bounds, replaced):
     contributions = Contributions(rows=bounds[0], cells=bounds[1], replaced=replaced)
     wanted = margins(("a", "b"), (2, 3), every=True)

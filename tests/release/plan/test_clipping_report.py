@@ -23,7 +23,7 @@ from rangebound.release.prepare import allocate
 from rangebound.release.sql.aggregate import aggregate
 from tests.release import reference
 from tests.release.plans import SALT
-from tests.thinning import some_pairs
+from tests.thinning import crossed, some_pairs
 
 CLINICS = ["a", "b", "c"]
 COLUMNS = [("who", pa.int64(), "bigint"), ("clinic", pa.string(), "string"), ("wait", pa.float64(), "double")]
@@ -271,9 +271,14 @@ def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path)
 REPLACE = {"neighbours": "replace", "size": 200}
 
 
-@pytest.mark.parametrize("neighbours", [{}, REPLACE], ids=str)
-@pytest.mark.parametrize("rows", [1, 2, 100])
-@pytest.mark.parametrize(("filler", "said"), [({}, "rows without a value left out"), ({"missing": 0}, "up to")])
+@crossed(
+    {
+        "filler, said": [({}, "rows without a value left out"), ({"missing": 0}, "up to")],
+        "rows": [1, 2, 100],
+        "neighbours": [{}, REPLACE],
+    },
+    ids=str,
+)
 def test_rows_without_a_value_are_not_dropped(filler, said, rows, neighbours):
     wait = [None, float("nan"), None, float("inf"), 50.0, 60.0]  # a third of the rows have a value, two of each person
     table = [{"who": at // 6, "clinic": "a", "wait": wait[at % 6], "age": 30} for at in range(1200)]

@@ -20,6 +20,7 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.sql import joined
 from rangebound.release.sql.view import view
 from tests.release.plans import OTHER_SALT, SALT
+from tests.thinning import crossed
 
 COUNT = [{"name": "n", "kind": "count"}]
 
@@ -178,8 +179,7 @@ def written(folder, kind, frame):
     return {"path": "t.duckdb", "table": 'odd " name'}
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
-@pytest.mark.parametrize("own", ["csv", "parquet", "duckdb"])
+@crossed({"own": ["csv", "parquet", "duckdb"], "kind": ["csv", "parquet", "duckdb"]})
 def test_tables_in_files_are_joined_wherever_the_plan_is(kind, own, tmp_path):
     regions = pandas.DataFrame({"code": ["a", "b"], "name": ["A", "B"]})
     people = pandas.DataFrame({"person": [1, 2, 3, 4], "region": ["a", "b", "b", "z"]})

@@ -30,8 +30,7 @@ def found(data, unit=None, epsilon=20.0, delta=0.0, **fields):
     return release(make_plan(plan), data, ledger=None)
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("by", [[], ["g"]])
+@crossed({"by": [[], ["g"]], "unit": UNITS})
 def test_it_holds_most_values_and_is_not_absurd(unit, by):
     values = np.random.default_rng(2).normal(60, 10, 2000)
     rows = found(table(values, g=["a", "b"] * 1000), unit, by=by).rows()

@@ -13,6 +13,7 @@ from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.output.report import report
 from rangebound.release.plan.kinds.central_range import CentralRange
 from rangebound.release.prepare import prepare
+from tests.thinning import crossed
 
 WAIT = {"name": "usual", "kind": "central range", "column": "wait", "range": [0, 100], "step": 1.0}
 
@@ -36,8 +37,7 @@ def test_it_is_the_pair_of_quantiles_that_numpy_finds(share):
         assert row["lower"] <= row["value"] <= row["upper"]
 
 
-@pytest.mark.parametrize("values", [[], [7.0], [None, math.nan, math.inf], [50.0] * 9, [-5.0, 200.0]])
-@pytest.mark.parametrize("epsilon", [0.01, 50.0])
+@crossed({"epsilon": [0.01, 50.0], "values": [[], [7.0], [None, math.nan, math.inf], [50.0] * 9, [-5.0, 200.0]]})
 def test_it_is_in_order_in_range_and_certified_whatever_the_table(values, epsilon):
     made = release(plan(epsilon=epsilon), pa.table({"wait": pa.array(values, pa.float64())}), ledger=None)
     lower, upper = made.rows()

@@ -113,9 +113,7 @@ def distances(most, unit, seed, pairs=25):
     return worst, square, plan.query[0].sensitivity(plan.unit, 3)
 
 
-@pytest.mark.parametrize("most", [1, 3])
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("neighbours", [{}, {"neighbours": "replace", "size": 5}], ids=["add", "replace"])
+@crossed({"neighbours": [{}, {"neighbours": "replace", "size": 5}], "groups": [1, 2], "most": [1, 3]})
 def test_no_neighbour_is_farther_apart_than_the_sensitivity_and_some_are_as_far(most, groups, neighbours):
     worst, square, stated = distances(most, {"column": "who", "groups": groups, **neighbours}, 10 * most + groups)
     assert worst <= stated.total

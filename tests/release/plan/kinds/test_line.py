@@ -26,7 +26,7 @@ from tests.release.odd_tables import (
     on_spark,
     plan_of,
 )
-from tests.thinning import some_pairs
+from tests.thinning import crossed, some_pairs
 
 X, Y = {"column": "x", "range": [-2.0, 10.0]}, {"column": "y", "range": [0.0, 3.0]}
 BOTH = {"x": X, "y": Y}
@@ -94,9 +94,13 @@ def test_spark_finds_what_duckdb_finds(spark):
         assert exact_of(plan, engine) == exact_of(plan, on_spark(rows, spark))
 
 
-@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-3}], ids=["sums", "gaussian"])
-@pytest.mark.parametrize("size", [{}, {"neighbours": "replace", "size": 40}], ids=["add", "replace"])
-@pytest.mark.parametrize("more", [{}, {"joint": True, "level": 0.9999}], ids=["each", "joint"])
+@crossed(
+    {
+        "more": [{}, {"joint": True, "level": 0.9999}],
+        "size": [{}, {"neighbours": "replace", "size": 40}],
+        "budget": [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-3}],
+    }
+)
 def test_a_release_has_a_certificate_and_says_what_was_left_out(budget, size, more):
     stated = {"kind": "line", **BOTH, "slopes": [-1, 1], "intercepts": [0, 3]}
     plan = plan_of([*ASKED, stated], {**PEOPLE, **size}, by=["place"], budget=budget, report_clipping=True, **more)

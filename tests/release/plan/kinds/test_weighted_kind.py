@@ -13,6 +13,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.kinds.count import Count
 from rangebound.release.plan.unit import Unit
 from tests.release.odd_tables import PLACES, arrow, exact_of, frame, noiseless, odd_rows, on_spark, plan_of
+from tests.thinning import crossed
 
 W = {"weighted_by": {"column": "w", "range": [0.5, 4.0]}}
 X = {"column": "x", "range": [-2.0, 10.0]}
@@ -162,8 +163,7 @@ def test_other_kinds_have_no_weights():
             plan_of([{**question, **W}], PEOPLE)
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
-@pytest.mark.parametrize("size", [30, 1000])
+@crossed({"size": [30, 1000], "epsilon": [0.2, 1.0, 5.0]})
 def test_intervals_hold_at_least_as_often_as_their_level_says(epsilon, size):
     """Of 400 intervals at 0.95 fewer than 355 hold with probability 2e-7 (binomial), if each holds with that chance."""
     chance = np.random.default_rng(9)
