@@ -15,6 +15,7 @@ from rangebound.accounting import AllocatedEvent, MechanismEvent, SampledEvent
 from rangebound.accounting.pld import accountant
 from rangebound.accounting.pld.allocation_profile import AllocationProfile
 from tests.accounting.pld.binned_pair import binned_normal, composed_delta
+from tests.thinning import crossed
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 
@@ -34,8 +35,7 @@ def by_quadrature(mu: float, steps: int, epsilon: float) -> tuple[float, float]:
     return float((mass * np.maximum(ratio - x, 0.0)).sum()), float((mass * np.maximum(1.0 - x * ratio, 0.0)).sum())
 
 
-@pytest.mark.parametrize(("mu", "steps"), [(1.0, 2), (0.4, 2), (1.7, 3)])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
+@crossed({"epsilon": [0.0, 0.1, 0.5], "mu, steps": [(1.0, 2), (0.4, 2), (1.7, 3)]})
 def test_two_and_three_steps_by_quadrature(mu: float, steps: int, epsilon: float) -> None:
     found = AllocationProfile(mu, steps)
     exact = by_quadrature(mu, steps, epsilon)
@@ -44,8 +44,8 @@ def test_two_and_three_steps_by_quadrature(mu: float, steps: int, epsilon: float
     assert max(exact) < max(by_quadrature(mu, 1, epsilon))  # control: one more step helps
 
 
-@pytest.mark.parametrize(("mu", "room"), [(0.3, 0.02), (1.0, 0.02), (2.0, math.inf)])  # a coarse grid for large ones
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 3.0])
+# A coarse grid for large ones.
+@crossed({"epsilon": [0.0, 0.3, 1.0, 3.0], "mu, room": [(0.3, 0.02), (1.0, 0.02), (2.0, math.inf)]})
 def test_one_step_is_the_gaussian_itself(mu: float, room: float, epsilon: float) -> None:
     """Exact in closed form: never below it, in either direction, and close."""
     exact = norm.cdf(0.5 * mu - epsilon / mu) - math.exp(epsilon) * norm.cdf(-0.5 * mu - epsilon / mu)

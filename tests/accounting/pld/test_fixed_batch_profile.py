@@ -15,6 +15,7 @@ from rangebound.accounting.pld import accountant
 from rangebound.accounting.pld.fixed_batch_profile import fixed_batch
 from rangebound.ball import precision
 from tests.accounting.pld.binned_pair import binned_normal, composed_delta
+from tests.thinning import crossed
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)
 
@@ -42,8 +43,7 @@ def enumerated(gradients: list[float], size: int, scale: float, epsilon: float) 
     return float(np.maximum(p - x * q, 0.0).sum() * width), float(np.maximum(q - x * p, 0.0).sum() * width)
 
 
-@pytest.mark.parametrize("scale", [0.7, 1.5])
-@pytest.mark.parametrize(("examples", "size"), [(4, 1), (5, 2), (4, 3)])
+@crossed({"examples, size": [(4, 1), (5, 2), (4, 3)], "scale": [0.7, 1.5]})
 def test_no_small_dataset_leaks_more_and_the_worst_ones_as_much(scale: float, examples: int, size: int) -> None:
     generator = np.random.default_rng(size)
     opposed, alike = [1.0, *[-1.0] * (examples - 1)], [1.0] * examples
