@@ -19,9 +19,9 @@ TEXT = (
     "`LinearRegression` with default settings and delta 1e-5 for adding or removing a row. diffprivlib has no delta; "
     "of its logistic regression, with the largest norm in the bounds and with half of it, and its naive Bayes, the "
     "best is taken, by the rows that are held out. Both regressions' predictions are clamped to the bounds of the "
-    "target. Trees are ours with default settings, and the better of diffprivlib's tree and forest of 10. k-means: the "
-    "sum of squared distances over that of scikit-learn; components: the variance that two of them explain, over that "
-    "of scikit-learn."
+    "target. Forests are ours with default settings, and the better of diffprivlib's tree and forest of 10. k-means: "
+    "the sum of squared distances over that of scikit-learn; components: the variance that two of them explain, over "
+    "that of scikit-learn."
 )
 EPSILONS = (0.5, 1.0, 3.0)
 DELTA = 1e-5
@@ -99,21 +99,21 @@ def with_diffprivlib(name: str, epsilon: float, seeds: int) -> dict[str, list[fl
     return found
 
 
-def our_tree(name: str, epsilon: float, seeds: int, delta: float) -> dict[str, list[float]]:
-    from rangebound.learn.sklearn import DecisionTreeClassifier, DecisionTreeRegressor
+def our_forest(name: str, epsilon: float, seeds: int, delta: float) -> dict[str, list[float]]:
+    from rangebound.learn.sklearn import RandomForestClassifier, RandomForestRegressor
 
     x, y = dataset(name)
     found = []
     for seed in range(seeds):
         fit, held = splits(len(x), seed)
-        made: Any = DecisionTreeClassifier(epsilon=epsilon, delta=delta, bounds=(-1, 1))
+        made: Any = RandomForestClassifier(epsilon=epsilon, delta=delta, bounds=(-1, 1))
         if name == "diabetes":
-            made = DecisionTreeRegressor(epsilon=epsilon, delta=delta, bounds=(-1, 1), target_bounds=(0, 400))
+            made = RandomForestRegressor(epsilon=epsilon, delta=delta, bounds=(-1, 1), target_bounds=(0, 400))
         found.append(score(name, made.fit(x[fit], y[fit]), x[held], y[held]))
     return {"": found}
 
 
-def tree_with_diffprivlib(name: str, epsilon: float, seeds: int) -> dict[str, list[float]]:
+def forest_with_diffprivlib(name: str, epsilon: float, seeds: int) -> dict[str, list[float]]:
     from diffprivlib.models import DecisionTreeClassifier, RandomForestClassifier
 
     x, y = dataset(name)
@@ -228,7 +228,7 @@ def shape_rows(names: tuple[str, ...], epsilon: float, seeds: int, *, quick: boo
 def rows(*, quick: bool) -> Iterator[Row]:
     names, epsilons, seeds = (DATASETS[:1], EPSILONS[1:2], 2) if quick else (DATASETS, EPSILONS, SEEDS)
     yield from accuracy_rows(names, epsilons, seeds, ours, with_diffprivlib, "", quick=quick)
-    yield from accuracy_rows(names, (1.0,), seeds, our_tree, tree_with_diffprivlib, "tree, ", quick=quick)
+    yield from accuracy_rows(names, (1.0,), seeds, our_forest, forest_with_diffprivlib, "forest, ", quick=quick)
     yield from shape_rows(names, 1.0, seeds, quick=quick)
 
 

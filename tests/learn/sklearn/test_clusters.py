@@ -16,7 +16,8 @@ from sklearn.datasets import load_iris  # noqa: E402
 
 from rangebound.gdp import largest_mu  # noqa: E402
 from rangebound.learn.sklearn import KMeans, clusters, row_sums  # noqa: E402
-from rangebound.learn.sklearn.clusters import cluster_vectors, squared_distances, start_vectors  # noqa: E402
+from rangebound.learn.sklearn.clusters import cluster_vectors, squared_distances  # noqa: E402
+from rangebound.learn.sklearn.feature_spread import square_vectors  # noqa: E402
 from rangebound.learn.sklearn.row_sums import QUANTA, centred  # noqa: E402
 from tests.learn.sklearn.test_row_sums import squared  # noqa: E402
 
@@ -55,7 +56,7 @@ def test_one_row_moves_each_release_by_its_norm_at_most() -> None:
         centres = draw.uniform(-1, 1, (4, 3))
         clip = float(draw.choice([0.35, 1.0]))
         releases: list[tuple[Any, float]] = [
-            (start_vectors, clip * math.sqrt(7.0)),
+            (square_vectors, clip * math.sqrt(7.0)),
             (lambda block, at=centres: cluster_vectors(block, at), clip * 2.0),
         ]
         for i, (vectors, norm) in enumerate(releases):

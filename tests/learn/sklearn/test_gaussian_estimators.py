@@ -19,12 +19,12 @@ import rangebound as rb  # noqa: E402
 from rangebound.gdp import largest_mu  # noqa: E402
 from rangebound.learn.sklearn import (  # noqa: E402
     PCA,
-    DecisionTreeClassifier,
-    DecisionTreeRegressor,
     KMeans,
     LedgerBudget,
     LinearRegression,
     LogisticRegression,
+    RandomForestClassifier,
+    RandomForestRegressor,
 )
 from rangebound.ledger.book import Ledger  # noqa: E402
 from rangebound.ledger.rule import GaussianFilter  # noqa: E402
@@ -34,16 +34,16 @@ from tests.learn.sklearn.test_estimators import JANE, ODD  # noqa: E402
 KINDS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
     LinearRegression: ({"target_bounds": (0, 3)}, ("coef_", "intercept_")),
     LogisticRegression: ({"classes": [0, 1], "steps": 3}, ("coef_", "intercept_")),
-    DecisionTreeClassifier: ({"classes": [0, 1], "depth": 2}, ("_chances",)),
-    DecisionTreeRegressor: ({"target_bounds": (0, 3), "depth": 2}, ("_means",)),
+    RandomForestClassifier: ({"classes": [0, 1], "trees": 5, "depth": 2}, ()),
+    RandomForestRegressor: ({"target_bounds": (0, 3), "trees": 5, "depth": 2}, ()),
     KMeans: ({"clusters": 2}, ("cluster_centers_",)),
     PCA: ({"components": 1}, ("mean_", "components_", "explained_variance_")),
 }
 PRECISE: dict[Any, dict[str, Any]] = {
     LinearRegression: {"target_bounds": (-200.0, 200.0), "clip": 1.0},
     LogisticRegression: {"steps": 60, "learning_rate": 64.0, "clip": 1.0},
-    DecisionTreeClassifier: {"depth": 5, "bins": 16},
-    DecisionTreeRegressor: {"target_bounds": (-200.0, 200.0), "depth": 5, "bins": 16},
+    RandomForestClassifier: {"depth": 7},
+    RandomForestRegressor: {"target_bounds": (-200.0, 200.0), "depth": 9},
     KMeans: {"clusters": 3, "steps": 10, "clip": 1.0},
     PCA: {"components": 1, "clip": 1.0},
 }
@@ -54,9 +54,11 @@ SKIPPED = {
     (LinearRegression, "check_estimators_empty_data_messages"): EMPTY,
     (PCA, "check_estimators_empty_data_messages"): EMPTY,
     (KMeans, "check_estimators_empty_data_messages"): EMPTY,
-    (DecisionTreeRegressor, "check_estimators_empty_data_messages"): EMPTY,
-    (DecisionTreeRegressor, "check_supervised_y_no_nan"): CLAMPED,
-    (DecisionTreeRegressor, "check_regressors_int"): "of two cuts that are equally good, the noise takes one",
+    (RandomForestRegressor, "check_estimators_empty_data_messages"): EMPTY,
+    (RandomForestRegressor, "check_supervised_y_no_nan"): CLAMPED,
+    (RandomForestRegressor, "check_regressors_int"): FRESH,
+    (RandomForestRegressor, "check_regressor_data_not_an_array"): FRESH,
+    (RandomForestClassifier, "check_classifier_data_not_an_array"): FRESH,
     (KMeans, "check_clustering"): "it asks for labels_ of the rows of the fit, which are private",
     (KMeans, "check_transformer_general"): FRESH,
     (KMeans, "check_transformer_data_not_an_array"): FRESH,
@@ -70,7 +72,8 @@ def ours(kind: Any, **more: Any) -> Any:
 
 
 def published(fitted: Any) -> list[Any]:
-    return [np.asarray(getattr(fitted, name)) for name in KINDS[type(fitted)][1]]
+    made = [fitted._forest.cuts, fitted._forest.leaves] if hasattr(fitted, "_forest") else []
+    return made + [np.asarray(getattr(fitted, name)) for name in KINDS[type(fitted)][1]]
 
 
 @parametrize_with_checks([kind(epsilon=4e11, bounds=(-5.0, 5.0), **more) for kind, more in PRECISE.items()])
@@ -126,11 +129,11 @@ WRONG = [
     (LogisticRegression, {"steps": 1.5}, "steps=1.5: must be an integer"),
     (LogisticRegression, {"learning_rate": 0.0}, "learning_rate=0"),
     (LogisticRegression, {"penalty": -1.0}, "penalty=-1"),
-    (DecisionTreeClassifier, {"depth": 0}, "depth=0: must lie between 1 and 12"),
-    (DecisionTreeClassifier, {"depth": 13}, "depth=13: must lie between 1 and 12"),
-    (DecisionTreeClassifier, {"bins": 1}, "bins=1: must be at least 2"),
-    (DecisionTreeRegressor, {"bins": 2.0}, "bins=2.0: must be an integer"),
-    (DecisionTreeRegressor, {"target_bounds": None}, "target_bounds=None"),
+    (RandomForestClassifier, {"depth": 0}, "depth=0: must lie between 1 and 12"),
+    (RandomForestClassifier, {"depth": 13}, "depth=13: must lie between 1 and 12"),
+    (RandomForestClassifier, {"trees": 0}, "trees=0: must lie between 1 and 10000"),
+    (RandomForestRegressor, {"trees": 2.0}, "trees=2.0: must be an integer"),
+    (RandomForestRegressor, {"target_bounds": None}, "target_bounds=None"),
     (KMeans, {"clip": 2.0}, "clip=2.0: must be at most 1"),
     (KMeans, {"clusters": 0}, "clusters=0: must lie between 1 and"),
     (KMeans, {"steps": 0}, "steps=0: must lie between 1 and"),
@@ -198,7 +201,7 @@ def test_there_may_be_no_rows(kind: Any) -> None:
     assert all(np.isfinite(each).all() for each in published(fitted))
 
 
-@pytest.mark.parametrize("kind", [LogisticRegression, DecisionTreeClassifier])
+@pytest.mark.parametrize("kind", [LogisticRegression, RandomForestClassifier])
 def test_classes_are_asked_for_where_there_are_no_labels(kind: Any) -> None:
     with pytest.raises(rb.errors.ArgumentError, match="classes: must be given"):
         ours(kind, classes=None).fit(np.zeros((0, 3)), [])

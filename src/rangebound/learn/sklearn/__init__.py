@@ -8,22 +8,22 @@ need("sklearn")
 
 from rangebound.learn.sklearn.budget import LedgerBudget
 from rangebound.learn.sklearn.clusters import KMeans
-from rangebound.learn.sklearn.decision_tree import DecisionTreeClassifier, DecisionTreeRegressor
 from rangebound.learn.sklearn.linear_regression import LinearRegression
 from rangebound.learn.sklearn.logistic_regression import LogisticRegression
 from rangebound.learn.sklearn.naive_bayes import GaussianNB
 from rangebound.learn.sklearn.principal_components import PCA
+from rangebound.learn.sklearn.random_forest import RandomForestClassifier, RandomForestRegressor
 from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
 
 __all__ = [
     "PCA",
-    "DecisionTreeClassifier",
-    "DecisionTreeRegressor",
     "GaussianNB",
     "KMeans",
     "LedgerBudget",
     "LinearRegression",
     "LogisticRegression",
     "MeanEstimator",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
     "StandardScaler",
 ]

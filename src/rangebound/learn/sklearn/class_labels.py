@@ -8,6 +8,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from rangebound.errors import ArgumentError
+from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.private_estimator import cells
 
 Codes = npt.NDArray[np.int64]
@@ -34,6 +35,20 @@ def targets(y: object, rows: int) -> npt.NDArray[np.float64]:
         raise ArgumentError("y: must have one number for each row of X")
     numbers: npt.NDArray[np.float64] = found
     return numbers
+
+
+def target_ends(bounds: object) -> tuple[float, float]:
+    """The public range of a target."""
+    if bounds is None:
+        raise ArgumentError(
+            "target_bounds=None: the range of the target must be given, from public knowledge; a range taken from the "
+            "data leaks its extremes"
+        )
+    try:
+        lower, upper = statistics.ranges(bounds, 1)
+    except (ArgumentError, TypeError) as error:
+        raise type(error)(f"target_{error}") from None
+    return float(lower[0]), float(upper[0])
 
 
 def _classes(y: object, classes: object) -> tuple[Labels, Codes]:

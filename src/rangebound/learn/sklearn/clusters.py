@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -13,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
 from rangebound.learn.sklearn import row_sums, statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, spend
-from rangebound.learn.sklearn.private_estimator import Private
+from rangebound.learn.sklearn.feature_spread import normals, spread
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,7 +25,8 @@ _MOST, _STEPS = 10**5, 10**6
 
 
 @arguments.guided
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  # type: ignore[misc]
     """Cluster centres by `steps` noisy steps of Lloyd's algorithm.
 
     Features are scaled to [-1, 1] by their bounds. First the number of rows and the sums of the features and of their
@@ -49,24 +51,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # typ
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: object = None,
-        clusters: int = 8,
-        steps: int = 5,
-        clip: float = 0.35,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.clusters = clusters
-        self.steps = steps
-        self.clip = clip
-        self.budget = budget
+    clusters: int = 8
+    steps: int = 5
+    clip: float = 0.35
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -80,12 +67,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # typ
         clusters = row_sums.whole("clusters", self.clusters, _MOST)
         steps = row_sums.whole("steps", self.steps, _STEPS)
         clip = row_sums.fraction("clip", self.clip)
-        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         rows = row_sums.centred(x, lower, upper)
-        found = spend(
-            self.budget, epsilon, delta, "k-means: centres",
-            self._meaning(lower.tolist(), upper.tolist(), clusters, steps, clip),
-            lambda: {"centres": _moved(rows, clusters, steps, clip, mu)}, mu,
+        found, _ = self._released(
+            "k-means: centres", lambda mu: {"centres": _moved(rows, clusters, steps, clip, mu)},
+            lower.tolist(), upper.tolist(), clusters, steps, clip,
         )  # fmt: skip
         self._middle, self._half = (lower + upper) / 2.0, (upper - lower) / 2.0
         self.cluster_centers_: Floats = np.clip(self._middle + self._half * found["centres"], lower, upper)
@@ -132,21 +117,10 @@ def cluster_vectors(rows: Floats, centres: Floats) -> Floats:
     return found.reshape(len(rows), centres.size + len(centres))
 
 
-def start_vectors(rows: Floats) -> Floats:
-    """Of each row, (1, features, their squares)."""
-    return np.column_stack([np.ones(len(rows)), rows, rows * rows])
-
-
 def _started(rows: Floats, clusters: int, clip: float, mu: float) -> Floats:
     """The first centres: around the noisy mean, in normal directions, which are drawn like the noise."""
-    features = rows.shape[1]
-    norm = clip * math.sqrt(2 * features + 1)
-    found = row_sums.noisy(row_sums.total(rows, start_vectors, norm), norm, mu)
-    count = max(float(found[0]), norm / mu)
-    mean = np.clip(found[1 : features + 1] / count, -1.0, 1.0)
-    deviation = np.sqrt(np.clip(found[features + 1 :] / count - mean**2, 0.0, 1.0))
-    directions = row_sums.noisy(np.zeros((clusters, features), dtype=np.int64), 1.0, 1.0)
-    centres: Floats = np.clip(mean + _SPREAD * deviation * directions, -1.0, 1.0)
+    mean, deviation = spread(rows, clip, mu)
+    centres: Floats = np.clip(mean + _SPREAD * deviation * normals((clusters, rows.shape[1])), -1.0, 1.0)
     return centres
 
 

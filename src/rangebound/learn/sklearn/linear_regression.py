@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -11,17 +12,16 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import row_sums, statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, spend
-from rangebound.learn.sklearn.class_labels import targets
-from rangebound.learn.sklearn.private_estimator import Private
+from rangebound.learn.sklearn.class_labels import target_ends, targets
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 
 Floats = npt.NDArray[np.float64]
 
 
 @arguments.guided
-class LinearRegression(RegressorMixin, Private):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
     """Least squares with an intercept from one noisy matrix, and predictions inside the range of the target.
 
     Features and target are scaled to [-1, 1] by their bounds. A row z = (1, features, target) longer than `clip` times
@@ -43,22 +43,8 @@ class LinearRegression(RegressorMixin, Private):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: object = None,
-        target_bounds: object = None,
-        clip: float = 0.5,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.clip = clip
-        self.budget = budget
+    target_bounds: object = None
+    clip: float = 0.5
 
     def fit(self, X: object, y: object) -> Self:
         """Release the second moments, and find the slopes and the intercept from them."""
@@ -67,14 +53,13 @@ class LinearRegression(RegressorMixin, Private):  # type: ignore[misc]
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         low, high = target_ends(self.target_bounds)
         clip = row_sums.fraction("clip", self.clip)
-        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         size = x.shape[1] + 2
         norm = clip * math.sqrt(size)
         rows = moment_rows(x, goal, (lower, upper), (low, high))
-        found = spend(
-            self.budget, epsilon, delta, "linear regression: second moments",
-            self._meaning(lower.tolist(), upper.tolist(), low, high, clip),
-            lambda: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)}, mu,
+        found, mu = self._released(
+            "linear regression: second moments",
+            lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
+            lower.tolist(), upper.tolist(), low, high, clip,
         )  # fmt: skip
         slopes, offset = solved(row_sums.symmetric(found["moments"], size), norm**2 / mu)
         middle, half = (high + low) / 2.0, (high - low) / 2.0
@@ -109,17 +94,3 @@ def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
     ridge = scale * math.sqrt(len(values))
     slopes: Floats = vectors @ ((vectors.T @ joint) / (np.maximum(values, 0.0) + ridge))
     return slopes, (total - float(sums @ slopes)) / count
-
-
-def target_ends(bounds: object) -> tuple[float, float]:
-    """The public range of a target."""
-    if bounds is None:
-        raise ArgumentError(
-            "target_bounds=None: the range of the target must be given, from public knowledge; a range taken from the "
-            "data leaks its extremes"
-        )
-    try:
-        lower, upper = statistics.ranges(bounds, 1)
-    except (ArgumentError, TypeError) as error:
-        raise type(error)(f"target_{error}") from None
-    return float(lower[0]), float(upper[0])

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import exp2
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import row_sums, statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, spend
 from rangebound.learn.sklearn.class_labels import labelled
-from rangebound.learn.sklearn.private_estimator import Private
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator
+from rangebound.learn.sklearn.scored_classifier import ScoredClassifier
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,7 +28,8 @@ _FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
 
 
 @arguments.guided
-class LogisticRegression(ClassifierMixin, Private):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogisticRegression(ScoredClassifier, RowSumEstimator):
     """Multinomial logistic regression by `steps` steps of gradient descent over all rows, each with Gaussian noise.
 
     Features are scaled to [-1, 1] by their bounds, and a row is (1, features)/sqrt(features + 1), of length 1 at most.
@@ -56,28 +57,11 @@ class LogisticRegression(ClassifierMixin, Private):  # type: ignore[misc]
     ['low', 'high']
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: object = None,
-        classes: object = None,
-        clip: float = 0.25,
-        steps: int = 20,
-        learning_rate: float = 32.0,
-        penalty: float = 0.0,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.clip = clip
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.penalty = penalty
-        self.budget = budget
+    classes: object = None
+    clip: float = 0.25
+    steps: int = 20
+    learning_rate: float = 32.0
+    penalty: float = 0.0
 
     def fit(self, X: object, y: object) -> Self:
         """Release the number of rows and the sum of the gradients of each step."""
@@ -88,12 +72,11 @@ class LogisticRegression(ClassifierMixin, Private):  # type: ignore[misc]
         steps = row_sums.whole("steps", self.steps, _STEPS)
         rate = _moderate("learning_rate", arguments.positive("learning_rate", self.learning_rate))
         penalty = _moderate("penalty", arguments.nonnegative("penalty", self.penalty))
-        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         rows = gradient_rows(x, codes, lower, upper)
-        found = spend(
-            self.budget, epsilon, delta, "logistic regression: gradient descent",
-            self._meaning(lower.tolist(), upper.tolist(), norm, steps, rate, penalty, self.classes_.tolist()),
-            lambda: {"weights": _descended(rows, len(self.classes_), norm, steps, rate, penalty, mu)}, mu,
+        found, _ = self._released(
+            "logistic regression: gradient descent",
+            lambda mu: {"weights": _descended(rows, len(self.classes_), norm, steps, rate, penalty, mu)},
+            lower.tolist(), upper.tolist(), norm, steps, rate, penalty, self.classes_.tolist(),
         )  # fmt: skip
         weights = found["weights"] / math.sqrt(x.shape[1] + 1)
         self.coef_: Floats = (weights[1:] / ((upper - lower) / 2.0)[:, None]).T
@@ -106,24 +89,6 @@ class LogisticRegression(ClassifierMixin, Private):  # type: ignore[misc]
         x = self._asked(X)
         found: Floats = np.where(np.isnan(x), self._middle, x) @ self.coef_.T + self.intercept_
         return found
-
-    def predict(self, X: object) -> npt.NDArray[np.generic]:
-        """The most likely class of each row."""
-        scores = self._scores(X)
-        found: npt.NDArray[np.generic] = self.classes_[np.argmax(scores, axis=1)]
-        return found
-
-    def predict_log_proba(self, X: object) -> Floats:
-        """The log of each class's probability, for each row."""
-        scores = self._scores(X)
-        top = scores.max(axis=1, keepdims=True)
-        result: Floats = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
-        return result
-
-    def predict_proba(self, X: object) -> Floats:
-        """Each class's probability, for each row."""
-        result: Floats = np.exp(self.predict_log_proba(X))
-        return result
 
 
 def gradient_rows(x: Floats, codes: npt.NDArray[np.int64], lower: Floats, upper: Floats) -> Floats:

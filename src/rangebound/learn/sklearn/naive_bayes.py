@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
-from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.learn.sklearn import statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, spend
 from rangebound.learn.sklearn.class_labels import labelled
-from rangebound.learn.sklearn.private_estimator import Private
-from rangebound.noise import Laplace, Noise
+from rangebound.learn.sklearn.private_estimator import StatisticsEstimator
+from rangebound.learn.sklearn.scored_classifier import ScoredClassifier
 
 Floats = npt.NDArray[np.float64]
 
 
 @arguments.guided
-class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class GaussianNB(ScoredClassifier, StatisticsEstimator):
     """Naive Bayes from a private count for each class, and a private mean and variance for each class and feature.
 
     A row belongs to one class, so the classes share the budget: one part for the counts, and two for each feature. All
@@ -43,28 +42,8 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
     ['low', 'high']
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: object = None,
-        classes: object = None,
-        smallest_count: int = 30,
-        smallest_variance: float = 1e-6,
-        noise: type[Noise] = Laplace,
-        bounding: Bounding | str = TRUNCATE.value,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.smallest_count = smallest_count
-        self.smallest_variance = smallest_variance
-        self.noise = noise
-        self.bounding = bounding
-        self.budget = budget
+    classes: object = None
+    smallest_variance: float = 1e-6
 
     def fit(self, X: object, y: object) -> Self:
         """Release the counts, means and variances."""
@@ -73,21 +52,20 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         features = x.shape[1]
         lower, upper = statistics.ranges(self.bounds, features)
         least = statistics.smallest(self.smallest_count)
-        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
-        share, part = statistics.share(epsilon, 2 * features + 1), statistics.share(delta, 2 * features)
+        share, part = self._shares(2 * features + 1, 2 * features)
         count = statistics.count_mechanism(share)
         mean = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         variance = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
         groups = [inside[codes == each] for each in range(len(self.classes_))]
-        found = spend(
-            self.budget, epsilon, delta, "naive Bayes: counts, means, variances",
-            self._settings(lower, upper, float(self.smallest_variance), self.classes_.tolist()),
+        found = self._released(
+            "naive Bayes: counts, means, variances",
             lambda: {
                 "count": count.release(np.array([float(len(each)) for each in groups]), step=1),
                 "mean": mean.release(np.stack([statistics.means(each, least) for each in groups])),
                 "variance": variance.release(np.stack([statistics.variances(each, least) for each in groups])),
             },
+            lower, upper, float(self.smallest_variance), self.classes_.tolist(),
         )  # fmt: skip
         width = upper - lower
         counts = np.maximum(found["count"], 1.0)
@@ -96,28 +74,10 @@ class GaussianNB(ClassifierMixin, Private):  # type: ignore[misc]
         self.var_: Floats = found["variance"] * width**2
         return self
 
-    def _joint(self, X: object) -> Floats:
+    def _scores(self, X: object) -> Floats:
         """The log of each class's prior times its density, for each row."""
         check_is_fitted(self)
         x = self._asked(X)
         densities = np.log(2.0 * np.pi * self.var_) + (x[:, None, :] - self.theta_) ** 2 / self.var_
         result: Floats = np.log(self.class_prior_) - 0.5 * np.nansum(densities, axis=2)
-        return result
-
-    def predict(self, X: object) -> npt.NDArray[np.generic]:
-        """The most likely class of each row."""
-        joint = self._joint(X)
-        found: npt.NDArray[np.generic] = self.classes_[np.argmax(joint, axis=1)]
-        return found
-
-    def predict_log_proba(self, X: object) -> Floats:
-        """The log of each class's probability, for each row."""
-        joint = self._joint(X)
-        top = joint.max(axis=1, keepdims=True)
-        result: Floats = joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
-        return result
-
-    def predict_proba(self, X: object) -> Floats:
-        """Each class's probability, for each row."""
-        result: Floats = np.exp(self.predict_log_proba(X))
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -13,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import row_sums, statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, spend
-from rangebound.learn.sklearn.private_estimator import Private
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 
 Floats = npt.NDArray[np.float64]
 
 
 @arguments.guided
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  # type: ignore[misc]
     """Principal components from one noisy matrix of second moments.
 
     Features are scaled to [-1, 1] by their bounds. A row z = (1, features) longer than R = clip sqrt(features + 1) is
@@ -42,22 +43,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # type: 
     [[0.9, 0.4]]
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: object = None,
-        components: int = 2,
-        clip: float = 0.5,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.components = components
-        self.clip = clip
-        self.budget = budget
+    components: int = 2
+    clip: float = 0.5
 
     def fit(self, X: object, y: object = None) -> Self:
         """Release the second moments, and find mean and components from them."""
@@ -65,13 +52,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private):  # type: 
         features = x.shape[1]
         lower, upper = statistics.ranges(self.bounds, features)
         clip, kept = row_sums.fraction("clip", self.clip), row_sums.whole("components", self.components, features)
-        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         norm = clip * math.sqrt(features + 1)
         rows = component_rows(x, lower, upper)
-        found = spend(
-            self.budget, epsilon, delta, "principal components: second moments",
-            self._meaning(lower.tolist(), upper.tolist(), clip),
-            lambda: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)}, mu,
+        found, mu = self._released(
+            "principal components: second moments",
+            lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
+            lower.tolist(), upper.tolist(), clip,
         )  # fmt: skip
         matrix = row_sums.symmetric(found["moments"], features + 1)
         mean, covariance = centre_and_spread(matrix, norm**2 / mu)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,9 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from rangebound.bounding import Bounding
+from rangebound import arguments
+from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.noise import Noise
+from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn.budget import LedgerBudget, Released, spend
+from rangebound.noise import Laplace, Noise
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,12 +29,14 @@ _REFUSED = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts."""
 
-    noise: type[Noise]
-    bounding: Bounding | str
-    smallest_count: int
+    epsilon: float = 1.0
+    delta: float = 0.0
+    bounds: object = None
+    budget: LedgerBudget | None = None
 
     @property
     def partial_fit(self) -> NoReturn:
@@ -42,11 +49,6 @@ class Private(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True  # a missing value
         tags.input_tags.string = True  # a cell that is not a number is missing, too
         return tags
-
-    def _settings(self, lower: Floats, upper: Floats, *more: object) -> str:
-        """What the released numbers mean, in words."""
-        kinds = self.noise.__name__, Bounding(self.bounding).value
-        return self._meaning(lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *more)
 
     def _meaning(self, *facts: object) -> str:
         """The settings that released numbers depend on, in words."""
@@ -79,6 +81,40 @@ class Private(BaseEstimator):  # type: ignore[misc]
         if np.isinf(rows).any():
             raise ArgumentError("X: must not contain infinities")
         return rows
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RowSumEstimator(Private):
+    """An estimator that releases sums over rows with Gaussian noise of one account, see `row_sums`."""
+
+    delta: float = 1e-6
+
+    def _released(self, what: str, draw: Callable[[float], Released], *facts: object) -> tuple[Released, float]:
+        """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings."""
+        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
+        return spend(self.budget, epsilon, delta, what, self._meaning(*facts), lambda: draw(mu), mu), mu
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StatisticsEstimator(Private):
+    """An estimator that releases statistics, each with bounded noise and a share of the budget, see `statistics`."""
+
+    smallest_count: int = 30
+    noise: type[Noise] = Laplace
+    bounding: Bounding | str = TRUNCATE.value
+
+    def _released(
+        self, what: str, draw: Callable[[], Released], lower: Floats, upper: Floats, *facts: object
+    ) -> Released:
+        """What `draw` releases, paid for first; the facts are settings besides those of all statistics."""
+        kinds = self.noise.__name__, Bounding(self.bounding).value
+        meaning = self._meaning(lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *facts)
+        return spend(self.budget, float(self.epsilon), float(self.delta), what, meaning, draw)
+
+    def _shares(self, epsilons: int, deltas: int) -> tuple[float, float]:
+        """Epsilon and delta of one of so many releases."""
+        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
+        return statistics.share(epsilon, epsilons), statistics.share(delta, deltas)
 
 
 def cells(X: object) -> object:

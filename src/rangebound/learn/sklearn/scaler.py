@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -10,17 +11,15 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound import arguments
-from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.learn.sklearn import statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, spend
-from rangebound.learn.sklearn.private_estimator import Private
-from rangebound.noise import Laplace, Noise
+from rangebound.learn.sklearn.private_estimator import StatisticsEstimator
 
 Floats = npt.NDArray[np.float64]
 
 
 @arguments.guided
-class MeanEstimator(Private):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MeanEstimator(StatisticsEstimator):
     """The mean of each feature, released inside the feature's range.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, all features together; `mean_` lies within
@@ -38,44 +37,24 @@ class MeanEstimator(Private):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: object = None,
-        smallest_count: int = 30,
-        noise: type[Noise] = Laplace,
-        bounding: Bounding | str = TRUNCATE.value,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.smallest_count = smallest_count
-        self.noise = noise
-        self.bounding = bounding
-        self.budget = budget
-
     def fit(self, X: object, y: object = None) -> Self:
         """Release the means."""
         x = self._rows(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
-        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
-        share, part = (statistics.share(each, x.shape[1]) for each in (epsilon, delta))
+        share, part = self._shares(x.shape[1], x.shape[1])
         mechanism = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         inside = statistics.scaled(x, lower, upper)
-        found = spend(
-            self.budget, epsilon, delta, "mean of each feature", self._settings(lower, upper),
-            lambda: {"mean": mechanism.release(statistics.means(inside, least))},
-        )  # fmt: skip
+        found = self._released(
+            "mean of each feature", lambda: {"mean": mechanism.release(statistics.means(inside, least))}, lower, upper
+        )
         self.mean_: Floats = np.clip(lower + found["mean"] * (upper - lower), lower, upper)
         return self
 
 
 @arguments.guided
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, StatisticsEstimator):  # type: ignore[misc]
     """Features standardised by a private mean and a private variance that cannot be zero.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row; `scale_` is at least the root of
@@ -90,44 +69,24 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):  # type: 
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: object = None,
-        smallest_count: int = 30,
-        smallest_variance: float = 1e-6,
-        noise: type[Noise] = Laplace,
-        bounding: Bounding | str = TRUNCATE.value,
-        budget: LedgerBudget | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.smallest_count = smallest_count
-        self.smallest_variance = smallest_variance
-        self.noise = noise
-        self.bounding = bounding
-        self.budget = budget
+    smallest_variance: float = 1e-6
 
     def fit(self, X: object, y: object = None) -> Self:
         """Release the means and the variances, half of the budget each."""
         x = self._rows(X)
         lower, upper = statistics.ranges(self.bounds, x.shape[1])
         least = statistics.smallest(self.smallest_count)
-        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
-        share, part = (statistics.share(each, 2 * x.shape[1]) for each in (epsilon, delta))
+        share, part = self._shares(2 * x.shape[1], 2 * x.shape[1])
         first = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
         second = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
         inside = statistics.scaled(x, lower, upper)
-        found = spend(
-            self.budget, epsilon, delta, "mean and variance of each feature",
-            self._settings(lower, upper, float(self.smallest_variance)),
+        found = self._released(
+            "mean and variance of each feature",
             lambda: {
                 "mean": first.release(statistics.means(inside, least)),
                 "variance": second.release(statistics.variances(inside, least)),
             },
+            lower, upper, float(self.smallest_variance),
         )  # fmt: skip
         width = upper - lower
         self.mean_: Floats = np.clip(lower + found["mean"] * width, lower, upper)

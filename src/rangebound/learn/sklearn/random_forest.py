@@ -1,0 +1,163 @@
+"""Forests of random trees, whose answers stay in range."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from rangebound import arguments
+from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn.budget import Released
+from rangebound.learn.sklearn.class_labels import labelled, target_ends, targets
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator
+from rangebound.learn.sklearn.random_trees import RandomTrees, grown
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_MOST, _DEEPEST = 10_000, 12
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ForestEstimator(RowSumEstimator):
+    """What the forests have in common: settings, growing, and the sums over the leaves of a row."""
+
+    trees: int = 100
+    depth: int = 4
+
+    def _grow(self, x: Floats, rows: Floats, norm: float, keep: npt.NDArray[np.bool_], *facts: object) -> None:
+        """Grow the trees on the rows to keep, with these statistics."""
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        trees = row_sums.whole("trees", self.trees, _MOST)
+        depth = row_sums.whole("depth", self.depth, _DEEPEST)
+        inside = row_sums.centred(x[keep], lower, upper)
+
+        def draw(mu: float) -> Released:
+            made = grown(inside, rows, norm=norm, trees=trees, depth=depth, mu=mu)
+            features = made.features.astype(np.float64)
+            return {"features": features, "cuts": made.cuts, "leaves": made.leaves, "scale": np.array(made.scale)}
+
+        found, _ = self._released(
+            "random forest: means of features, and leaves", draw, lower.tolist(), upper.tolist(), trees, depth, *facts
+        )
+        self._bounds = lower, upper
+        self._forest = RandomTrees(
+            features=found["features"].astype(np.int64),
+            cuts=found["cuts"],
+            leaves=found["leaves"],
+            scale=float(found["scale"]),
+        )
+
+    def _inside(self, X: object) -> Floats:
+        check_is_fitted(self)
+        x = self._asked(X)
+        return row_sums.centred(x, *self._bounds)
+
+    def apply(self, X: object) -> Integers:
+        """The index of the leaf of each row in each tree."""
+        rows = self._inside(X)
+        return self._forest.apply(rows)
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestClassifier(ClassifierMixin, ForestEstimator):  # type: ignore[misc]
+    """A forest of random trees, with noisy counts of the classes in each leaf.
+
+    Each of the `trees` trees has 2^depth leaves. Nodes are cut at random, by a feature drawn evenly, around the noisy
+    mean of this feature. The probabilities of a row are the counts of its leaves, added up over all trees; where there
+    are hardly any, they are those of all rows.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
+    `rangebound.learn.sklearn.random_trees`; the statistics of a row have length 1. Probabilities lie in [0, 1].
+    Assumes: the bounds, the set of classes (`classes`, else the labels that occur), `trees` and `depth` are public.
+    Edge cases: values outside the bounds are clipped, also when predicting; a missing value counts as the middle of its
+    range. A row whose label is not in `classes` is left out, silently. Without `classes` the labels are public, and an
+    invalid label is an error.
+
+    >>> import numpy as np
+    >>> X = np.concatenate([np.linspace(0.0, 4.0, 500), np.linspace(6.0, 10.0, 500)])[:, None]
+    >>> y = np.repeat(["low", "high"], 500)
+    >>> fitted = RandomForestClassifier(epsilon=20.0, bounds=(0, 10)).fit(X, y)
+    >>> fitted.predict([[1.5], [8.5]]).tolist()
+    ['low', 'high']
+    """
+
+    classes: object = None
+
+    def fit(self, X: object, y: object) -> Self:
+        """Release the means of the features, and the counts of the leaves of all trees."""
+        x = self._rows(X, y)
+        self.classes_, codes = labelled(y, self.classes, len(x))
+        keep = codes >= 0
+        rows = (codes[keep][:, None] == np.arange(len(self.classes_))).astype(np.float64)
+        self._grow(x, rows, 1.0, keep, self.classes_.tolist())
+        return self
+
+    def predict_proba(self, X: object) -> Floats:
+        """Each class's probability, for each row."""
+        rows = self._inside(X)
+        everyone = np.maximum(self._forest.everyone, 0.0) + self._forest.noise
+        few = 0.5 * self._forest.noise * everyone / everyone.sum()
+        counts = np.maximum(self._forest.sums(rows), 0.0) + few
+        found: Floats = counts / counts.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, X: object) -> npt.NDArray[np.generic]:
+        """The most likely class of each row."""
+        chances = self.predict_proba(X)
+        found: npt.NDArray[np.generic] = self.classes_[np.argmax(chances, axis=1)]
+        return found
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestRegressor(RegressorMixin, ForestEstimator):  # type: ignore[misc]
+    """A forest of random trees, with noisy numbers of rows and sums of targets in each leaf.
+
+    As `RandomForestClassifier`; a prediction is the sum of the targets in a row's leaves over the number of rows in
+    them, both added up over all trees, and drawn to the mean of all rows where there are few.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
+    `rangebound.learn.sklearn.random_trees`; the statistics (1, target), in units of `target_bounds`, have a length of
+    sqrt(2) at most. Predictions lie within `target_bounds`.
+    Assumes: `bounds`, `target_bounds`, `trees` and `depth` are public.
+    Edge cases: as for the classifier. A row with a missing target is left out, and an infinite one is clipped.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 10.0, 1000)[:, None]
+    >>> fitted = RandomForestRegressor(epsilon=20.0, bounds=(0, 10), target_bounds=(0, 1)).fit(X, X[:, 0] > 5.0)
+    >>> fitted.predict([[1.0], [9.0]]).round().tolist()
+    [0.0, 1.0]
+    """
+
+    target_bounds: object = None
+
+    def fit(self, X: object, y: object) -> Self:
+        """Release the means of the features, and the sums of the leaves of all trees."""
+        x = self._rows(X, y)
+        goal = targets(y, len(x))
+        low, high = target_ends(self.target_bounds)
+        keep = ~np.isnan(goal)
+        scaled = row_sums.centred(goal[keep], np.asarray(low), np.asarray(high))
+        rows = np.column_stack([np.ones(len(scaled)), scaled])
+        self._grow(x, rows, math.sqrt(2.0), keep, low, high)
+        self._target = low, high
+        return self
+
+    def predict(self, X: object) -> Floats:
+        """The prediction for each row, within the bounds of the target."""
+        rows = self._inside(X)
+        low, high = self._target
+        few, everyone = 2.0 * self._forest.noise, self._forest.everyone
+        mean = np.clip(everyone[1] / max(float(everyone[0]), few), -1.0, 1.0)
+        sums = self._forest.sums(rows)
+        means = (sums[:, 1] + few * mean) / (np.maximum(sums[:, 0], 0.0) + few)
+        found: Floats = np.clip((low + high) / 2.0 + (high - low) / 2.0 * means, low, high)
+        return found
