@@ -32,7 +32,7 @@ def both(tmp_path_factory: Any) -> list[dict[str, Any]]:
     return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 
-@pytest.mark.parametrize("kind", ["images", "custom"])
+@pytest.mark.parametrize("kind", ["images", "custom", "attached", "adaptive"])
 def test_two_processes_equal_one(both: list[dict[str, Any]], kind: str) -> None:
     alone = two_processes.run(kind, True)
     first, second = (each[f"{kind} True"] for each in both)
@@ -44,6 +44,8 @@ def test_two_processes_equal_one(both: list[dict[str, Any]], kind: str) -> None:
         torch.testing.assert_close(first["state"][name], value, rtol=1e-4, atol=1e-5)
     assert first["steps"] == second["steps"] == alone["steps"] == 3
     assert first["epsilon"] == second["epsilon"] == alone["epsilon"]
+    assert first["clip"] == second["clip"] == pytest.approx(alone["clip"])
+    assert (first["clip"] in (0.125, 0.5)) == (kind != "adaptive")  # where they began
 
 
 def test_a_bad_example_of_one_process_stops_none(both: list[dict[str, Any]]) -> None:

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 import rangebound as rb
-from rangebound.learn.torch import SecureNoise
-from tests.learn.torch.models import Custom, data, images, private, train
+from rangebound.learn.torch import Adaptive, SecureNoise
+from tests.learn.torch.models import CRITERION, Custom, data, images, private, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,20 +30,29 @@ class Counting(SecureNoise):
 
 def run(kind: str, stand_in: bool) -> dict[str, object]:
     torch.manual_seed(11)
-    model = {"images": images, "custom": Custom, "bad": Custom}[kind]()
-    shape = {"images": (2, 8, 8), "custom": (6,), "bad": (6,)}[kind]
+    model = images() if kind == "images" else Custom()
+    shape = (2, 8, 8) if kind == "images" else (6,)
     x, y = data(shape, count=13)
     if kind == "bad":  # an example of the second process
         x[5] = float("nan")
     noise = Counting(stand_in=stand_in)
-    engine, optimizer, loader = private(model, x, y, noise=noise)
-    train(optimizer, loader, 3)
+    more = {"clipping": Adaptive(clip=0.5)} if kind == "adaptive" else {}
+    engine, optimizer, loader = private(model, x, y, noise=noise, **more)
+    if kind == "attached":
+        net = engine.attach(model, reduction="sum")
+        for _ in range(3):
+            for a, b in loader:
+                CRITERION(net(a), b, reduction="sum").backward()
+                optimizer.step()
+    else:
+        train(optimizer, loader, 3)
     return {
         "locations": noise.locations,
         "state": model.state_dict(),
         "steps": engine.steps,
         "epsilon": engine.epsilon(delta=1e-5),
         "bad": optimizer.bad_examples.reveal(),
+        "clip": optimizer.clipping.clip,
     }
 
 
@@ -79,6 +88,7 @@ if __name__ == "__main__":
     found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
     found["bad"] = run("bad", True)
     found["epochs"] = dict(epochs_of((True, *[rank == 1] * 2, False)))
+    found |= {f"{kind} True": run(kind, True) for kind in ("attached", "adaptive")}
     found["refused"] = {"words": refused(rank)}
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()

@@ -72,7 +72,8 @@ class AttachedModule(torch.nn.Module):
             found: torch.Tensor = self._run[0](x)
         if len(found) != len(x):
             raise ArgumentError("module: must give a tensor with a first axis for the examples")
-        output = found.detach().requires_grad_()
+        # in half precision small slopes would vanish on their way to the outputs
+        output = (found.float() if found.dtype == torch.float16 else found).detach().requires_grad_()
         kind = x.device.type
         cast = torch.autocast(kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
         asked = self._optimizer[0].asked(x, cast)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,12 +17,14 @@ import torch.distributed as dist
 from rangebound import arguments
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
+from rangebound.learn.torch.adaptive_clipping import Adaptive, ClipController, tallied_sum
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum, learned
 from rangebound.learn.torch.gradients.survey import survey
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise_source import NoiseSource
 from rangebound.mechanism import Mechanism
+from rangebound.numeric import rounded_up
 
 Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]
@@ -40,7 +44,7 @@ class ForwardPass:
         return self is other or (self.x.numel() > 0 and self.x.data_ptr() == other.x.data_ptr())
 
 
-class PrivateOptimizer:
+class PrivateOptimizer(torch.optim.Optimizer):
     """An optimizer whose gradients are released privately: `backward(x, y)` any number of times, then `step()`.
 
     One logical batch of the loader makes one step. It may be given to `backward` in parts (gradient accumulation); each
@@ -53,8 +57,9 @@ class PrivateOptimizer:
     after its charge is over; the same sums are never drawn from again.
     Edge cases: an example whose gradient is not finite (a NaN in it, a loss that overflows, a label that the criterion
     refuses) silently counts with gradient zero: a single malformed example does not abort a step. `bad_examples` counts
-    them; the count is private. A learning-rate scheduler takes `inner`, the wrapped optimizer. The losses that
-    `backward` returns and the sums it keeps are private; only the parameters after a step are released.
+    them; the count is private. The losses that `backward` returns and the sums it keeps are private; only the
+    parameters after a step are released, and with `Adaptive` clipping the norm. It is a `torch.optim.Optimizer`, so
+    that schedulers and trainers of other libraries take it; groups and state are those of the wrapped one.
     """
 
     def __init__(
@@ -63,16 +68,24 @@ class PrivateOptimizer:
         *,
         module: torch.nn.Module,
         criterion: Criterion,
-        clipping: Clipping,
+        clipping: Clipping | Adaptive,
         mechanism: Mechanism,
         noise: NoiseSource,
         loader: PrivateLoader,
         memory: int,
         seen: Seen | None = None,
         keep_batches: bool = False,
+        loss_scale: float = 1.0,
     ) -> None:
-        self._inner, self._mechanism, self._clipping = inner, mechanism, clipping
-        self._module, self._criterion, self._noise, self._loader = module, criterion, noise, loader
+        self._inner, self._mechanism, self._scale = inner, mechanism, loss_scale
+        self._control: ClipController | None = None
+        if isinstance(clipping, Adaptive):
+            multiplier = rounded_up(Fraction(mechanism.noise.scale) / Fraction(clipping.clip))
+            self._control = ClipController(clipping, multiplier, loader.expected)
+            clipping = clipping.start
+        self._clipping: Clipping = clipping
+        self._module, self._noise, self._loader = module, noise, loader
+        self._plain, self._criterion = criterion, criterion if loss_scale == 1.0 else _Scaled(criterion, loss_scale)
         self._memory, self._seen, self._keep = memory, seen, keep_batches
         self._parameters = learned(module)
         self._drawn = loader.drawn
@@ -89,7 +102,7 @@ class PrivateOptimizer:
 
     @property
     def inner(self) -> torch.optim.Optimizer:
-        """The wrapped optimizer, for a learning-rate scheduler."""
+        """The wrapped optimizer."""
         return self._inner
 
     @property
@@ -99,23 +112,33 @@ class PrivateOptimizer:
 
     @property
     def mechanism(self) -> Mechanism:
-        """The mechanism that releases each coordinate; the account covers it, so it cannot be changed."""
-        return self._mechanism
+        """The mechanism that releases each coordinate in this step; the account covers it, so it cannot be changed."""
+        return self._mechanism if self._control is None else self._control.sum_mechanism
 
     @property
     def clipping(self) -> Clipping:
-        """The clipping norm, on which the mechanism depends."""
-        return self._clipping
+        """The clipping norm of this step, on which the mechanism depends."""
+        return self._clipping if self._control is None else self._control.clipping
 
     @property
     def criterion(self) -> Criterion:
         """The loss of an example, as it was made private with."""
-        return self._criterion
+        return self._plain
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The groups of the wrapped optimizer."""
         return self._inner.param_groups
+
+    @property
+    def state(self) -> dict[torch.Tensor, Any]:  # type: ignore[override]
+        """The state of the wrapped optimizer, by parameter."""
+        return self._inner.state
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The defaults of the wrapped optimizer's groups."""
+        return self._inner.defaults
 
     @property
     def coordinates(self) -> int:
@@ -169,7 +192,7 @@ class PrivateOptimizer:
                 "loss: is a second one for the same examples, each of which counts once in a step; add the losses up "
                 "before backward()"
             )
-        self._pending.append((asked, slopes))
+        self._pending.append((asked, slopes * self._scale))
 
     def _add(
         self, x: torch.Tensor, y: torch.Tensor, criterion: Criterion, members: npt.NDArray[np.int64] | None
@@ -186,8 +209,14 @@ class PrivateOptimizer:
             len(members) != len(x) or len(np.intersect1d(members, self._loader.members)) != len(x)
         ):
             raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
-        sums, losses = clipped_sum(self._module, criterion, x, y, self._clipping, self._memory)
+        wide = replace(self.clipping, clip=self.clipping.clip * self._scale)
+        tally = 0.0
+        if isinstance(wide, Euclidean) and self._control is not None:
+            sums, losses, tally = tallied_sum(self._module, criterion, x, y, wide, self._memory)
+        else:
+            sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory)
         self._given += len(x)  # first, so that after an interruption no example is counted twice
+        self._tally += tally
         for name, total in self._totals.items():
             total += sums[name]
         good = ~torch.isnan(losses)
@@ -195,11 +224,18 @@ class PrivateOptimizer:
         if self._keep:
             own = np.asarray(self._loader.members if members is None else members)
             self._batches.append((x[good], y[good], own[good.cpu().numpy()]))
-        return losses
+        return losses / self._scale
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Release the sum once, and step with it, divided by the expected batch size, as the gradient."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Release the sum once, and step with it, divided by the expected batch size, as the gradient.
+
+        A `closure`, as trainers of other libraries give, is called once, before; what it returns is returned.
+        """
+        outcome = None
+        if closure is not None:
+            with torch.enable_grad():
+                outcome = closure()
         self._check_batch()
         while self._pending:
             asked, slopes = self._pending.pop(0)
@@ -221,12 +257,14 @@ class PrivateOptimizer:
                 "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward(), or take "
                 "the outputs from engine.attach(module)"
             )
-        location = torch.cat([each.reshape(-1) for each in self._totals.values()])
+        parts = [each.reshape(-1) for each in self._totals.values()]
+        tallies = [] if self._control is None else [parts[0].new_tensor([self._tally * self._scale])]
+        location = torch.cat([*parts, *tallies])
         together = dist.is_available() and dist.is_initialized()
         if together:
             dist.all_reduce(location)
-        if isinstance(self._clipping, Elementwise):
-            location *= self._clipping.quantum  # a power of two times whole numbers: exact
+        # powers of two: exact
+        location *= self._clipping.quantum if isinstance(self._clipping, Elementwise) else 1.0 / self._scale
         if not bool(torch.isfinite(location).all()):  # every part of it was made finite
             raise AssertionError(
                 "unexpected sum that is not finite; nothing was released; this is a bug, please report it"
@@ -236,32 +274,45 @@ class PrivateOptimizer:
         self._bad += self._lost
         self._clear()  # before the draw: what fails from here on is charged, and never drawn again from the same sums
         if not together:
-            released = self._noise.release(self._mechanism, location)
+            released = self._release(location)
         else:
             released = torch.empty_like(location)
             if dist.get_rank() == 0:
-                released = self._noise.release(self._mechanism, location)
+                released = self._release(location)
             dist.broadcast(released, 0)
+        if self._control is not None:
+            self._control.follow(float(released[-1]))
         start = 0
         for each in self._parameters.values():
             part = released[start : start + each.numel()]
             each.grad = (part / self._loader.expected).reshape(each.shape).to(each.dtype)
             start += each.numel()
         self._inner.step()
+        return outcome
+
+    def _release(self, location: torch.Tensor) -> torch.Tensor:
+        """One draw for each number of the sum, and of the tally where there is one, the last."""
+        if self._control is None:
+            return self._noise.release(self._mechanism, location)
+        tally = self._noise.release(self._control.tally_mechanism, location[-1:])
+        return torch.cat([self._noise.release(self._control.sum_mechanism, location[:-1]), tally])
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the wrapped optimizer."""
-        return self._inner.state_dict()
+        """The state of the wrapped optimizer, and the clipping norm if it is adaptive; both are public."""
+        clip = {} if self._control is None else {"clip": self._control.clipping.clip}
+        return {**self._inner.state_dict(), **clip}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of the wrapped optimizer."""
-        self._inner.load_state_dict(state)
+        """Restore the state of the wrapped optimizer, and the clipping norm if it is adaptive."""
+        self._inner.load_state_dict({key: value for key, value in state.items() if key != "clip"})
+        if self._control is not None and "clip" in state:
+            self._control.clipping = Euclidean(clip=state["clip"])
 
     @property
     def _step_supports_amp_scaling(self) -> NoReturn:  # asked for by torch.amp.GradScaler.step
         raise ArgumentError(
             "GradScaler: lowers its scale for all examples when the gradient of one overflows, which no noise covers; "
-            "use bfloat16, or GradScaler(enabled=False) with a fixed factor on the loss"
+            "use bfloat16, or a fixed factor: make_private(loss_scale=2**12) with GradScaler(enabled=False)"
         )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -299,6 +350,25 @@ class PrivateOptimizer:
         self._pending: list[tuple[ForwardPass, torch.Tensor]] = []
         self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
         self._given = self._lost = 0
+        self._tally = 0.0
+
+
+class _Scaled:
+    """A criterion times a fixed number, so that gradients in half precision do not vanish."""
+
+    def __init__(self, criterion: Criterion, scale: float) -> None:
+        self._criterion, self._scale = criterion, scale
+
+    def __call__(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return self._criterion(output, target) * self._scale
+
+
+def fixed_scale(value: object) -> float:
+    """A factor of the loss: a power of two, so that multiplying and dividing by it is exact."""
+    number = arguments.positive("loss_scale", value)
+    if math.frexp(number)[0] != 0.5 or not 1.0 <= number <= 2.0**24:
+        raise ArgumentError(f"loss_scale={arguments.shown(value)}: must be a power of two from 1 to 2^24, such as 4096")
+    return number
 
 
 def _product(output: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:

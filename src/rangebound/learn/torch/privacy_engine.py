@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,7 @@ from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
+from rangebound.learn.torch.adaptive_clipping import Adaptive
 from rangebound.learn.torch.attached_module import AttachedModule, Reduction, check_mean
 from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
@@ -25,9 +27,10 @@ from rangebound.learn.torch.ledger_charge import ledger_charge
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise
-from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer, check_optimizer
+from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer, check_optimizer, fixed_scale
 from rangebound.learn.torch.step_mechanism import step_mechanism
 from rangebound.learn.torch.training_plan import plan_training
+from rangebound.learn.torch.training_progress import TrainingProgress
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.risk import AttackRisk
@@ -80,6 +83,8 @@ class PrivacyEngine:
         self._optimizer: PrivateOptimizer | None = None
         self._insecure = 0  # steps whose noise guarantees nothing
         self._secure = True
+        self._clip = math.nan
+        self._planned: int | None = None  # steps in all, those of a loaded account included
         self._left: int | None = None  # steps (or epochs of random allocation) that were planned and not yet begun
         self._taken: dict[worst_case.Step, int] = {}  # steps, where the history counts epochs of random allocation
         self._epochs: set[int] = set()
@@ -92,7 +97,7 @@ class PrivacyEngine:
         optimizer: torch.optim.Optimizer,
         data_loader: DataLoader[Any],
         criterion: Criterion,
-        clipping: Clipping,
+        clipping: Clipping | Adaptive,
         noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
         target_delta: float | None = None,
@@ -108,6 +113,7 @@ class PrivacyEngine:
         request: str | None = None,
         noise: NoiseSource | None = None,
         memory: int | None = None,
+        loss_scale: float = 1.0,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
@@ -129,6 +135,8 @@ class PrivacyEngine:
 
         The criterion takes outputs and targets with a first axis for the examples; it is called with one example.
         `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
+        `loss_scale` is a fixed power of two that losses are multiplied by before the backward pass, and gradients
+        divided by after it, for float16: it keeps small gradients from vanishing, and changes nothing else.
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
@@ -136,6 +144,8 @@ class PrivacyEngine:
             raise ArgumentError("make_private: was called before; each model needs its own engine")
         check_module(module)
         check_optimizer(optimizer, module)
+        scale = fixed_scale(loss_scale)
+        first = clipping.start if isinstance(clipping, Adaptive) else clipping
         if noise is not None and not hasattr(noise, "release"):
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         if not callable(criterion):
@@ -157,14 +167,12 @@ class PrivacyEngine:
             raise ArgumentError("epochs: must be given with ledger=...; all their steps are charged before the first")
 
         def step_with(multiplier: float) -> worst_case.Step:
-            mechanism = step_mechanism(
-                clipping=clipping, noise_multiplier=multiplier, bounding=bounding, support=support
-            )
+            mechanism = step_mechanism(clipping=first, noise_multiplier=multiplier, bounding=bounding, support=support)
             return worst_case.Step(
                 mechanism=mechanism,
                 coordinates=sum(each.numel() for each in learned(module).values()),
                 rate=loader.rate,
-                together=isinstance(clipping, Euclidean),
+                together=isinstance(first, Euclidean),
                 relation=loader.relation,
                 sampling=loader.sampling,
             )
@@ -176,7 +184,7 @@ class PrivacyEngine:
             step = step_with(noise_multiplier)
         else:
             raise ArgumentError("noise_multiplier, target_epsilon: give one of them; the target determines the noise")
-        _check_size(clipping, loader)
+        _check_size(first, loader)
         limit = arguments.positive("memory", _MEMORY.get(_device(module), 2**28) if memory is None else memory)
         self._secure = noise is None or isinstance(noise, SecureNoise)
         optimizer.zero_grad()
@@ -191,14 +199,16 @@ class PrivacyEngine:
             memory=int(limit),
             seen=self._saw,
             keep_batches=any(each.needs_batches for each in self._watchers),
+            loss_scale=scale,
         )
         if together:
-            _agree((step, loader.expected, loader.examples, self._secure, planned), processes)
+            _agree((step, clipping, loader.expected, loader.examples, self._secure, planned), processes)
             for tensor in module.state_dict().values():
                 dist.broadcast(tensor, 0)
         for each in self._watchers:
             each.start(module, criterion, private, loader)
-        self._step, self._left = step, counted
+        self._step, self._left, self._clip = step, counted, clipping.clip
+        self._planned = None if planned is None else self.steps + planned
         if charge is not None and planned is not None:
             costs = self.costs(steps=planned, delta=target_delta, order=charge.order)
             charge.make(costs, {"steps": planned, "step": step.to_dict()})
@@ -253,9 +263,9 @@ class PrivacyEngine:
     @property
     def noise_multiplier(self) -> float:
         """The scale of the noise over the clipping norm: as given, or as found for a target."""
-        if self._optimizer is None:
+        if self._step is None:
             raise ArgumentError("make_private: must be called first")
-        return self._optimizer.mechanism.noise.scale / self._optimizer.clipping.clip
+        return self._step.mechanism.noise.scale / self._clip
 
     @property
     def steps(self) -> int:
@@ -315,6 +325,49 @@ class PrivacyEngine:
             raise ArgumentError("make_private: must be called first")
         self._refuse_insecure(planned=not self._secure)
         return worst_case.epsilons({self._step: 1}, delta, steps)
+
+    @arguments.guided
+    def progress(self, batches: Iterable[object], *, delta: float, stream: TextIO | None = None) -> TrainingProgress:
+        """The same batches, with a line on the error stream (or `stream`) for steps and epsilon so far and at the end.
+
+        The end is that of the `epochs` given to `make_private`. See `TrainingProgress` for how to show a loss.
+
+        >>> import torch
+        >>> from rangebound.learn.torch import Euclidean
+        >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
+        >>> model, engine = torch.nn.Linear(3, 2), PrivacyEngine()
+        >>> model, optimizer, loader = engine.make_private(
+        ...     module=model,
+        ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
+        ...     criterion=torch.nn.functional.cross_entropy,
+        ...     clipping=Euclidean(clip=1.0),
+        ...     noise_multiplier=20.0,
+        ...     epochs=4,
+        ... )
+        >>> import sys
+        >>> for x, y in engine.progress(loader, delta=1e-6, stream=sys.stdout):
+        ...     losses = optimizer.backward(x, y)
+        ...     optimizer.step()
+        step 1 of 4: epsilon 0.1893, 0.3969 at the end, delta 1e-06
+        """
+        if self._step is None:
+            raise ArgumentError("make_private: must be called first")
+        self._refuse_insecure(planned=not self._secure)
+        end = None
+        if self._left is not None:
+            end = worst_case.epsilon(
+                {**self._history, self._step: self._history.get(self._step, 0) + self._left}, delta
+            )
+        return TrainingProgress(
+            batches,
+            delta=delta,
+            taken=lambda: self.steps,
+            epsilon=self.epsilon,
+            planned=self._planned,
+            end=end,
+            stream=stream,
+        )
 
     @arguments.guided
     def costs(self, *, steps: int, delta: float | None = None, order: int | None = None) -> tuple[AnyCost, ...]:

@@ -1,0 +1,160 @@
+"""Adaptive clipping: the clipping norm follows a private quantile of the gradients' norms, in the account of the steps.
+
+In each step, besides the sum of the gradients clipped to C, the number of examples whose gradient is no longer than C
+is released, and the next step's C is moved so that a given fraction of them is [andrew2021]:
+
+    tally = sum over the examples of 1/2 if 0 < |gradient| <= C, -1/2 if |gradient| > C, 0 if there is none
+    fraction = 1/2 + (tally + noise of scale tally_noise)/expected_batch
+    C <- C exp(-speed (fraction - quantile))
+
+One example moves the tally by 1/2 and the sum by C. With noise of scale z C on the sum and s on the tally, both are one
+vector with noise of scale z C in each coordinate, once the tally is multiplied by z C/s: an example moves that by
+
+    sqrt(C^2 + (z C/(2 s))^2) = z C sqrt(1/z^2 + 1/(4 s^2))
+
+in Euclidean length. So a step is what Gaussian noise with the multiplier m is, whichever sampling it is on, where
+
+    1/m^2 = 1/z^2 + 1/(4 s^2)
+
+and `noise_multiplier` means this m: for the account nothing changes, and the sum has a little more noise, z > m. C
+depends on earlier releases alone, and the noise is proportional to it, so the steps compose adaptively.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import torch
+
+from rangebound import arguments
+from rangebound.bounding import UNBOUNDED
+from rangebound.errors import ArgumentError
+from rangebound.learn.torch.clipping_norm import Euclidean
+from rangebound.learn.torch.gradients.per_example import Criterion, example_gradients, learned, shrink
+from rangebound.mechanism import Mechanism
+from rangebound.noise import Gaussian
+from rangebound.numeric import root_down, rounded_up
+from rangebound.query import Query
+from rangebound.support import Interval
+
+Tensors = dict[str, torch.Tensor]
+
+_COPIES = 4  # about so many copies of the gradients of a block exist at once
+_LEAST, _MOST = 1e-20, 1e20  # how far the norm may go
+_SHARE = 20.0  # the default noise of the tally is the expected batch over this
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """Euclidean clipping with a norm that starts at `clip` and follows the `quantile` of the gradients' norms.
+
+    `speed` is how far it moves in a step: by a factor of e^(speed/2) at most where the quantile is 1/2. `tally_noise`
+    is the standard deviation of the noise on the tally of examples below the norm, by default a twentieth of the
+    expected batch, and at least the noise multiplier.
+
+    Guarantee: that of Gaussian noise with the noise multiplier that is given or found, the tally included; see the head
+    of `rangebound.learn.torch.adaptive_clipping`.
+    Assumes: all settings are public.
+    Edge cases: gradients are stored for some examples at a time, which is slower than `Euclidean`.
+
+    >>> Adaptive(clip=1.0).quantile
+    0.5
+    """
+
+    clip: float
+    quantile: float = 0.5
+    speed: float = 0.2
+    tally_noise: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clip", Euclidean(clip=self.clip).clip)
+        if not 0.0 < arguments.finite("quantile", self.quantile) < 1.0:
+            raise ArgumentError(f"quantile={self.quantile}: must lie in (0, 1)")
+        arguments.positive("speed", self.speed)
+        if self.tally_noise is not None:
+            arguments.positive("tally_noise", self.tally_noise, why="without noise nothing is protected")
+
+    @property
+    def start(self) -> Euclidean:
+        """The clipping norm of the first step."""
+        return Euclidean(clip=self.clip)
+
+
+class ClipController:
+    """The clipping norm of the present step, and the two mechanisms of its releases."""
+
+    def __init__(self, settings: Adaptive, multiplier: float, expected: float) -> None:
+        self.settings, self._expected = settings, expected
+        given = settings.tally_noise
+        self.tally_noise = max(expected / _SHARE, multiplier) if given is None else float(given)
+        self.sum_multiplier = split_multiplier(multiplier, self.tally_noise)
+        self.clipping = settings.start
+
+    @property
+    def sum_mechanism(self) -> Mechanism:
+        """What releases each coordinate of the sum in this step."""
+        return _gaussian(self.clipping.clip, rounded_up(Fraction(self.sum_multiplier) * Fraction(self.clipping.clip)))
+
+    @property
+    def tally_mechanism(self) -> Mechanism:
+        """What releases the tally."""
+        return _gaussian(0.5, self.tally_noise)
+
+    def follow(self, released: float) -> None:
+        """Move the clipping norm by the released tally."""
+        fraction = min(max(0.5 + released / self._expected, 0.0), 1.0)
+        moved = self.clipping.clip * math.exp(-self.settings.speed * (fraction - self.settings.quantile))
+        self.clipping = Euclidean(clip=min(max(moved, _LEAST), _MOST))
+
+
+def split_multiplier(multiplier: float, tally_noise: float) -> float:
+    """The noise multiplier z of the sum, for 1/z^2 + 1/(4 tally_noise^2) <= 1/multiplier^2, rounded up.
+
+    >>> round(split_multiplier(1.0, 5.0), 6)
+    1.005038
+    """
+    left = 1 / Fraction(multiplier) ** 2 - 1 / (4 * Fraction(tally_noise) ** 2)
+    if left <= 0:
+        raise ArgumentError(
+            f"tally_noise={arguments.shown(tally_noise)}: must be above half the noise multiplier, {multiplier:g}, or "
+            "the tally alone would cost more than the step may"
+        )
+    return rounded_up(1 / Fraction(root_down(left)))
+
+
+def tallied_sum(
+    module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Euclidean, memory: int
+) -> tuple[Tensors, torch.Tensor, float]:
+    """The sum of the clipped gradients in doubles, the losses of the examples, and the tally of their norms.
+
+    Guarantee: an example moves the sum by at most the clipping norm and the tally by at most 1/2, whatever its values
+    are; one whose gradient is zero or not finite moves neither, and has the loss NaN if it is not finite.
+    """
+    parameters = learned(module)
+    size = max(1, memory // (8 * _COPIES * max(sum(each.numel() for each in parameters.values()), 1)))
+    totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
+    losses, tally = [torch.zeros(0, device=x.device)], 0.0
+    for start in range(0, len(x), size):
+        here = slice(start, start + size)
+        gradients, some = example_gradients(module, criterion, x[here], y[here])
+        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+            rows = {name: each.detach().double().flatten(1) for name, each in gradients.items()}
+            squares = torch.stack([(each * each).sum(1) for each in rows.values()]).sum(0)
+            good = torch.isfinite(squares) & torch.isfinite(some)
+            weights = shrink(torch.where(good, squares, torch.zeros_like(squares)), clip)
+            for name, each in rows.items():
+                each[~good] = 0.0
+                totals[name] += (weights @ each).reshape(totals[name].shape)
+            there = good & (squares > 0.0)
+            below = there & (weights >= 1.0)
+            tally += 0.5 * int(below.sum()) - 0.5 * int((there & ~below).sum())
+            losses.append(torch.where(good, some, torch.full_like(some, math.nan)))
+    return totals, torch.cat(losses), tally
+
+
+def _gaussian(sensitivity: float, scale: float) -> Mechanism:
+    line = Query(range=Interval(-math.inf, math.inf), sensitivity=sensitivity)
+    return Mechanism(noise=Gaussian(scale=scale), query=line, bounding=UNBOUNDED)
