@@ -23,6 +23,7 @@ from rangebound.learn.sklearn import (  # noqa: E402
     LedgerBudget,
     LinearRegression,
     LogisticRegression,
+    QuantileTransformer,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -37,6 +38,7 @@ KINDS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
     RandomForestClassifier: ({"classes": [0, 1], "trees": 5, "depth": 2}, ()),
     RandomForestRegressor: ({"target_bounds": (0, 3), "trees": 5, "depth": 2}, ()),
     KMeans: ({"clusters": 2}, ("cluster_centers_",)),
+    QuantileTransformer: ({"bins": 4}, ("ranks_",)),
     PCA: ({"components": 1}, ("mean_", "components_", "explained_variance_")),
 }
 PRECISE: dict[Any, dict[str, Any]] = {
@@ -45,6 +47,7 @@ PRECISE: dict[Any, dict[str, Any]] = {
     RandomForestClassifier: {"depth": 7},
     RandomForestRegressor: {"target_bounds": (-200.0, 200.0), "depth": 9},
     KMeans: {"clusters": 3, "steps": 10, "clip": 1.0},
+    QuantileTransformer: {"bins": 16},
     PCA: {"components": 1, "clip": 1.0},
 }
 FRESH = "each fit is a fresh draw, so two fits never agree exactly"
@@ -54,6 +57,7 @@ SKIPPED = {
     (LinearRegression, "check_estimators_empty_data_messages"): EMPTY,
     (PCA, "check_estimators_empty_data_messages"): EMPTY,
     (KMeans, "check_estimators_empty_data_messages"): EMPTY,
+    (QuantileTransformer, "check_estimators_empty_data_messages"): EMPTY,
     (RandomForestRegressor, "check_estimators_empty_data_messages"): EMPTY,
     (RandomForestRegressor, "check_supervised_y_no_nan"): CLAMPED,
     (RandomForestRegressor, "check_regressors_int"): FRESH,
@@ -137,6 +141,7 @@ WRONG = [
     (KMeans, {"clip": 2.0}, "clip=2.0: must be at most 1"),
     (KMeans, {"clusters": 0}, "clusters=0: must lie between 1 and"),
     (KMeans, {"steps": 0}, "steps=0: must lie between 1 and"),
+    (QuantileTransformer, {"bins": 0}, "bins=0: must lie between 1 and 1024"),
     (PCA, {"clip": 2.0}, "clip=2.0: must be at most 1"),
     (PCA, {"components": 0}, "components=0: must lie between 1 and 2"),
     (PCA, {"components": 3}, "components=3: must lie between 1 and 2"),

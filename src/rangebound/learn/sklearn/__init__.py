@@ -12,6 +12,7 @@ from rangebound.learn.sklearn.linear_regression import LinearRegression
 from rangebound.learn.sklearn.logistic_regression import LogisticRegression
 from rangebound.learn.sklearn.naive_bayes import GaussianNB
 from rangebound.learn.sklearn.principal_components import PCA
+from rangebound.learn.sklearn.quantile_transformer import QuantileTransformer
 from rangebound.learn.sklearn.random_forest import RandomForestClassifier, RandomForestRegressor
 from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
 
@@ -23,6 +24,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "MeanEstimator",
+    "QuantileTransformer",
     "RandomForestClassifier",
     "RandomForestRegressor",
     "StandardScaler",
