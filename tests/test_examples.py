@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import runpy
 import subprocess
 import sys
@@ -195,3 +196,25 @@ def test_the_checker_of_limits_imports_nothing_of_ours():
     assert "import rangebound" not in text
     assert "from rangebound" not in text
     assert len(text.splitlines()) < 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["train_with_lightning", "train_with_trainer"])
+def test_trainers_of_others_train_in_private(name):
+    """With the real packages, in an environment of their own; nothing is downloaded but these."""
+    from benchmarks import peers
+
+    try:
+        peers.make("trainers")
+    except peers.Absent as why:
+        pytest.skip(f"the packages could not be installed: {why}")
+    around = {**peers.surroundings(), "PYTHONPATH": str(EXAMPLES.parent / "src")}
+    command = [str(peers.python("trainers")), "-W", "ignore", str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=around, check=True, timeout=900)
+    accuracy, epsilon, steps = re.search(
+        r"accuracy ([0-9.]+); \(([0-9.]+), 1e-05\).* ([0-9]+) steps", done.stdout
+    ).groups()
+    assert float(accuracy) > 0.6  # half of the examples are of each class
+    assert 7.9 < float(epsilon) <= 8.0
+    assert steps == "40"
+    assert "loss" not in done.stdout + done.stderr  # which is private

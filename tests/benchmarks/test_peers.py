@@ -39,7 +39,7 @@ def endless():
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The running interpreter, posing as the environment of opendp."""
     monkeypatch.setattr(peers, "FOLDER", tmp_path)
-    monkeypatch.setattr(peers, "_python", lambda name: Path(sys.executable))
+    monkeypatch.setattr(peers, "python", lambda name: Path(sys.executable))
     (tmp_path / "opendp").mkdir()
     (tmp_path / "opendp" / "installed.txt").write_text(peers._wanted(peers.PEERS["opendp"]))
     return "opendp"

@@ -131,12 +131,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return self._inner.param_groups
 
     @property
-    def state(self) -> dict[torch.Tensor, Any]:  # type: ignore[override]
+    def state(self) -> dict[torch.Tensor, object]:  # type: ignore[override]
         """The state of the wrapped optimizer, by parameter."""
         return self._inner.state
 
     @property
-    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+    def defaults(self) -> dict[str, object]:  # type: ignore[override]
         """The defaults of the wrapped optimizer's groups."""
         return self._inner.defaults
 
@@ -227,7 +227,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return losses / self._scale
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], object] | None = None) -> object:
         """Release the sum once, and step with it, divided by the expected batch size, as the gradient.
 
         A `closure`, as trainers of other libraries give, is called once, before; what it returns is returned.
