@@ -20,11 +20,12 @@ pytest.importorskip("sklearn")
 import rangebound as rb
 from rangebound.learn.sklearn import (
     PCA,
-    DecisionTreeClassifier,
-    DecisionTreeRegressor,
     KMeans,
     LinearRegression,
     LogisticRegression,
+    QuantileTransformer,
+    RandomForestClassifier,
+    RandomForestRegressor,
     row_sums,
 )
 from rangebound.learn.sklearn.row_sums import QUANTA
@@ -39,8 +40,9 @@ SETTINGS: list[tuple[Any, dict[str, Any]]] = [
     (LogisticRegression, {**CLASSES, "steps": 4, "clip": 1e-9, "learning_rate": 1e50, "penalty": 1e50}),
     (LogisticRegression, {**CLASSES, "steps": 4, "clip": 1.0, "learning_rate": 1e50}),
     (LogisticRegression, {**CLASSES, "steps": 1, "learning_rate": 1e-300}),
-    *((DecisionTreeClassifier, {**CLASSES, "depth": depth, "bins": bins}) for depth, bins in ((1, 2), (3, 7))),
-    *((DecisionTreeRegressor, {**TARGETS, "depth": depth, "bins": bins}) for depth, bins in ((1, 2), (3, 7))),
+    *((RandomForestClassifier, {**CLASSES, "depth": depth, "trees": trees}) for depth, trees in ((1, 1), (3, 7))),
+    *((RandomForestRegressor, {**TARGETS, "depth": depth, "trees": trees}) for depth, trees in ((1, 1), (3, 7))),
+    *((QuantileTransformer, {"bins": bins}) for bins in (1, 7)),
 ]
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, -0.0, 3.0, 10.0]
 

@@ -19,10 +19,10 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from rangebound.learn.sklearn import row_sums
 from rangebound.learn.sklearn.feature_spread import normals, spread
-from rangebound.sampling.entropy import SECURE
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -97,9 +97,8 @@ def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: i
     first, second = row_sums.part(mu, _START), row_sums.part(mu, 1 - _START)
     mean, deviation = spread(rows, _CLIP, first)
     shape = (trees, 2**depth - 1)
-    words = np.empty(math.prod(shape), dtype=np.uint64)
-    SECURE.fill(words)
-    features: Integers = (words % np.uint64(rows.shape[1])).astype(np.int64).reshape(shape)
+    places = np.floor(ndtr(normals(shape)) * rows.shape[1])
+    features: Integers = np.minimum(places, rows.shape[1] - 1).astype(np.int64)
     cuts: Floats = np.clip(mean[features] + _WIDTH * deviation[features] * normals(shape), -1.0, 1.0)
     wide = norm * math.sqrt(trees)
     sums = leaf_sums(row_sums.clipped(statistics, wide, trees), rows, features, cuts)
