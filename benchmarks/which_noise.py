@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "which_noise.json", ROOT / "docs" / "which-noise.md"
 EPSILON, DELTA, STEPS = 8.0, 1e-5, 100
 WIDTHS = (1.0, 2.0, 4.0)  # of the support: half of it, over the scale of the noise
-RATES = {False: [1.0, 2.0, 4.0, 8.0], True: [4.0, 16.0, 64.0, 2.0]}  # bounded noise makes smaller steps
+RATES = {False: [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], True: [0.5, 1.0, 2.0, 4.0, 16.0]}  # bounded noise: smaller steps
+LARGE = {True: [2.0, 4.0], False: [0.03, 0.1, 0.3, 1.0]}  # for the perceptron, by whether the clipping is Euclidean
 TASKS = {
     "digits": "logistic regression, digits",
     "perceptron": "perceptron, digits",
@@ -167,15 +168,15 @@ def trained(task: Task, noise: Noise, clip: float, rate: float, seed: int, steps
 
 
 def chosen(
-    tasks: Callable[[int], Task], kinds: dict[str, list[Noise]], clips: dict[bool, list[float]], faster: int,
-    tuning: int, seeds: int, steps: int,
+    tasks: Callable[[int], Task], kinds: dict[str, list[Noise]], clips: dict[bool, list[float]],
+    rates: Callable[[Noise], list[float]], tuning: int, seeds: int, steps: int,
 ) -> Iterator[dict[str, object]]:  # fmt: skip
     """For each kind the setting that is best over the tuning seeds, and its accuracy over other seeds."""
     made = {seed: tasks(seed) for seed in range(tuning + seeds)}
     for kind, noises in kinds.items():
         best = (-1.0, noises[0], 0.0, 0.0)
         for noise, clip in itertools.product(noises, clips[noises[0].euclidean]):
-            for rate in RATES[noise.width > 0.0 or noise.kind.endswith("one bit")][:faster]:
+            for rate in rates(noise):
                 mean = statistics.fmean(trained(made[s], noise, clip, rate, s, steps) for s in range(tuning))
                 best = max(best, (mean, noise, clip, rate), key=lambda each: each[0])
         _, noise, clip, rate = best
@@ -291,21 +292,28 @@ def one_mean(rows: int, epsilon: float, draws: int) -> dict[str, float]:
 
 def measured(*, quick: bool) -> dict[str, object]:
     steps, tuning, seeds = (4, 1, 1) if quick else (STEPS, 2, 5)
-    widths, faster = (WIDTHS[1:2], 1) if quick else (WIDTHS, 4)
-    flat = {True: [0.5], False: [0.02]} if quick else {True: [0.25, 0.5, 1.0, 2.0], False: [0.005, 0.02, 0.08]}
+    widths = WIDTHS[1:2] if quick else WIDTHS
+
+    def rates(noise: Noise) -> list[float]:
+        usual = RATES[noise.width > 0.0 or noise.kind.endswith("one bit")]
+        return usual[:1] if quick else usual
+
+    flat = {True: [0.5], False: [0.02]} if quick else {True: [0.25, 0.5, 1.0, 2.0], False: [0.02, 0.08, 0.32]}
     even = {True: [2.0], False: [0.3]} if quick else {True: [0.7, 2.0, 6.0], False: [0.1, 0.3, 1.0]}
     found: dict[str, object] = {"epsilon": EPSILON, "delta": DELTA, "steps": steps, "tuning": tuning, "seeds": seeds}
     kinds = all_kinds(650, steps, widths)
-    found["digits"] = list(chosen(digits(logistic), kinds, flat, faster, tuning, seeds, steps))
+    found["digits"] = list(chosen(digits(logistic), kinds, flat, rates, tuning, seeds, steps))
     if not quick:
         large = all_kinds(9610, steps, WIDTHS[1:2])
         chosen_kinds = {name: large[name] for name in ("Euclidean", "elementwise", "truncated", "rectified")}
-        fewer = {True: [0.5, 1.0], False: [0.005, 0.02]}
-        found["perceptron"] = list(chosen(digits(perceptron), chosen_kinds, fewer, 3, 1, 3, steps))
+        fewer = {True: [0.5, 1.0], False: [0.002, 0.01]}
+        found["perceptron"] = list(
+            chosen(digits(perceptron), chosen_kinds, fewer, lambda noise: LARGE[noise.euclidean], 1, 3, steps)
+        )
     kinds = all_kinds(102, steps, widths)
     for name, heavy in (("signs", False), ("heavy tails", True)):
         tasks = {seed: signs(seed, heavy) for seed in range(tuning + seeds)}
-        found[name] = list(chosen(tasks.__getitem__, kinds, even, faster, tuning, seeds, steps))
+        found[name] = list(chosen(tasks.__getitem__, kinds, even, rates, tuning, seeds, steps))
     found["clipping"] = clip_trials(quick=quick)
     sizes = (10,) if quick else (3, 10, 100)
     found["one mean"] = [{"rows": rows, **one_mean(rows, 1.0, 200 if quick else 20_000)} for rows in sizes]
