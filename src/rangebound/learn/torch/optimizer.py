@@ -227,7 +227,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return losses / self._scale
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], object] | None = None) -> object:
+    def step(self, closure: Callable[[], object] | None = None) -> object:  # type: ignore[override]
         """Release the sum once, and step with it, divided by the expected batch size, as the gradient.
 
         A `closure`, as trainers of other libraries give, is called once, before; what it returns is returned.
