@@ -116,10 +116,10 @@ def test_layers_that_meet_are_refused():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"at": np.ones(161)}, {"epsilon": 1.0}, {"query": rb.Query(range=rb.Union((0, 4), (4.5, 10)), sensitivity=1.0)}],
+    [{"at": np.ones(321)}, {"epsilon": 1.0}, {"query": rb.Query(range=rb.Union((0, 4), (4.5, 10)), sensitivity=1.0)}],
     ids=["weights", "narrow", "union"],
 )
 def test_more_inputs_than_one_program_takes_need_a_wide_range(changed):
     query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     with pytest.raises(rb.ArgumentError, match="use a larger step"):
-        rb.optimal(**({"query": query, "epsilon": 4.0, "step": 1 / 16} | changed))
+        rb.optimal(**({"query": query, "epsilon": 4.0, "step": 1 / 32} | changed))

@@ -36,7 +36,7 @@ def smooth(
     if half:
         number[rows:] = number[: count - rows][::-1, ::-1]
     size, ratio = rows * width, np.exp(epsilon)
-    falling = _falling(inputs, outputs)[:rows]
+    falling = toward_the_truth(inputs, outputs)[:rows]
     at, left = np.nonzero(falling)
     up = falling[at, left] > 0  # towards the truth
     lower = np.where(up, number[at, left], number[at, left + 1])
@@ -73,10 +73,10 @@ def smooth(
     if found.status != 0:  # also where a limit on rounds or time left a table that is not the best
         raise Unsatisfiable(f"epsilon={epsilon}: no smooth table was found; {found.message}")
     table: Floats = np.maximum(found.x[:size], 0.0)[number]
-    return _made_smooth(table, inputs, outputs)
+    return made_smooth(table, inputs, outputs)
 
 
-def _falling(inputs: Floats, outputs: Floats) -> Whole:
+def toward_the_truth(inputs: Floats, outputs: Floats) -> Whole:
     """For every input and pair of successive outputs: 1 left of the truth, -1 right of it, 0 around it."""
     here = inputs[:, None]
     return (outputs[1:] <= here).astype(np.int64) - (outputs[:-1] >= here).astype(np.int64)
@@ -89,7 +89,7 @@ def _pairs(last: Whole) -> tuple[Whole, Whole]:
     return both[:, 0], both[:, 1]
 
 
-def _made_smooth(table: Floats, inputs: Floats, outputs: Floats) -> Floats:
+def made_smooth(table: Floats, inputs: Floats, outputs: Floats) -> Floats:
     """The rows, made to fall away from the truth exactly, with the sum 1."""
     table = table.copy()
     for row, here in zip(table, inputs, strict=True):
@@ -122,5 +122,5 @@ def is_smooth(weights: Whole, inputs: Floats, outputs: Floats) -> bool:
     >>> is_smooth(np.array([[3, 1], [1, 3]]), np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     True
     """
-    way = _falling(inputs, outputs)
+    way = toward_the_truth(inputs, outputs)
     return bool((np.diff(weights, axis=1) * way >= 0).all())

@@ -26,10 +26,10 @@ class SparseRows:
         self._parts.append((row + self.count, column, value))
         self.count += int(row.max()) + 1
 
-    def differences(self, one: Whole, two: Whole, factor: float) -> None:
+    def differences(self, one: Whole, two: Whole, factor: float | Floats) -> None:
         """A row of x[one] - factor x[two] for each pair of numbers."""
         row = np.arange(len(one))
-        value = np.concatenate((np.ones(len(one)), np.full(len(one), -factor)))
+        value = np.concatenate((np.ones(len(one)), np.broadcast_to(-np.asarray(factor), len(one))))
         self.add(np.concatenate((row, row)), np.concatenate((one, two)), value)
 
     def matrix(self, width: int) -> csr_array[np.float64]:
