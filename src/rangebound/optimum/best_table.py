@@ -70,12 +70,14 @@ def optimal(
     for weights.
     Assumes: the query's sensitivity is true. Errors are those of all real answers in the range, in their cells; those
     of a grid are at its points, and those of weights at the inputs.
-    Edge cases: a smooth table over 18 sensitivities over epsilon or more (40 on a grid), with more than 61 inputs, has
-    staircases in the middle and the best boundary layer for them at each end, and so the error of the staircases. A
-    search for a free table of more than 61 inputs may end before it is closed; the limit beside it says how near it
-    is. The range must be bounded.
+    Edge cases: a smooth table over 30 sensitivities over epsilon or more (50 for the squared error, 18 for averages, 40
+    on a grid), with more than 61 inputs, has staircases in the middle and the best boundary layer for them at each end,
+    and so the error of the staircases; from 10 on, and with more than 61 inputs, an output is also likeliest where it
+    is true. A search for a free table of more than 61 inputs may end before it is closed; the limit beside it says how
+    near it is. The range must be bounded.
     Parts of it without neighbours in each other have tables of their own, side by side in one. Free tables have at most
-    401 inputs; smooth ones 1001 if they have boundary layers, and 121 in narrower ranges, in unions and for weights. A
+    401 inputs; smooth ones 1001 if they have boundary layers, and about 121 to 200 in narrower ranges, in unions and
+    for weights. A
     delta buys less than 0.01 % of the error at 1e-6, and the table does not use it. A `Grid` as `support` is what is
     published. From epsilon 12 on a smooth table is that of 12, which is hardly ever off by a step.
 

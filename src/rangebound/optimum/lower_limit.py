@@ -37,6 +37,7 @@ _GAP = 2e-4  # of the value, between the limit and the best table on the same in
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # inputs to a sensitivity that can be halved, most of them often
 _SPARE = 1.1  # times as many inputs, where these parts need them
 _REST = 2e-4  # of the range: where more of it is left out, inputs are counted from both ends
+_REST_STEPPED = 4e-3  # ... where they have to be fine, and half as many from each end prove less
 _FINEST = 1e-3  # of a squared error: what the distance of the outputs may cost
 _UNITS = 52  # binary places of the prior
 _LONGEST = 4  # blocks without neighbours in each other, of which the one with the highest limit is taken
@@ -282,7 +283,7 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
             above = width / math.ceil(width / step)  # nearer, so that both ends are inputs
             if step - above <= _REST * step:
                 step = above
-            elif least <= halves <= room / 2 and width % step > _REST * width:
+            elif least <= halves <= room / 2 and width % step > (_REST_STEPPED if stepped else _REST) * width:
                 inputs = limit_inputs_from_both_ends(query.range, sensitivity / halves)
                 check_lattice(query, inputs)
                 return inputs, 0.0, True
