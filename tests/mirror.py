@@ -39,6 +39,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "learn/torch/gradients/chain_of_layers.py": ("learn/torch/gradients/test_per_example.py",),
     "learn/torch/gradients/doubles.py": ("learn/torch/gradients/test_rules.py",),
     "learn/torch/gradients/example_rows.py": ("learn/torch/gradients/test_rules.py",),
+    "learn/torch/gradients/module_state.py": ("learn/torch/gradients/test_isolation.py",),
     "learn/torch/gradients/one_pass.py": ("learn/torch/gradients/test_rules.py",),
     "learn/torch/gradients/outer_products.py": ("learn/torch/gradients/test_rules.py",),
     "learn/torch/gradients/rules/": ("learn/torch/gradients/test_rules.py",),

@@ -1,8 +1,9 @@
 """The ordinary training loop: `loss.backward()` on the outputs of an attached module leads to a private step.
 
 The loss of a batch is a sum (or mean) over its examples, so all that an example's gradient needs of it is its slope by
-the example's own outputs. The module runs forward once without a graph; the loss's backward pass ends at its outputs;
-and the slopes, with the inputs, are kept until the step, which takes each example's gradient of
+the example's own outputs. The module runs forward once without a graph, for each example by itself, as in the step, or
+an output would hold numbers of other examples; the loss's backward pass ends at its outputs; and the slopes, with the
+inputs, are kept until the step, which takes each example's gradient of
 
     slope . output(example)
 
@@ -17,6 +18,7 @@ from collections.abc import Callable
 import torch
 
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.gradients.one_pass import example_outputs
 from rangebound.learn.torch.optimizer import PrivateOptimizer
 
 
@@ -69,7 +71,7 @@ class AttachedModule(torch.nn.Module):
             plain: torch.Tensor = self._run[0](x)
             return plain
         with torch.no_grad():
-            found: torch.Tensor = self._run[0](x)
+            found = example_outputs(self.module, self._run[0], x)
         if len(found) != len(x):
             raise ArgumentError("module: must give a tensor with a first axis for the examples")
         # in half precision small slopes would vanish on their way to the outputs

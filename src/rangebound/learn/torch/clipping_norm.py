@@ -3,9 +3,8 @@
 Elementwise clipping works in whole numbers. Each clipped coordinate is rounded to a multiple of a quantum, a power of
 two; the clipping norm is between 2^17 and 2^18 quanta. So the sum over the examples is exact. It does not depend on
 their order, and one example moves it by at most the clipping norm, to the last bit; a sum of floats does not guarantee
-that. The layers are not covered: in a batch of another size, they round the last bits of an example's gradient
-differently, and occasionally another whole number results. In batches of thousands that moves the sum by some 1e-5 of
-the clipping norm beyond it, which no account covers.
+that. Layers round the last bits of an example's gradient by the shape of what they see. So they see one shape: chunks
+of one public size, filled with zeros (`rangebound.learn.torch.gradients.per_example`).
 """
 
 from __future__ import annotations

@@ -73,12 +73,19 @@ class PrivateLoader:
             self.rate, self.expected = _whole(self.rate, self.expected, stated is not None)
         self.sampling = sampling
         self._collate = given.collate_fn
-        self._own = np.arange(rank, self.examples, processes)
+        self._own, self._processes = np.arange(rank, self.examples, processes), processes
         self.members: npt.NDArray[np.int64] = self._own[:0]
         self.drawn = self.epoch = self._epochs_begun = 0
 
     def __len__(self) -> int:
         return max(1, round(1.0 / self.rate))
+
+    @property
+    def chunk(self) -> int:
+        """A public size that nearly all batches of this process fit into: three deviations above the expected one."""
+        mean = self.expected / self._processes
+        spread = 0.0 if self.sampling is BatchSampling.FIXED else 3.0 * math.sqrt(mean * (1.0 - self.rate))
+        return max(1, math.ceil(mean + spread))
 
     def __iter__(self) -> Iterator[Any]:
         self._epochs_begun += 1

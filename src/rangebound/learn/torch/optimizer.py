@@ -73,6 +73,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         noise: NoiseSource,
         loader: PrivateLoader,
         memory: int,
+        chunk: int | None = None,
         seen: Seen | None = None,
         keep_batches: bool = False,
         loss_scale: float = 1.0,
@@ -86,7 +87,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._clipping: Clipping = clipping
         self._module, self._noise, self._loader = module, noise, loader
         self._plain, self._criterion = criterion, criterion if loss_scale == 1.0 else _Scaled(criterion, loss_scale)
-        self._memory, self._seen, self._keep = memory, seen, keep_batches
+        self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
         self._parameters = learned(module)
         self._drawn = loader.drawn
         self._bad = 0
@@ -214,7 +215,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if isinstance(wide, Euclidean) and self._control is not None:
             sums, losses, tally = tallied_sum(self._module, criterion, x, y, wide, self._memory)
         else:
-            sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory)
+            sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
         self._given += len(x)  # first, so that after an interruption no example is counted twice
         self._tally += tally
         for name, total in self._totals.items():

@@ -114,6 +114,7 @@ class PrivacyEngine:
         noise: NoiseSource | None = None,
         memory: int | None = None,
         loss_scale: float = 1.0,
+        chunk_size: int | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
@@ -137,6 +138,10 @@ class PrivacyEngine:
         `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
         `loss_scale` is a fixed power of two that losses are multiplied by before the backward pass, and gradients
         divided by after it, for float16: it keeps small gradients from vanishing, and changes nothing else.
+        Gradients are computed in chunks of one fixed size, filled up with zeros, so that an example's gradient is the
+        same to the last bit whichever others are in its batch. `chunk_size` is a public number: by default what the
+        memory has room for, at most slightly more than an expected batch. State it where `backward` gets parts of a
+        batch.
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
@@ -197,6 +202,7 @@ class PrivacyEngine:
             noise=SecureNoise() if noise is None else noise,
             loader=loader,
             memory=int(limit),
+            chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),
             seen=self._saw,
             keep_batches=any(each.needs_batches for each in self._watchers),
             loss_scale=scale,

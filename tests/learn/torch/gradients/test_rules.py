@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
-from rangebound.learn.torch.gradients import outer_products  # noqa: E402
+from rangebound.learn.torch.gradients import example_rows, outer_products  # noqa: E402
 from rangebound.learn.torch.gradients.one_pass import example_losses, one_pass  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import clipped_sum, learned  # noqa: E402
 from rangebound.learn.torch.gradients.survey import survey  # noqa: E402
@@ -250,7 +250,8 @@ def one_at_a_time(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[d
         own = copy.deepcopy(module)
         criterion(own(x[i : i + 1].clone()), y[i : i + 1]).backward()
         found.append({
-            name: torch.zeros_like(each) if each.grad is None else each.grad for name, each in learned(own).items()
+            name: torch.zeros_like(each) if each.grad is None else each.grad.to_dense()
+            for name, each in learned(own).items()
         })  # fmt: skip
     return found
 
@@ -413,3 +414,21 @@ class Deciding(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.one(x) if x.sum() > 0.0 else self.other(x)
+
+
+@pytest.mark.parametrize("case", ["linear of a sequence", "conv2d", "tied words", "LSTM", "residual", "encoder layer"])
+def test_rows_that_are_made_twice_give_the_same_sums(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where wide rows are not held; and a second making that comes out longer is scaled down."""
+    make, shape = CASES[case]
+    module, (x, y) = make().double(), examples(shape)
+    monkeypatch.setattr(example_rows, "_WIDE", {"cpu": 1})
+    monkeypatch.setattr(example_rows, "_AT_ONCE", {"cpu": 100})
+    assert difference(module, x, y, Euclidean(clip=0.05)) < 1e-12
+    assert difference(module, x, y, Euclidean(clip=50.0)) < 1e-12
+    calls = iter((1.0, 1.0, 3.0, 0.5))
+    rows = example_rows.ExampleRows(
+        count=2, width=60, make=lambda a, b: torch.full((b - a, 60), next(calls)), device=torch.device("cpu")
+    )
+    lengths = rows.squares()
+    torch.testing.assert_close(lengths, torch.full((2,), 60.0).double())
+    torch.testing.assert_close(rows.weighted(torch.ones(2, dtype=torch.float64)), torch.full((60,), 1.5).double())

@@ -24,6 +24,15 @@ def squares(rows: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.linalg.vector_norm(each, dim=1).square() for each in _in_doubles(rows)])
 
 
+def lengths(rows: torch.Tensor) -> torch.Tensor:
+    """The norm of each row; of doubles in units of the largest, whose square may be 0 where its product with another
+    length is not."""
+    if rows.dtype != torch.float64:
+        return squares(rows).sqrt()
+    largest = rows.abs().amax(1).clamp_(min=torch.finfo(torch.float64).tiny)
+    return squares(rows / largest[:, None]).sqrt() * largest
+
+
 def weighted(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """The sum of the rows times their weights."""
     if rows.device.type == "cuda" and rows.dtype == torch.float32 and rows.shape[1] >= _LONG and rows.numel() < 2**31:

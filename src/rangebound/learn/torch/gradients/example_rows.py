@@ -14,14 +14,15 @@ from rangebound.learn.torch.gradients.clamped import clamped_rows
 
 _AT_ONCE = {"cpu": 1 << 20}  # numbers of rows that exist at once while they are clamped
 _ON_GPU = 1 << 26
+_WIDE = {"cuda": 1 << 16}  # rows so wide are made twice and not held, where memory is scarcer than arithmetic
 
 
 @dataclass(kw_only=True)
 class ExampleRows:
     """One row of `width` numbers for each of `count` examples; `make(first, last)` returns some of the rows.
 
-    For a Euclidean clip each row is made once and held until the norms of all parameters are known. An elementwise clip
-    takes each row as it is made, so that only a few exist at once. The arithmetic is the same: each row once.
+    For a Euclidean clip each row is made once and held until the norms of all parameters are known; wide rows on a GPU
+    are made again for the sum. An elementwise clip takes each row as it is made, so that only a few exist at once.
     """
 
     count: int
@@ -29,11 +30,18 @@ class ExampleRows:
     make: Callable[[int, int], torch.Tensor]
     device: torch.device
     held: torch.Tensor | None = None
+    counted: int | None = None  # examples from here on fill a chunk
+    found: torch.Tensor | None = None  # squared norms of rows that are made again
 
     @property
     def stored(self) -> int:
         """How many numbers of an example are held for a Euclidean clip."""
-        return self.width
+        return 0 if self.remade else self.width
+
+    @property
+    def remade(self) -> bool:
+        """Whether the rows are made again for a weighted sum."""
+        return self.held is None and self.width >= _WIDE.get(self.device.type, self.width + 1)
 
     def rows(self, first: int, last: int) -> torch.Tensor:
         """The rows of some examples."""
@@ -47,22 +55,46 @@ class ExampleRows:
             make = self.make
             self.make = lambda first, last: kept(make(first, last), good[first:last])
 
+    def trim(self, count: int) -> None:
+        """Let the first rows count; all are made, so that the arithmetic sees the same shapes."""
+        self.counted = count
+
     def squares(self) -> torch.Tensor:
         """The squared norm of each row."""
+        if self.remade:
+            self.found = torch.cat([doubles.squares(self.rows(*ends)) for ends in self._pieces()])
+            return self.found
         self.held = self.rows(0, self.count)
         return doubles.squares(self.held)
 
     def weighted(self, weights: torch.Tensor) -> torch.Tensor:
-        """The sum of the rows times their weights."""
-        return doubles.weighted(weights, self.rows(0, self.count))
+        """The sum of the rows times their weights.
+
+        Guarantee: a row that is made again and comes out longer, which kernels do not promise to avoid, is scaled down
+        to the length that its weight is for.
+        """
+        if not self.remade or self.found is None:
+            return doubles.weighted(weights, self.rows(0, self.count))
+        total = torch.zeros(self.width, dtype=torch.float64, device=self.device)
+        for first, last in self._pieces():
+            rows, before = self.rows(first, last), self.found[first:last]
+            now = doubles.squares(rows)
+            shorter = torch.where(now > before, (before / now).sqrt(), 1.0)
+            total += doubles.weighted(weights[first:last] * shorter, rows)
+        return total
+
+    def _pieces(self) -> list[tuple[int, int]]:
+        """From where to where rows are made at once."""
+        size = max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1))
+        return [(first, min(first + size, self.count)) for first in range(0, self.count, size)]
 
     def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum of the clamped rows in quanta, and for each example whether its row was finite and counts."""
         total: torch.Tensor | None = None
         found = []
-        size = max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1))
-        for first in range(0, self.count, size):
-            rows = self.rows(first, min(first + size, self.count))
+        for first, last in self._pieces():
+            rows = self.rows(first, last)
+            rows = rows if self.counted is None else rows[: max(self.counted - first, 0)]
             good = finite(rows)
             part = clamped_rows(rows if bool(good.all()) else kept(rows, good), clip)
             total = part if total is None else total.add_(part)

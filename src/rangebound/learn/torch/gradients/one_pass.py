@@ -13,7 +13,9 @@ from torch.func import functional_call, vmap
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.bad_examples import spared
+from rangebound.learn.torch.gradients.chain_of_layers import is_chain
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.outer_products import OuterProducts, outer
 from rangebound.learn.torch.gradients.rules import RULES
 from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
@@ -60,8 +62,8 @@ def one_pass(
     tape = Tape({name: each for name, each in parameters.items() if name not in loose}, separate=separate)
     own = {f"module.{name}": _view_for_each(parameters[name], len(x)) for name in parameters if name in loose}
     judged = _Judged(module, criterion)
-    if any(getattr(part, "inplace", False) for part in module.modules()):
-        x = x.clone()  # a first layer in place would write over it
+    if separate or any(getattr(part, "inplace", False) for part in module.modules()):
+        x, y = x.clone(), y.clone()  # the module, or a first layer in place, may write over them
 
     def loss(one: torch.Tensor, target: torch.Tensor, views: dict[str, torch.Tensor]) -> torch.Tensor:
         tape.enter(one)
@@ -70,8 +72,12 @@ def one_pass(
         )
         return found
 
-    with Interception(tape, RULES) as mode, torch.enable_grad():
-        outcome: torch.Tensor = vmap(loss, randomness="different")(x, y, own) if separate else module(x)
+    mode = Interception(tape, RULES)
+    with discarded_state(*((module, criterion) if separate else ())), torch.enable_grad():
+        if separate:
+            check_hooks(module)
+        with mode:
+            outcome: torch.Tensor = vmap(loss, randomness="different")(x, y, own) if separate else module(x)
     with torch.enable_grad():
         losses = outcome if separate else example_losses(criterion, outcome, y)
     wanted = [*tape.edges, *own.values(), *parameters.values()]
@@ -81,6 +87,7 @@ def one_pass(
             if losses.requires_grad
             else [None] * len(wanted)
         )
+    mode.check_nothing_is_kept()
     missed = [
         name for name, each in zip(parameters, found[len(found) - len(parameters) :], strict=True) if each is not None
     ]
@@ -114,6 +121,12 @@ class _Judged(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The loss of one example."""
         return self._criterion[0](self.module(x), y).sum()
+
+
+def check_hooks(module: torch.nn.Module) -> None:
+    """Raise an error for hooks of the backward pass, which vmap does not call, so that another route is taken."""
+    if any(each._backward_hooks or each._backward_pre_hooks for each in module.modules()):
+        raise RuntimeError("hooks of the backward pass are not called under torch.func.vmap")
 
 
 def _by_parameter(tape: Tape, slopes: Sequence[torch.Tensor | None]) -> dict[str, Gradients]:
@@ -159,8 +172,10 @@ def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) 
             tape.enter(one)
             return criterion(one[None], target[None]).sum()
 
-        with Interception(tape, RULES):
+        mode = Interception(tape, RULES)
+        with discarded_state(criterion), mode:
             losses: torch.Tensor = vmap(loss, randomness="different")(o, t)
+        mode.check_nothing_is_kept()
         return losses
 
     def alone(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
@@ -168,6 +183,42 @@ def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) 
         return losses[None]
 
     return torch.cat([torch.zeros_like(output.flatten()[:0]), *spared(together, alone, _lost, output, y)])
+
+
+def example_outputs(
+    module: torch.nn.Module, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+) -> torch.Tensor:
+    """The outputs of a module (by `forward`, the module itself or a compiled one), of each example by itself.
+
+    Guarantee: no example affects the output of another, and the module keeps nothing, as in `one_pass`.
+    Edge cases: NaN for an example for which the module raises an error.
+    """
+
+    def together(some: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if is_chain(module):
+            return forward(some)
+        tape = Tape({}, separate=True)
+
+        def output(one: torch.Tensor) -> torch.Tensor:
+            tape.enter(one)
+            return forward(one[None])[0]
+
+        mode = Interception(tape, RULES)
+        with discarded_state(module), mode:
+            found: torch.Tensor = vmap(output, randomness="different")(some.clone())
+        mode.check_nothing_is_kept()
+        return found
+
+    def alone(one: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = copy.deepcopy(module)(one)
+        return found
+
+    def lost(one: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(spared(together, alone, lost, torch.zeros_like(one), y)[0], math.nan)
+
+    if not len(x):
+        return forward(x)
+    return torch.cat(spared(together, alone, lost, x, x))
 
 
 def _lost(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

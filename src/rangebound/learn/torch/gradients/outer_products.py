@@ -44,9 +44,13 @@ class OuterProducts:
         """Set the factors of the other examples to zero."""
         self.a, self.g = kept(self.a, good), kept(self.g, good)
 
+    def trim(self, count: int) -> None:
+        """Leave out the factors of the other examples: each product is made by itself."""
+        self.a, self.g = self.a[:count], self.g[:count]
+
     def squares(self) -> torch.Tensor:
         """The squared norm of each gradient."""
-        return doubles.squares(self.a) * doubles.squares(self.g)
+        return (doubles.lengths(self.a) * doubles.lengths(self.g)).square()
 
     def weighted(self, weights: torch.Tensor) -> torch.Tensor:
         """The sum of the gradients times their weights."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -25,10 +27,11 @@ from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidea
 from rangebound.learn.torch.gradients import example_rows
 from rangebound.learn.torch.gradients.bad_examples import all_finite, spared, without
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.one_pass import Criterion as Criterion
-from rangebound.learn.torch.gradients.one_pass import Loose, one_pass
+from rangebound.learn.torch.gradients.one_pass import Loose, check_hooks, one_pass
 from rangebound.learn.torch.gradients.survey import Route, survey
-from rangebound.learn.torch.gradients.tape import Gradients
+from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
 
 Tensors = dict[str, torch.Tensor]
 Sums = tuple[Tensors, torch.Tensor]
@@ -46,6 +49,11 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
                 f"module={name or type(part).__name__}: {type(part).__name__} mixes the examples of a batch, so "
                 "clipping one example bounds nothing; use torch.nn.GroupNorm or LayerNorm instead"
             )
+        if getattr(part, "max_norm", None) is not None:
+            raise ArgumentError(
+                f"module={name or type(part).__name__}: max_norm writes over the weights of the words it sees, which "
+                "no noise covers; leave max_norm out"
+            )
         if getattr(part, "track_running_stats", False):
             raise ArgumentError(
                 f"module={name or type(part).__name__}: {type(part).__name__} keeps statistics of the data, which "
@@ -53,9 +61,19 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
             )
     if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in found.parameters()):
         raise ArgumentError("module: has a lazy layer of unknown size; run it once on made-up data")
+    hooked = [name for name, each in learned(found).items() if _has_hooks(each)]
+    if hooked:
+        raise ArgumentError(
+            f"module={hooked[0]}: has a hook on its gradient, which a released gradient does not pass; change the loss "
+            "or the optimizer instead"
+        )
     if not learned(found):
         raise ArgumentError("module: has no parameter that requires a gradient; there is nothing to learn")
     return found
+
+
+def _has_hooks(parameter: torch.Tensor) -> bool:
+    return bool(parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None))
 
 
 def learned(module: torch.nn.Module) -> Tensors:
@@ -64,35 +82,58 @@ def learned(module: torch.nn.Module) -> Tensors:
 
 
 def clipped_sum(
-    module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Clipping, memory: int
+    module: torch.nn.Module,
+    criterion: Criterion,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    clip: Clipping,
+    memory: int,
+    chunk: int | None = None,
 ) -> Sums:
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
     Guarantee: finite, and moved by an example by at most the clipping norm, whatever its values are. The loss of an
     example whose gradient is not finite, and so counts as zero, is NaN. Elementwise sums are in quanta of the clip,
     whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping depends on it
-    only as far as the layers' rounding does.
+    only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks of that many,
+    or of equal parts of it that fit into the memory, the last one filled with zeros that do not count: layers round by
+    the shapes that they see, and then they see one shape, whichever and however many others there are.
     """
     parameters = learned(module)
     totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
     losses = [torch.zeros(0, device=x.device)]
     start = 0
-    while start < len(x):
-        route = survey(module, parameters, criterion, x, y)
-        size = block(route, parameters, clip, memory)
-        here = x[start : start + size], y[start : start + size]
-        try:
-            parts = _block(route, module, parameters, criterion, *here, clip)
-        except Loose as more:  # the criterion uses a parameter, or the module has been changed
-            route.separate = True
-            route.loose |= more.names
-            continue
-        for sums, some in parts:
-            for name, each in sums.items():
-                totals[name] += each.reshape(totals[name].shape)
-            losses.append(some)
-        start += size
+    with repeatable_convolutions():
+        while start < len(x):
+            route = survey(module, parameters, criterion, x, y)
+            size = block(route, parameters, clip, memory)
+            full = 0 if chunk is None else math.ceil(chunk / math.ceil(chunk / size))
+            size = full or size
+            here = x[start : start + size], y[start : start + size]
+            try:
+                parts = _block(route, module, parameters, criterion, *here, clip, full)
+            except Loose as more:  # the criterion uses a parameter, or the module has been changed
+                route.separate = True
+                route.loose |= more.names
+                continue
+            for sums, some in parts:
+                for name, each in sums.items():
+                    totals[name] += each.reshape(totals[name].shape)
+                losses.append(some)
+            start += size
     return totals, torch.cat(losses)
+
+
+@contextmanager
+def repeatable_convolutions() -> Iterator[None]:
+    """Let convolutions on a GPU take no algorithm that adds in an order of chance, nor one that won a trial run."""
+    flags = torch.backends.cudnn
+    before = flags.deterministic, flags.benchmark
+    flags.deterministic, flags.benchmark = True, False
+    try:
+        yield
+    finally:
+        flags.deterministic, flags.benchmark = before
 
 
 def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int:
@@ -110,16 +151,17 @@ def _block(
     x: torch.Tensor,
     y: torch.Tensor,
     clip: Clipping,
+    full: int,
 ) -> list[Sums]:
     def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Sums:
-        gradients, losses = _examples(module, parameters, criterion, some, targets)
+        gradients, losses = _examples(module, parameters, criterion, some, targets, full)
         rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in gradients.items()}
-        return _clipped(rows, losses, [each.rows(0, len(some)) for each in rows.values()], clip)
+        return _clipped(rows, losses, [each.rows(0, len(some)) for each in rows.values()], clip, len(some))
 
     def together(some: torch.Tensor, targets: torch.Tensor) -> Sums:
         options = {"loose": route.loose.keys(), "separate": route.separate}
-        found = one_pass(module, parameters, criterion, some, targets, **options)  # type: ignore[arg-type]
-        return _clipped(found.gradients, found.losses, found.watched, clip)
+        found = one_pass(module, parameters, criterion, *_filled(full, some, targets), **options)  # type: ignore[arg-type]
+        return _clipped(found.gradients, found.losses, found.watched, clip, len(some))
 
     def lost(some: torch.Tensor, targets: torch.Tensor) -> Sums:
         return {}, torch.full((len(some),), math.nan, device=some.device)
@@ -127,10 +169,20 @@ def _block(
     return [one_by_one(x, y)] if route.refused else spared(together, one_by_one, lost, x, y)
 
 
+def _filled(full: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors with zeros after their examples, so that there are `full` of them; copies, which begin alike."""
+    if not full:
+        return tensors
+    return tuple(torch.cat([each, each.new_zeros(full - len(each), *each.shape[1:])]) for each in tensors)
+
+
 def _clipped(
-    gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping
+    gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping, count: int
 ) -> Sums:
-    """The sums of the clipped gradients by the parameters' names, and the losses, NaN where nothing counts."""
+    """The sums of the clipped gradients by the parameters' names, and the losses, NaN where nothing counts.
+
+    Only the first `count` examples count.
+    """
     with torch.no_grad(), torch.autocast(losses.device.type, enabled=False):
         good = ~torch.isnan(losses)
         packed, parts = _packed(gradients)
@@ -138,22 +190,26 @@ def _clipped(
             if watched:
                 good &= all_finite(watched)
             _keep(packed, good)
+            good = good[:count]
             sums = {}
             for name, each in packed.items():
+                each.trim(count)
                 sums[name], whole = each.clamped(clip)
                 good &= whole
         else:
             squares = torch.zeros_like(losses, dtype=torch.float64)
             for each in packed.values():
                 squares += each.squares()
-            good &= torch.isfinite(squares)
-            _keep(packed, good)
+            finite = torch.isfinite(squares)
+            _keep(packed, finite)
+            good &= finite
+            good[count:] = False
             weights = shrink(torch.where(good, squares, torch.zeros_like(squares)), clip) * good
             sums = {name: each.weighted(weights) for name, each in packed.items()}
     for joined, names in parts.items():
         widths = [gradients[name].rows(0, 0).shape[1] for name in names]
         sums.update(zip(names, torch.split(sums.pop(joined), widths), strict=True))  # type: ignore[no-untyped-call, unused-ignore]
-    return sums, without(losses, good)
+    return sums, without(losses[:count], good[:count])
 
 
 def _keep(gradients: dict[str, Gradients], good: torch.Tensor) -> None:
@@ -189,21 +245,27 @@ def example_gradients(
 
 
 def _examples(
-    module: torch.nn.Module, parameters: Tensors, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
+    module: torch.nn.Module,
+    parameters: Tensors,
+    criterion: Criterion,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    full: int = 0,
 ) -> tuple[Tensors, torch.Tensor]:
-    rest = {name: each for name, each in module.named_parameters() if name not in parameters}
-    fixed = {**rest, **dict(module.named_buffers())}
-
     def loss(values: Tensors, one: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        output = functional_call(module, {**values, **fixed}, (one[None],))
+        output = functional_call(module, values, (one[None],))
         return criterion(output, target[None]).sum()
 
     values = {name: each.detach() for name, each in parameters.items()}
     each: Any = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
 
     def together(some: torch.Tensor, targets: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-        gradients, losses = each(values, some, targets)
-        return gradients, losses.detach()
+        mode = Interception(Tape({}, separate=True), {})
+        with discarded_state(module, criterion), mode:
+            check_hooks(module)
+            gradients, losses = each(values, *_filled(full or len(some), some, targets))
+        mode.check_nothing_is_kept()
+        return {name: rows[: len(some)] for name, rows in gradients.items()}, losses.detach()[: len(some)]
 
     def lost(one: torch.Tensor, target: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
         none = {name: torch.full_like(value[None], math.nan) for name, value in values.items()}

@@ -15,16 +15,24 @@ applies, and it then falls back: each example gets its own view of it, whose gra
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+from weakref import ref
 
 import torch
 from torch._C import _functorch as functorch
 from torch.autograd.graph import get_gradient_edge
 from torch.overrides import TorchFunctionMode
 
+from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Elementwise
+
+_NO_GRADIENT = -1  # the number of an output that has none
+
+
+Found = TypeVar("Found")
 
 
 class Gradients(Protocol):
@@ -43,6 +51,9 @@ class Gradients(Protocol):
 
     def keep(self, good: torch.Tensor) -> None:
         """Set the gradients of the other examples to zero."""
+
+    def trim(self, count: int) -> None:
+        """Let the first `count` examples count, and no other, in the clamped sum."""
 
     def squares(self) -> torch.Tensor:
         """The squared norm for each example, in float64."""
@@ -106,6 +117,11 @@ class Tape:
             return found
         return run(x.unsqueeze(1)).squeeze(1)
 
+    def of_all(self, x: object) -> torch.Tensor | None:
+        """The tensor of all examples of one that differs between them, or nothing."""
+        value, differs = _first(x, self.level) if self.separate else (x, False)
+        return value if differs and isinstance(value, torch.Tensor) else None
+
     def folded(self, run: Callable[..., Any], *tensors: torch.Tensor) -> Any:
         """`run` of the batches of all tensors, those that are the same for all examples repeated."""
         if not self.separate:
@@ -124,7 +140,9 @@ class Tape:
         return value
 
     def note_output(self, output: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
-        """The output, whose gradient is asked for, and its number."""
+        """The output, whose gradient is asked for, and its number; its first axis begins with that of the examples."""
+        if not output.requires_grad:  # all that it is made of is frozen, or the module asked for no gradient
+            return output, _NO_GRADIENT
         if output._is_view():  # a layer in place would give the view another history
             output = output.clone()
         self.edges.append(get_gradient_edge(output))
@@ -134,7 +152,7 @@ class Tape:
     def note_use(self, parameter: Any, output: int, layer: str, gradients: Callable[[torch.Tensor], Gradients]) -> None:
         """A use of a parameter, if its gradients are wanted."""
         name = self.names.get(id(parameter))
-        if name is not None:
+        if name is not None and output != _NO_GRADIENT:
             self.uses.append(Use(name=name, output=output, gradients=gradients, layer=layer))
 
     @property
@@ -146,12 +164,17 @@ class Tape:
 
 
 class Interception(TorchFunctionMode):
-    """Calls the rules in place of the functions that have one; `seen` holds which other functions took a parameter."""
+    """Calls the rules in place of the functions that have one; `seen` holds which other functions took a parameter.
+
+    Raises `RuntimeError` for functions whose own rule for vmap may let examples affect each other, or which vmap
+    drops silently; the module then takes another route.
+    """
 
     def __init__(self, tape: Tape, rules: Mapping[Any, Callable[..., Any]]) -> None:
         super().__init__()
         self._tape, self._rules = tape, rules
         self.seen: dict[str, set[str]] = {}
+        self._born: list[ref[torch.Tensor]] = []
 
     def __torch_function__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -160,14 +183,51 @@ class Interception(TorchFunctionMode):
         rule = self._rules.get(func)
         if rule is not None:
             try:
-                return rule(self, self._tape, *args, **named)
+                return self._noted(rule(self, self._tape, *args, **named))
             except Unruled:
                 pass
+        if self._tape.separate:
+            _refuse(func, args)
         for each in (*args, *named.values()):
             name = self._tape.names.get(id(each))
             if name is not None:
                 self.seen.setdefault(name, set()).add(getattr(func, "__name__", str(func)))
-        return func(*args, **named)
+        return self._noted(func(*args, **named))
+
+    def _noted(self, found: Found) -> Found:
+        for each in found if isinstance(found, (tuple, list)) else (found,):
+            if isinstance(each, torch.Tensor) and functorch.is_batchedtensor(each):
+                self._born.append(ref(each))
+        return found
+
+    def check_nothing_is_kept(self) -> None:
+        """Raise `ArgumentError` if a tensor of single examples outlives the pass.
+
+        It would be that of the examples of this pass in the next one, and so put their numbers into other gradients.
+        """
+        if any(each() is not None for each in self._born):
+            gc.collect()  # cycles
+        if any(each() is not None for each in self._born):
+            raise ArgumentError(
+                "module: keeps tensors of its examples after its forward pass, which would reach other examples; "
+                "keep them in attributes of the module, which are discarded after each pass, or not at all"
+            )
+        self._born.clear()
+
+
+def _refuse(func: object, args: tuple[object, ...]) -> None:
+    """Raise an error for what must not run under vmap.
+
+    torch fills all examples' tensors at once by index, so that an index beyond an example's own is one of the next
+    example. An `autograd.Function` with a rule of its own for vmap sees all examples. Hooks of tensors are not called.
+    """
+    name = getattr(func, "__name__", "")
+    if name.partition(".")[0] in ("index_fill", "index_fill_", "register_hook"):
+        raise RuntimeError(f"{name} does not keep examples apart under torch.func.vmap, or is not called there")
+    called = args[0] if args else None
+    plain = torch.autograd.Function
+    if isinstance(called, type) and issubclass(called, plain) and called.vmap is not plain.vmap:
+        raise RuntimeError(f"{called.__name__} has a rule of its own for torch.func.vmap, which sees all examples")
 
 
 def _first(x: Any, level: int | None) -> tuple[torch.Tensor, bool]:

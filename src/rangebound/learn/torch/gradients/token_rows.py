@@ -20,6 +20,7 @@ class TokenRows:
     values: torch.Tensor
     example: torch.Tensor
     token: torch.Tensor
+    counted: int | None = None
 
     @property
     def stored(self) -> int:
@@ -36,6 +37,10 @@ class TokenRows:
     def keep(self, good: torch.Tensor) -> None:
         """Set the rows of the other examples to zero."""
         self.values = kept(self.values, good[self.example])
+
+    def trim(self, count: int) -> None:
+        """Set the rows of the other examples to zero, and leave out whether they are finite."""
+        self.values, self.counted = kept(self.values, self.example < count), count
 
     def squares(self) -> torch.Tensor:
         """The squared norm of each example's rows."""
@@ -54,7 +59,7 @@ class TokenRows:
         values = self.values if bool(good.all()) else kept(self.values, good[self.example])
         largest = torch.finfo(values.dtype).max
         quanta = (values / clip.quantum).clamp_(-largest, largest).clamp_(-clip.levels, clip.levels).round_()
-        return self._sum(quanta.double()), good
+        return self._sum(quanta.double()), good[: self.counted]
 
     def _sum(self, values: torch.Tensor) -> torch.Tensor:
         total = torch.zeros((self.tokens, values.shape[1]), dtype=torch.float64, device=values.device)

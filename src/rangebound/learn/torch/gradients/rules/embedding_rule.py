@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
@@ -15,6 +17,7 @@ def embedding(
     max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """`torch.nn.functional.embedding`, for tokens that differ between examples."""
+    _check_tokens(tape, input, weight)
     if not tape.traced(weight) or max_norm is not None or scale_grad_by_freq:
         raise Unruled
     tokens, width = weight.shape
@@ -34,4 +37,25 @@ def embedding(
     return tape.batched(run, input, weight)
 
 
-RULES = {F.embedding: embedding}
+def lookup(mode: TorchFunctionMode, tape: Tape, weight: torch.Tensor, indices: torch.Tensor, *rest: object) -> None:
+    """`torch.embedding`, which modules seldom call themselves: without a rule, but checked."""
+    _check_tokens(tape, indices, weight)
+    raise Unruled
+
+
+def _check_tokens(tape: Tape, ids: object, weight: torch.Tensor) -> None:
+    """Raise an error for a token that is not in the table, where each example has its own view of the table.
+
+    vmap joins these views to one table, in which such a token would be one of another example.
+    """
+    found = tape.of_all(ids)
+    if found is not None and tape.of_all(weight) is not None and bool(((found < 0) | (found >= len(weight))).any()):
+        raise IndexError("index out of range in self")
+
+
+RULES: dict[object, Callable[..., torch.Tensor | None]] = {
+    F.embedding: embedding,
+    torch.embedding: lookup,
+    torch.ops.aten.embedding: lookup,
+    torch.ops.aten.embedding.default: lookup,
+}

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from rangebound.learn.torch.gradients import example_rows
+from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.outer_products import outer
 from rangebound.learn.torch.gradients.tape import Tape, Unruled
 
@@ -28,7 +28,7 @@ class LstmSteps(torch.autograd.Function):
     def forward(ctx: Any, gates: torch.Tensor, h: torch.Tensor, c: torch.Tensor, weight: torch.Tensor) -> Tensors:
         """The state after each step, and the last cell."""
         steps, count, size = len(gates), gates.shape[1], h.shape[1]
-        made = torch.empty_like(gates)
+        made = torch.empty_like(gates, memory_format=torch.contiguous_format)
         cells, states = gates.new_empty(steps + 1, count, size), gates.new_empty(steps + 1, count, size)
         cells[0], states[0] = c, h
         turned = weight.t()
@@ -74,8 +74,8 @@ class GruSteps(torch.autograd.Function):
     def forward(ctx: Any, gates: torch.Tensor, h: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Tensors:
         """The state after each step, those before, and the reset gates."""
         steps, count, size = len(gates), gates.shape[1], h.shape[1]
-        made, inner = torch.empty_like(gates), gates.new_empty(steps, count, size)
-        states = gates.new_empty(steps + 1, count, size)
+        made = torch.empty_like(gates, memory_format=torch.contiguous_format)
+        inner, states = gates.new_empty(steps, count, size), gates.new_empty(steps + 1, count, size)
         states[0] = h
         turned = weight.t()
         for t in range(steps):
@@ -148,16 +148,15 @@ def _gates(
     tape: Tape, x: torch.Tensor, weight: torch.Tensor, first: torch.Tensor | None, second: torch.Tensor | None
 ) -> tuple[torch.Tensor, int]:
     """The linear layer of all steps (steps, examples, gates); `first` is its bias, `second` is added to it."""
-    turned = x.transpose(0, 1)
     bias = tape.copy_of(first) if second is None else tape.copy_of(first) + tape.copy_of(second)
-    output = F.linear(turned.reshape(-1, x.shape[-1]), tape.copy_of(weight), bias)
+    output = F.linear(x.reshape(-1, x.shape[-1]), tape.copy_of(weight), bias)
     output, place = tape.note_output(output, len(x))
-    return output.view(*turned.shape[:2], -1), place
+    return output.view(*x.shape[:2], -1).transpose(0, 1), place
 
 
 def _by_example(g: torch.Tensor, count: int) -> torch.Tensor:
-    """Gradients of gates (steps and examples, gates) with the axis of the examples first."""
-    return g.view(-1, count, g.shape[-1]).transpose(0, 1)
+    """Gradients of gates (examples and steps, gates) with an axis for each."""
+    return g.view(count, -1, g.shape[-1])
 
 
 def _note(
@@ -175,8 +174,12 @@ def _note(
         tape.note_use(own[0], place, layer, lambda g: outer(a, _by_example(g, count)))
     tape.note_use(own[1], place, layer, lambda g: outer(before.transpose(0, 1), changed(_by_example(g, count))))
     if len(own) == 4:
-        tape.note_use(own[2], place, layer, lambda g: example_rows.of(_by_example(g, count).sum(1)))
-        tape.note_use(own[3], place, layer, lambda g: example_rows.of(changed(_by_example(g, count)).sum(1)))
+        tape.note_use(own[2], place, layer, lambda g: example_rows.of(_over_steps(_by_example(g, count))))
+        tape.note_use(own[3], place, layer, lambda g: example_rows.of(_over_steps(changed(_by_example(g, count)))))
+
+
+def _over_steps(g: torch.Tensor) -> torch.Tensor:
+    return g.sum(1, dtype=doubles.wide(g))
 
 
 def _lstm(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Tensors]:

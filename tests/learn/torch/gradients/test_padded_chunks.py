@@ -1,0 +1,112 @@
+"""An example's clipped gradient is the same to the last bit, whichever others there are and wherever it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import rangebound as rb  # noqa: E402
+from benchmarks import train_models  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
+from tests.learn.torch.models import NoNoise, data, linear, private  # noqa: E402
+
+MEMORY = 2**30
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def small(name: str, device: str) -> nn.Module:
+    """The models of the benchmark; the deep ones on the processor with one layer of each kind, or thinner."""
+    torch.manual_seed(0)
+    if device == "cpu" and "ResNet" in name:
+        branches = [train_models.Branch(16, 16, 1), train_models.Branch(16, 32, 2)]
+        ends = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)
+        return nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.GroupNorm(16, 16), nn.ReLU(), *branches, *ends)
+    made = train_models.MODELS[name][0]().to(device)
+    if device == "cpu" and hasattr(made, "blocks"):
+        made.blocks = made.blocks[:1]
+    return made
+
+
+def moved(name: str, clip: Any, device: str, *, full: int | None, count: int = 6) -> float:
+    """How far the gradient of one example moves with its place and with the number and the values of the others.
+
+    The others have the class that the criterion ignores, so that the sum is the gradient of the one.
+    """
+    module, (x, y) = small(name, device), train_models.batch(name, device, count)
+    sums = []
+    for place, others in ((0, 1), (0, count), (count - 1, count), (1, 3), (2, count - 1)):
+        rows, classes = x.roll(place + 1, 0)[:others].clone(), torch.full_like(y[:others], -100)
+        rows[place], classes[place] = x[3], y[3]
+        found, losses = clipped_sum(module, F.cross_entropy, rows, classes, clip, MEMORY, full)
+        assert losses.isnan().tolist() == [i != place for i in range(others)]
+        sums.append(torch.cat([each.flatten() for each in found.values()]))
+    assert float(sums[0].abs().max()) > 0.0
+    return max(float((each - sums[0]).abs().max()) for each in sums[1:])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("clip", [Elementwise(clip=1e-3), Euclidean(clip=0.1)], ids=["elementwise", "Euclidean"])
+@pytest.mark.parametrize("name", train_models.MODELS)
+def test_an_example_has_the_same_bits_whichever_others_there_are(name: str, clip: Any, device: str) -> None:
+    assert moved(name, clip, device, full=6) == 0.0
+
+
+@pytest.mark.parametrize("name", [name for name in train_models.MODELS if name.startswith(("MLP", "CNN"))])
+def test_without_chunks_of_one_size_it_moves(name: str) -> None:
+    """The control: whole quanta, and the last bits of a Euclidean clip."""
+    assert moved(name, Elementwise(clip=1e-3), "cpu", full=None) >= 1.0
+    assert moved(name, Euclidean(clip=0.1), "cpu", full=None) > 0.0
+
+
+class Deciding(nn.Module):
+    """A module that vmap cannot run, and one that has rows for the whole of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x) if x.sum() > 0.0 else self.one(2.0 * x)
+
+
+def sloped() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 4), nn.PReLU(), nn.Linear(4, 3))
+
+
+@pytest.mark.parametrize("make", [linear, Deciding, sloped])
+@pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.05)], ids=["elementwise", "Euclidean"])
+def test_what_fills_a_chunk_does_not_count(make: Any, clip: Any) -> None:
+    """Elementwise sums in chunks are those of each example by itself, exactly; five examples, chunks of two to nine."""
+    module, (x, y) = make(), data((6,), count=5)
+    x[1, 0] = float("nan")
+    for full in (2, 3, 9):
+        sums, losses = clipped_sum(module, F.cross_entropy, x, y, clip, MEMORY, full)
+        alone = [clipped_sum(module, F.cross_entropy, x[i : i + 1], y[i : i + 1], clip, MEMORY, full) for i in range(5)]
+        assert losses.isnan().tolist() == [False, True, False, False, False]
+        for name, each in sums.items():
+            expected = sum(found[name] for found, _ in alone)
+            assert torch.allclose(each, expected, rtol=0.0, atol=0.0 if isinstance(clip, Elementwise) else 1e-15)
+
+
+def test_steps_use_chunks_of_the_expected_batch() -> None:
+    x, y = data((6,), count=40)
+    _, _, loader = private(linear(), x, y, rate=0.25, expected_batch=10)
+    assert loader.chunk == 19  # 10 and three deviations of 2.7
+    _, _, loader = private(linear(), x, y)
+    assert loader.chunk == 40  # every example is in every batch
+    seen: list[torch.Tensor] = []
+    module = linear()
+    _, optimizer, loader = private(module, x, y, noise=NoNoise(seen=seen), chunk_size=7)
+    for a, b in loader:
+        optimizer.backward(a, b)
+        optimizer.step()
+    with pytest.raises(rb.errors.RangeboundError, match="chunk_size"):
+        private(linear(), x, y, chunk_size=0)
+    assert len(seen) == 1
