@@ -218,8 +218,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
             sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
         self._given += len(x)  # first, so that after an interruption no example is counted twice
         self._tally += tally
-        for name, total in self._totals.items():
-            total += sums[name]
+        pairs = [(total, sums[name]) for name, total in self._totals.items()]
+        torch._foreach_add_([total for total, _ in pairs], [part for _, part in pairs])
         good = ~torch.isnan(losses)
         self._lost += len(x) - int(good.sum())
         if self._keep:
@@ -248,7 +248,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             with torch.enable_grad(), asked.cast:
                 self._add(asked.x, slopes, _product, None)
         self._check_parameters()
-        if not all(bool(torch.isfinite(each).all()) for each in self._parameters.values()):
+        if not _all_finite([*self._parameters.values()]):
             raise ArgumentError(
                 "module: has parameters that are not finite, which no step can repair; use a smaller learning rate, or "
                 "a smaller clipping norm with the same noise_multiplier"
@@ -258,9 +258,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward(), or take "
                 "the outputs from engine.attach(module)"
             )
-        parts = [each.reshape(-1) for each in self._totals.values()]
-        tallies = [] if self._control is None else [parts[0].new_tensor([self._tally * self._scale])]
-        location = torch.cat([*parts, *tallies])
+        tallies = [] if self._control is None else [self._location.new_tensor([self._tally * self._scale])]
+        location = torch.cat([self._location, *tallies])
         together = dist.is_available() and dist.is_initialized()
         if together:
             dist.all_reduce(location)
@@ -283,10 +282,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
             dist.broadcast(released, 0)
         if self._control is not None:
             self._control.follow(float(released[-1]))
+        mean = released / self._loader.expected
+        parts = {dtype: mean.to(dtype) for dtype in {each.dtype for each in self._parameters.values()}}
         start = 0
         for each in self._parameters.values():
-            part = released[start : start + each.numel()]
-            each.grad = (part / self._loader.expected).reshape(each.shape).to(each.dtype)
+            each.grad = parts[each.dtype][start : start + each.numel()].view(each.shape)
             start += each.numel()
         self._inner.step()
         return outcome
@@ -349,7 +349,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def _forget(self) -> None:
         self._batches: list[Batch] = []
         self._pending: list[tuple[ForwardPass, torch.Tensor]] = []
-        self._totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in self._parameters.items()}
+        some = next(iter(self._parameters.values()))
+        self._location = torch.zeros(self.coordinates, dtype=torch.float64, device=some.device)
+        ends = torch.split(self._location, [each.numel() for each in self._parameters.values()])
+        self._totals = {
+            name: part.view(each.shape) for (name, each), part in zip(self._parameters.items(), ends, strict=True)
+        }
         self._given = self._lost = 0
         self._tally = 0.0
 
@@ -370,6 +375,13 @@ def fixed_scale(value: object) -> float:
     if math.frexp(number)[0] != 0.5 or not 1.0 <= number <= 2.0**24:
         raise ArgumentError(f"loss_scale={arguments.shown(value)}: must be a power of two from 1 to 2^24, such as 4096")
     return number
+
+
+def _all_finite(tensors: list[torch.Tensor]) -> bool:
+    """Whether all numbers are finite: mostly their norms say so, in few operations."""
+    if bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors))).all()):
+        return True
+    return all(bool(torch.isfinite(each).all()) for each in tensors)
 
 
 def _product(output: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:

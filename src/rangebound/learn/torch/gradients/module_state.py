@@ -15,6 +15,8 @@ import torch
 
 from rangebound.errors import ArgumentError
 
+_HOOKS = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers", "_modules"}  # torch's own, of all modules
+
 
 @contextmanager
 def discarded_state(*parts: object) -> Iterator[None]:
@@ -29,7 +31,11 @@ def discarded_state(*parts: object) -> Iterator[None]:
     for part in modules:
         own = vars(part)
         saved.append((own, dict(own)))
-        saved += [(each, each.copy()) for each in own.values() if isinstance(each, (list, dict, set, deque))]
+        saved += [
+            (each, each.copy())
+            for name, each in own.items()
+            if name not in _HOOKS and isinstance(each, (list, dict, set, deque))
+        ]
     copies: dict[int, torch.Tensor] = {}
     for part in modules:
         for name, each in part._buffers.items():
@@ -48,7 +54,7 @@ def discarded_state(*parts: object) -> Iterator[None]:
 
 def _restore(container: object, before: object) -> None:
     if isinstance(container, dict) and isinstance(before, dict):
-        if container.keys() != before.keys() or any(container[key] is not each for key, each in before.items()):
+        if container.keys() != before.keys() or [*map(id, container.values())] != [*map(id, before.values())]:
             container.clear()
             container.update(before)
     elif isinstance(container, set) and isinstance(before, set):

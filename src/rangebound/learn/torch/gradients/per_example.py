@@ -100,7 +100,7 @@ def clipped_sum(
     the shapes that they see, and then they see one shape, whichever and however many others there are.
     """
     parameters = learned(module)
-    totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
+    totals: Tensors = {}
     losses = [torch.zeros(0, device=x.device)]
     start = 0
     with repeatable_convolutions():
@@ -118,9 +118,13 @@ def clipped_sum(
                 continue
             for sums, some in parts:
                 for name, each in sums.items():
-                    totals[name] += each.reshape(totals[name].shape)
+                    part = each.reshape(parameters[name].shape)
+                    totals[name] = totals[name].add_(part) if name in totals else part
                 losses.append(some)
             start += size
+    for name, value in parameters.items():
+        if name not in totals:
+            totals[name] = torch.zeros_like(value, dtype=torch.float64)
     return totals, torch.cat(losses)
 
 

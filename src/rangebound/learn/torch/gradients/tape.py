@@ -237,7 +237,8 @@ def _first(x: Any, level: int | None) -> tuple[torch.Tensor, bool]:
     value = functorch.get_unwrapped(x)
     if functorch.maybe_get_level(x) != level or functorch.is_batchedtensor(value):
         raise Unruled  # the module itself uses vmap
-    return value.movedim(functorch.maybe_get_bdim(x), 0), True
+    place = functorch.maybe_get_bdim(x)
+    return value.movedim(place, 0) if place else value, True
 
 
 def _below(run: Callable[..., Any], level: int | None, *tensors: torch.Tensor) -> Any:
