@@ -18,13 +18,13 @@ import numpy.typing as npt
 from flint import arb
 
 from rangebound import arguments
-from rangebound.ball import Ball, refine, up
+from rangebound.ball import ZERO, Ball, down, refine, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.law.lattice_law import LatticeLaw
 from rangebound.numeric import rounded_up
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
-from rangebound.risk import MechanismRisk
+from rangebound.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.serial import number, parse_number
@@ -304,6 +304,13 @@ class DiscreteLaplace(MechanismRisk):
             points == self.support.lower, below, np.where(points == self.support.upper, above, sums.mass(away))
         )
         return LatticeLaw(points, ends)
+
+    def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
+        pure = self.exact_epsilon
+        return (mirrored(lambda x: self.profile(arb(x)) if x < pure else ZERO),)
+
+    def _attack_pure_below(self) -> float:
+        return down(refine(lambda: arb(self.sensitivity) / arb(self.scale)))
 
     def worst_pair(self) -> tuple[float, float]:
         """Two neighbouring true answers with the largest privacy loss: the sensitivity apart, near an end if any.

@@ -20,8 +20,9 @@ from rangebound.law import Law, Shape
 from rangebound.noise import FAMILIES, Noise
 from rangebound.privacy import Setting
 from rangebound.privacy.claim import Claim
+from rangebound.privacy.pair_profile import pair_profile, worst_pair_at
 from rangebound.query import Query
-from rangebound.risk import MechanismRisk
+from rangebound.risk import MechanismRisk, PairProfile
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval, Support, Union, published_numbers
 from rangebound.utility import Error, average_error, confidence_interval, error_at, worst_error
@@ -154,6 +155,12 @@ class Mechanism(MechanismRisk):
         hull = self.query.range.hull
         apart = min(ball(self.query.sensitivity), ball(hull.upper) - ball(hull.lower), key=up)
         return up(apart / ball(self.noise.scale))
+
+    def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
+        return (pair_profile(self.noise, self.shape, worst_pair_at(self.setting, epsilon)),)
+
+    def _attack_pure_below(self) -> float:
+        return privacy.worst_loss(self.setting).lower
 
     @overload
     def rdp(self, alpha: float) -> float: ...

@@ -19,13 +19,13 @@ import numpy.typing as npt
 from flint import arb, fmpq
 
 from rangebound import arguments
-from rangebound.ball import Ball, refine, up
+from rangebound.ball import ZERO, Ball, ball, refine, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.law.lattice_law import LatticeLaw
 from rangebound.numeric import rounded_down, rounded_up
 from rangebound.privacy.claim import Claim
 from rangebound.query import Query
-from rangebound.risk import MechanismRisk
+from rangebound.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.serial import support_from_dict, support_to_dict
@@ -289,6 +289,15 @@ class Staircase(MechanismRisk):
             return moment.log1p() / more
 
         return min(up(refine(divergence)), self.epsilon())
+
+    def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
+        if self.worst_pair() is None:
+            return ()
+        pure = self.exact_epsilon
+        return (mirrored(lambda x: self.profile(ball(x)) if x < pure else ZERO),)
+
+    def _attack_pure_below(self) -> float:
+        return 0.0 if self.worst_pair() is None else rounded_down(self.exact_epsilon)
 
     def worst_pair(self) -> tuple[float, float] | None:
         """Two neighbouring true answers with the largest privacy loss: their lattice points are `steps` steps apart.

@@ -20,7 +20,7 @@ def test_randomized_response_has_the_mu_of_its_closed_form(epsilon):
     def coin(x):
         return max(0.0, math.exp(epsilon) - math.exp(x)) / (1.0 + math.exp(epsilon)) * (1 + 1e-15)
 
-    found = smallest_mu(coin, epsilon)
+    found, _ = smallest_mu(coin, epsilon)
     assert mu_of_pure(epsilon) * (1 - 1e-12) <= found <= mu_of_pure(epsilon)
 
 
@@ -78,10 +78,10 @@ def test_what_gives_a_person_away_has_no_mu():
 
 
 def test_nothing_has_the_mu_zero():
-    assert smallest_mu(lambda _: 0.0, 0.0) == 0.0
+    assert smallest_mu(lambda _: 0.0, 0.0) == (0.0, 0.0)
 
 
 def test_a_delta_that_is_too_small_gives_a_mu_that_is_too_small():
     """The control of all above."""
     m = rb.DiscreteLaplace(scale=1.0)
-    assert smallest_mu(lambda epsilon: 0.9 * m.delta(epsilon), 1.0) < 0.99 * m.gdp()
+    assert smallest_mu(lambda epsilon: 0.9 * m.delta(epsilon), 1.0)[0] < 0.99 * m.gdp()

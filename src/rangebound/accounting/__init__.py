@@ -11,7 +11,6 @@ from rangebound.accounting.composition import (
     parallel,
     sequential,
 )
-from rangebound.accounting.enclosure import Enclosure
 from rangebound.accounting.event import (
     AllocatedEvent,
     ComposedEvent,
@@ -21,13 +20,15 @@ from rangebound.accounting.event import (
     SampledEvent,
 )
 from rangebound.accounting.per_instance import PerInstance
-from rangebound.risk import AttackRisk, ProfileRisk, guaranteed, odds
+from rangebound.enclosure import Enclosure
+from rangebound.risk import AttackRisk, EnclosedRisk, ProfileRisk, guaranteed, odds
 
 __all__ = [
     "AllocatedEvent",
     "AttackRisk",
     "ComposedEvent",
     "Composition",
+    "EnclosedRisk",
     "Enclosure",
     "Event",
     "FixedBatchEvent",

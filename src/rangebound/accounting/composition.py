@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -11,7 +11,6 @@ from typing import TypeAlias
 from rangebound import arguments
 from rangebound.accounting import best_accountant
 from rangebound.accounting.adaptive.recursion import Progress
-from rangebound.accounting.enclosure import Enclosure
 from rangebound.accounting.event import (
     A_MECHANISM,
     EVENTS,
@@ -27,16 +26,20 @@ from rangebound.accounting.event import (
     steps,
 )
 from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.pld import accountant
 from rangebound.ball import ball, precision, up
 from rangebound.discrete_laplace import DiscreteLaplace
+from rangebound.enclosure import Enclosure
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.numeric import rounded_up
 from rangebound.query import Query
 from rangebound.remapping import Remapped
-from rangebound.risk import AttackRisk
+from rangebound.risk import AttackRisk, PairProfile
+from rangebound.risk.smallest_mu import smallest_mu
 from rangebound.staircase import Staircase
 
 _BITS = 192
+_CLOSE_MU = 1e-4  # relative, of a mu: a delta of a composition takes long
 
 Composable: TypeAlias = Private | Event
 """What is composed: a mechanism that is used once, or an event."""
@@ -64,6 +67,15 @@ class Composition(AttackRisk):
 
     def _attack_pure(self) -> float:
         return self.epsilon(0.0).upper
+
+    def _attack_pairs(self, epsilon: float) -> Sequence[PairProfile]:
+        return accountant.pairs_at(self.event, epsilon)
+
+    def _attack_pure_below(self) -> float:
+        return accountant.epsilon(self.event, 0.0).lower
+
+    def _smallest_mu(self) -> tuple[float, float]:
+        return smallest_mu(self._attack_delta, self._attack_pure(), self._attack_mu(), _CLOSE_MU)
 
     def _attack_mu(self) -> float:
         """The root of the sum of the squares of all steps [dong2022]; a sample leaks no more than all rows."""

@@ -22,6 +22,7 @@ from rangebound.finite.weights import (
     MOST,
     TOTAL,
     epsilon_private,
+    exponential,
     from_text,
     private_weights,
     rounded,
@@ -32,7 +33,7 @@ from rangebound.law.finite_law import FiniteLaw
 from rangebound.numeric import rounded_up
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.query import Query
-from rangebound.risk import MechanismRisk
+from rangebound.risk import MechanismRisk, PairProfile
 from rangebound.serial import read_json, support_from_dict, support_to_dict
 from rangebound.support import Grid, Interval
 from rangebound.utility import Error
@@ -326,6 +327,15 @@ class Table(MechanismRisk):
     def _rows(self, answers: Floats) -> npt.NDArray[np.intp]:
         """The number of the input that each answer goes to."""
         return np.searchsorted(self._thresholds, answers, side="right")
+
+    def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
+        here = pair_numbers.stick_at(self.weights, pair_numbers.neighbours(self.reach), exponential(Fraction(epsilon)))
+        pairs = {here.pair, pair_numbers.worst_pair(self.weights, self.reach)}
+        return tuple(pair_numbers.input_profile(self.weights, each) for each in sorted(pairs) if each[0] != each[1])
+
+    def _attack_pure_below(self) -> float:
+        found = self.epsilon()
+        return found if math.isinf(found) else math.nextafter(found, 0.0)
 
     def epsilon(self, delta: float = 0.0) -> float:
         """The smallest epsilon that holds with this delta for all neighbouring datasets.

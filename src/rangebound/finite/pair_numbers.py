@@ -8,7 +8,7 @@ comparison.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, fmpq
 
-from rangebound.ball import precision, up
+from rangebound.ball import Ball, precision, up
 from rangebound.finite.weights import BINARY_PLACES, CLOSE, TOTAL, Exponential, Floats, Integers, exponential, extremes
 from rangebound.numeric import rounded_up
 
@@ -99,6 +99,17 @@ def worst_pair(weights: Integers, reach: Integers) -> tuple[int, int]:
     row, column = np.unravel_index(int(np.argmax(excess)), excess.shape)
     window = weights[row : reach[row] + 1, column]
     return int(row + np.argmax(window)), int(row + np.argmin(window))
+
+
+def input_profile(weights: Integers, pair: tuple[int, int]) -> Callable[[float], Ball]:
+    """The profile of two rows of a table at an epsilon of any sign, exact but for the last of 160 binary places."""
+    one = InputPairs(np.array([pair[0]]), np.array([pair[1]]))
+
+    def at(epsilon: float) -> Ball:
+        stick = stick_at(weights, one, exponential(Fraction(epsilon)))
+        return arb(fmpq(stick.units, TOTAL << BINARY_PLACES)) - arb(0, 2.0**-96)
+
+    return at
 
 
 def pure_epsilon(weights: Integers, reach: Integers) -> float:

@@ -3,5 +3,16 @@
 from __future__ import annotations
 
 from rangebound.risk.attack_risk import AttackRisk, MechanismRisk, ProfileRisk, guaranteed, odds
+from rangebound.risk.enclosed_risk import EnclosedRisk
+from rangebound.risk.pair_curve import PairProfile, mirrored
 
-__all__ = ["AttackRisk", "MechanismRisk", "ProfileRisk", "guaranteed", "odds"]
+__all__ = [
+    "AttackRisk",
+    "EnclosedRisk",
+    "MechanismRisk",
+    "PairProfile",
+    "ProfileRisk",
+    "guaranteed",
+    "mirrored",
+    "odds",
+]

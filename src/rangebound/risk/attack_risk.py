@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import overload
@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import arguments
-from rangebound.ball import Ball, ball, down, refine, up
-from rangebound.errors import ArgumentError
+from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
+from rangebound.risk.enclosed_risk import EnclosedRisk, certainty
+from rangebound.risk.pair_curve import PairProfile, mirrored
+from rangebound.risk.shares import share
 from rangebound.risk.smallest_mu import smallest_mu
-from rangebound.risk.tradeoff_curve import TOLERANCE, Profile, miss_rate
+from rangebound.risk.tradeoff_curve import TOLERANCE, Profile, best_line, miss_rate
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,6 +30,7 @@ class AttackRisk(ABC):
 
     The attacker knows everything but whether one person is in the data, and may choose everybody else. Every risk is
     never understated: a miss rate is rounded down, all others up. `rangebound.risk.tradeoff_curve` has the mathematics.
+    `enclosed` has the same risks with both ends.
     """
 
     @abstractmethod
@@ -42,6 +45,32 @@ class AttackRisk(ABC):
         """A mu for which it is known to be mu-GDP, from elsewhere than the profile; inf where none is."""
         return math.inf
 
+    def _attack_pairs(self, epsilon: float) -> Sequence[PairProfile]:
+        """Pairs of neighbours that leak much at epsilon, in one order each; none where none is known."""
+        return ()
+
+    def _attack_pure_below(self) -> float:
+        """An epsilon that the privacy loss of some pair comes near to, or exceeds."""
+        return 0.0
+
+    @property
+    def enclosed(self) -> EnclosedRisk:
+        """The same risks, each as an `Enclosure`: the safe bound, and what some pair of neighbours attains.
+
+        >>> import rangebound as rb
+        >>> found = rb.DiscreteLaplace(scale=1.0).enclosed.advantage()
+        >>> found.lower <= math.tanh(0.5) <= found.upper, found.width < 1e-12
+        (True, True)
+        """
+        return EnclosedRisk(self)
+
+    def _best_line(self, false_positives: float, tolerance: float) -> tuple[float, float]:
+        return best_line(self._attack_delta, self._attack_pure(), false_positives, tolerance=tolerance)
+
+    def _smallest_mu(self) -> tuple[float, float]:
+        return smallest_mu(self._attack_delta, self._attack_pure(), self._attack_mu())
+
+    @precision(PRECISIONS[0])
     def _miss_rates(self, false_positives: Sequence[float], tolerance: float = TOLERANCE) -> list[float]:
         pure, known = self._attack_pure(), dict[float, float]()
         return [miss_rate(self._attack_delta, pure, each, known, tolerance) for each in false_positives]
@@ -73,12 +102,11 @@ class AttackRisk(ABC):
         close = arguments.positive("tolerance", tolerance)
         if isinstance(false_positive_rate, (list, tuple)) or np.ndim(false_positive_rate):
             rates = arguments.reals("false_positive_rate", false_positive_rate)
-            found = self._miss_rates(
-                [_share("false_positive_rate", each) for each in rates.reshape(-1).tolist()], close
-            )
+            found = self._miss_rates([share("false_positive_rate", each) for each in rates.reshape(-1).tolist()], close)
             return np.asarray(found).reshape(rates.shape)
-        return self._miss_rates([_share("false_positive_rate", false_positive_rate)], close)[0]
+        return self._miss_rates([share("false_positive_rate", false_positive_rate)], close)[0]
 
+    @precision(PRECISIONS[0])
     def advantage(self) -> float:
         """The largest membership advantage: the true positive rate of an attacker less the false positive rate.
 
@@ -92,10 +120,11 @@ class AttackRisk(ABC):
         """
         return self._attack_delta(0.0)
 
+    @precision(PRECISIONS[0])
     def gdp(self) -> float:
         """The smallest mu for which it is mu-GDP: neighbours are as hard to tell apart as N(0, 1) and N(mu, 1).
 
-        Guarantee: never below the true value, and at most 1e-4 relative above it where the pure epsilon is finite. Of
+        Guarantee: never below the true value, and at most 1e-7 relative above it where the pure epsilon is finite. Of
         Gaussian noise, it is at most sensitivity / scale, which is exact without bounds.
         Edge cases: inf where some output reveals who is in the data, and where no bound for all outputs is known, such
         as Gaussian noise truncated to a support that has gaps and no end.
@@ -104,8 +133,9 @@ class AttackRisk(ABC):
         >>> round(rb.DiscreteLaplace(scale=1.0).gdp(), 3)
         1.232
         """
-        return smallest_mu(self._attack_delta, self._attack_pure(), self._attack_mu())
+        return self._smallest_mu()[0]
 
+    @precision(PRECISIONS[0])
     def posterior(self, prior: float) -> float:
         """The largest certainty that any output gives an attacker who held `prior` before: the posterior probability.
 
@@ -119,13 +149,12 @@ class AttackRisk(ABC):
         >>> round(rb.DiscreteLaplace(scale=1.0).posterior(0.5), 4)
         0.7311
         """
-        held, epsilon = _share("prior", prior), self._attack_pure()
+        held, epsilon = share("prior", prior), self._attack_pure()
         if held in (0.0, 1.0):
             return held
-        if math.isinf(epsilon):
-            return 1.0
-        return min(up(refine(lambda: 1 / (1 + (1 - ball(held)) / ball(held) * (-ball(epsilon)).exp()))), 1.0)
+        return min(up(refine(lambda: certainty(held, epsilon))), 1.0)
 
+    @precision(PRECISIONS[0])
     def success(self, prior: float = 0.5) -> float:
         """The largest probability that an attacker decides right who held `prior` before, over outputs as they come.
 
@@ -142,13 +171,14 @@ class AttackRisk(ABC):
         >>> round(rb.DiscreteLaplace(scale=1.0).success(0.5), 4)
         0.7311
         """
-        held = ball(_share("prior", prior))
+        held = ball(share("prior", prior))
         small, large = sorted((held, 1 - held), key=float)
         if small == 0:
             return 1.0
         epsilon = max(down(refine(lambda: (large / small).log())), 0.0)
         return min(up(large + small * ball(self._attack_delta(epsilon))), 1.0)
 
+    @precision(PRECISIONS[0])
     def reconstruction(self, baseline: float) -> float:
         """The largest probability to reconstruct a record that is guessed with probability `baseline` without output.
 
@@ -162,7 +192,7 @@ class AttackRisk(ABC):
         >>> round(rb.DiscreteLaplace(scale=1.0).reconstruction(0.1), 4)
         0.2718
         """
-        return min(up(1 - ball(self._miss_rates([_share("baseline", baseline)])[0])), 1.0)
+        return min(up(1 - ball(self._miss_rates([share("baseline", baseline)])[0])), 1.0)
 
     def odds(self, crowd: str = "people") -> str:
         """The risk in one sentence, for every reader.
@@ -199,7 +229,9 @@ class MechanismRisk(AttackRisk):
 class ProfileRisk(AttackRisk):
     """The risk of anything whose privacy profile is known: `profile` at every epsilon >= 0, never too small.
 
-    `pure` is an epsilon at which it is 0, and `mu` one for which all is mu-GDP; inf where there is none.
+    `pure` is an epsilon at which it is 0, and `mu` one for which all is mu-GDP; inf where there is none. `pairs` has
+    the profiles of pairs that leak much at an epsilon, and `pure_below` a loss that one of them comes near to; they are
+    what `enclosed` needs.
 
     >>> ProfileRisk(profile=lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), pure=1.0).advantage()
     0.25
@@ -208,6 +240,8 @@ class ProfileRisk(AttackRisk):
     profile: Profile
     pure: float = math.inf
     mu: float = math.inf
+    pairs: Callable[[float], Sequence[PairProfile]] = lambda _: ()
+    pure_below: Callable[[], float] = lambda: 0.0
 
     def _attack_delta(self, epsilon: float) -> float:
         return self.profile(epsilon)
@@ -217,6 +251,12 @@ class ProfileRisk(AttackRisk):
 
     def _attack_mu(self) -> float:
         return self.mu
+
+    def _attack_pairs(self, epsilon: float) -> Sequence[PairProfile]:
+        return self.pairs(epsilon)
+
+    def _attack_pure_below(self) -> float:
+        return self.pure_below()
 
 
 def odds(advantage: float, crowd: str = "people", secret: str = "in the data or not") -> str:
@@ -249,21 +289,15 @@ def guaranteed(epsilon: float, delta: float) -> ProfileRisk:
     """
     lost = arguments.nonnegative("delta", delta)
 
-    def profile(x: float) -> float:
-        if x >= epsilon or lost >= 1.0:
-            return min(lost, 1.0)
+    def exact(x: float) -> Ball:
+        if x >= epsilon or lost >= 1.0 or math.isinf(epsilon):
+            return ball(1.0) if math.isinf(epsilon) else ball(min(lost, 1.0))
+        coin = (1 - (ball(x) - ball(epsilon)).exp()) / (1 + (-ball(epsilon)).exp())
+        return ball(lost) + (1 - ball(lost)) * coin
 
-        def evaluate() -> Ball:
-            coin = (1 - (ball(x) - ball(epsilon)).exp()) / (1 + (-ball(epsilon)).exp())
-            return ball(lost) + (1 - ball(lost)) * coin
-
-        return min(up(refine(evaluate)), 1.0) if math.isfinite(epsilon) else 1.0
-
-    return ProfileRisk(profile=profile, pure=math.inf if lost else epsilon)
-
-
-def _share(name: str, value: object) -> float:
-    number = arguments.finite(name, value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value)
-    if not 0.0 <= number <= 1.0:
-        raise ArgumentError(f"{name}={arguments.shown(value)}: must lie in [0, 1]")
-    return abs(number)
+    return ProfileRisk(
+        profile=lambda x: min(up(refine(lambda: exact(x))), 1.0),
+        pure=math.inf if lost else epsilon,
+        pairs=lambda _: (mirrored(exact),),
+        pure_below=lambda: math.inf if lost else epsilon,
+    )

@@ -23,35 +23,40 @@ from rangebound.roots import boundary
 Line = tuple[float, float]
 """An epsilon and its delta."""
 
-_CLOSE = 1e-4  # relative: how far above the smallest mu the answer may be
+CLOSE = 1e-7
+"""How far above the smallest mu the answer may be, relative."""
+
 _MOST_LINES = 400
+_LARGEST = 1e6  # of mu: what needs more is as good as published
 
 
-def smallest_mu(delta: Profile, pure: float, known: float = math.inf) -> float:
-    """The smallest mu for which a profile is mu-GDP, never too small; `known` is one for which it surely is.
+def smallest_mu(delta: Profile, pure: float, known: float = math.inf, close: float = CLOSE) -> tuple[float, float]:
+    """The smallest mu for which a profile is mu-GDP, never too small, and the epsilon that needs most of it.
 
-    `pure` is an epsilon at which delta is 0; where it is inf, `known` is all there is.
+    `known` is one for which it surely is; `pure` is an epsilon at which delta is 0. Where that is inf, `known` is all
+    there is. `close` is how far above the smallest it may be, relative.
 
-    >>> round(smallest_mu(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0), 3)
-    0.711
+    >>> mu, epsilon = smallest_mu(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0)
+    >>> round(mu, 3), round(epsilon, 1)
+    (0.711, 0.3)
     """
     at_zero = delta(0.0)
     if at_zero == 0.0:
-        return 0.0
+        return 0.0, 0.0
     if math.isinf(pure):
-        return known
+        return known, 0.0
     lines = {0.0: at_zero, pure: 0.0}
     most = min(known, mu_of_pure(pure))
-    least = _mu_at(0.0, at_zero, most)
-    while len(lines) < _MOST_LINES and most > least * (1.0 + _CLOSE):
+    least, most_needed_at = attained_mu(0.0, at_zero, most), 0.0
+    while len(lines) < _MOST_LINES and most > least * (1.0 + close):
         needed, first, second = _worst_corner(lines)
         most = min(most, needed)
         epsilon = _tangent(first, second, most)
         if epsilon in lines:
             break
         lines[epsilon] = delta(epsilon)
-        least = max(least, _mu_at(epsilon, lines[epsilon], most))
-    return min(most, _worst_corner(lines)[0])
+        least, most_needed_at = max((least, most_needed_at), (attained_mu(epsilon, lines[epsilon], most), epsilon))
+    return min(most, _worst_corner(lines)[0]), most_needed_at
 
 
 def _tangent(first: Line, second: Line, mu: float) -> float:
@@ -111,8 +116,17 @@ def _polygon(lines: dict[float, float]) -> list[Line]:
     return kept
 
 
-def _mu_at(epsilon: float, delta: float, most: float) -> float:
-    """The mu whose own profile has this delta at epsilon: no smaller one will do. It decides when to stop."""
-    if delta == 0.0 or most == 0.0:
+def attained_mu(epsilon: float, delta: float, likely: float = 1.0) -> float:
+    """The mu whose own profile has this delta at epsilon, rounded down: no smaller one will do.
+
+    `likely` is one that may be enough; it saves time.
+
+    >>> round(attained_mu(0.0, delta_of_mu(0.5, epsilon=0.0)), 6)
+    0.5
+    """
+    if delta <= 0.0:
         return 0.0
-    return boundary(lambda mu: delta_of_mu(mu, epsilon=epsilon) >= delta, 0.0, most, 0.1 * _CLOSE)[0]
+    high = likely
+    while delta_of_mu(high, epsilon=epsilon) < delta and high < _LARGEST:
+        high *= 2.0
+    return boundary(lambda mu: delta_of_mu(mu, epsilon=epsilon) >= delta, 0.0, high, 0.1 * CLOSE)[0]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rangebound.ball import Ball, ball, down, refine
 
@@ -57,7 +57,17 @@ def miss_rate(
     >>> miss_rate(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0, 0.5)
     0.25
     """
+    return best_line(delta, pure, false_positives, known, tolerance)[1]
 
+
+def best_line(
+    delta: Profile,
+    pure: float,
+    false_positives: float,
+    known: dict[float, float] | None = None,
+    tolerance: float = TOLERANCE,
+) -> tuple[float, float]:
+    """The same, and before it the epsilon whose line it is; a negative one is that of P and Q exchanged."""
     found = {} if known is None else known
 
     def line(x: float) -> float:
@@ -66,19 +76,36 @@ def miss_rate(
         return _line(found[abs(x)], x, false_positives)
 
     reach = min(pure, _FARTHEST)
-    seen = {math.exp(x): line(x) for x in (-min(reach, 1.0), 0.0, min(reach, 1.0))}
-    seen |= {math.exp(sign * each): line(sign * each) for each in sorted(found) for sign in (-1.0, 1.0)}
+    starts = [-min(reach, 1.0), 0.0, min(reach, 1.0), *(sign * each for each in sorted(found) for sign in (-1.0, 1.0))]
+    best, height = highest_line(line, false_positives, starts, tolerance, reach)
+    return best, max(height, 0.0)
+
+
+def highest_line(
+    line: Profile, false_positives: float, starts: Sequence[float], tolerance: float, reach: float = _FARTHEST
+) -> tuple[float, float]:
+    """The epsilon from -reach to reach whose line is highest at this false positive rate, and the height there.
+
+    The search begins with `starts`, and ends where no other line can be more than `tolerance` higher, or after many
+    lines. The heights are a concave function of e^epsilon, with slopes from -alpha to 1 - alpha.
+    """
+    seen = {math.exp(x): (line(x), x) for x in starts}
+
+    def best() -> float:
+        return max(seen.values())[0]
+
     for sign in (-1.0, 1.0):  # far from 0 a line may not be worth its time: only as long as they rise
-        x = 1.0
-        while x < reach and seen[math.exp(sign * x)] >= max(seen.values()):
-            x = min(2.0 * x, reach)
-            seen[math.exp(sign * x)] = line(sign * x)
+        x = sign * max(sign * each for _, each in seen.values())
+        while sign * x < reach and seen[math.exp(x)][0] >= best():
+            x = sign * min(max(2.0 * sign * x, 1.0), reach)
+            seen[math.exp(x)] = line(x), x
     for _ in range(_MOST_STEPS if len(seen) > 1 else 0):
-        t, height = _peak(sorted(seen.items()), false_positives)
-        if t in seen or height <= max(*seen.values(), 0.0) + tolerance:
+        t, height = _peak(sorted((at, each) for at, (each, _) in seen.items()), false_positives)
+        if t in seen or not t > 0.0 or height <= max(best(), 0.0) + tolerance:
             break
-        seen[t] = line(math.log(t))
-    return max(*seen.values(), 0.0)
+        seen[t] = line(math.log(t)), math.log(t)
+    height, x = max(seen.values())
+    return x, height
 
 
 def _line(delta: float, x: float, false_positives: float) -> float:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 from rangebound import arguments
-from rangebound.accounting.enclosure import Enclosure
-from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, SingleEvent, steps
+from rangebound.accounting.event import AllocatedEvent, Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.accounting.pld.fourier import ComposedPLD
-from rangebound.ball import Ball, ball, down, precision, up
+from rangebound.ball import Ball, ball, down, precision, span, up
+from rangebound.enclosure import Enclosure
 from rangebound.roots import falling_bracket
 
 _TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290
 _MOST_BINS = 2.0**21
 _COARSEST = 4.0**10
 _CLOSE = 1e-6  # relative, of a root
+_FEW = 4  # steps
 
 
 def delta(event: Event, epsilon: float) -> Enclosure:
@@ -88,6 +89,47 @@ def epsilon(event: Event, delta: float) -> Enclosure:
     return Enclosure(lower=min(found.lower, pure.upper), upper=min(found.upper, pure.upper))
 
 
+def pairs_at(event: Event, epsilon: float) -> list[step_profile.Profile]:
+    """Profiles of pairs of datasets that leak much at epsilon, enclosed at an epsilon of any sign.
+
+    Of several steps, it is that of the lower PLDs of one pair of answers in each of them, on one grid: a convex
+    function of e^epsilon that is nowhere above the profile of the pair. One step has no grid; of a few steps, each is
+    there by itself too.
+
+    Guarantee: each is attained by some neighbouring datasets, or exceeded.
+    Edge cases: none for steps that leak nothing.
+    """
+    counts = _leaking(event)
+    if not counts:
+        return []
+    number = sum(counts.values())
+    alone = list(counts) if number <= _FEW else []  # one step alone may leak more than a grid shows of all
+    if number == 1:
+        return _pairs_of(next(iter(counts)), epsilon)
+    found, _ = _on_grid(counts, _TAIL, lambda composition: tilt_for_epsilon(composition, epsilon))
+    columns = zip(*(each.lower for each in found), strict=True)
+    first, first_turned, second, second_turned = (PLDComposition(each, tuple(counts.values())) for each in columns)
+    pairs = [(first, first_turned), (second, second_turned)]
+    same = all(a is b for a, b in zip(first.plds, second.plds, strict=True))
+    composed = [partial(_enclosed, *each) for each in (pairs[:1] if same else pairs)]
+    return [*composed, *(each for step in alone for each in _pairs_of(step, epsilon))]
+
+
+def _pairs_of(step: SingleEvent, epsilon: float) -> list[step_profile.Profile]:
+    """Profiles of pairs of one step, without a grid."""
+    if isinstance(step, MechanismEvent):
+        return list(step.mechanism._attack_pairs(epsilon))
+    return [discretization.profile_below(pair, step) for pair in step_profile.pairs(step.mechanism)]
+
+
+def _enclosed(forth: PLDComposition, back: PLDComposition, epsilon: float) -> Ball:
+    """The profile of composed PLDs at an epsilon of any sign: those of a pair, and those of its other order."""
+    if epsilon < 0.0:
+        return 1 - ball(epsilon).exp() * (1 - _enclosed(back, forth, -epsilon))
+    composed = ComposedPLD(forth, tilt_for_epsilon(forth, epsilon))
+    return span(composed.delta_lower(epsilon), composed.delta_upper(epsilon))
+
+
 def _leaking(event: Event) -> dict[SingleEvent, int]:
     """The steps that leak anything, and how often each was taken."""
     return {step: times for step, times in steps(event).items() if step_profile.pure(step.mechanism).upper > 0.0}
@@ -124,9 +166,20 @@ def _pure(counts: dict[SingleEvent, int]) -> Enclosure:
                 high = high + times * (ball(step.rate) * ball(worst.upper).expm1()).log1p()
             else:
                 high = high + times * ball(worst.upper)
-            if isinstance(step, MechanismEvent):
-                low = low + times * ball(worst.lower)
+            low = low + times * _attained_loss(step, worst.lower)
         return Enclosure(lower=max(down(low), 0.0), upper=up(high))
+
+
+def _attained_loss(step: SingleEvent, loss: float) -> Ball:
+    """A privacy loss that some pair of a step comes near to, from that of a pair of its mechanism.
+
+    A sample has the loss log(1 + p (e^loss - 1)) with the person against without; all steps may have it at once.
+    """
+    if isinstance(step, MechanismEvent) or (isinstance(step, AllocatedEvent) and math.isinf(loss)):
+        return ball(loss)
+    if isinstance(step, AllocatedEvent):
+        return ball(0.0)
+    return ball(loss) if math.isinf(loss) else (ball(step.rate) * ball(loss).expm1()).log1p()
 
 
 def _has_tail(counts: dict[SingleEvent, int]) -> bool:
@@ -151,6 +204,15 @@ def _compositions(
     counts: dict[SingleEvent, int], tail: float, tilt: Callable[[PLDComposition], float]
 ) -> tuple[list[ComposedPLD], list[ComposedPLD]]:
     """Upper PLDs of the composition in each direction, and lower ones from some pairs, on the finest grid that fits."""
+    found, above = _on_grid(counts, tail, tilt)
+    below = _columns([each.lower for each in found], tuple(counts.values()))
+    return above, [ComposedPLD(each, tilt(each)) for each in below]
+
+
+def _on_grid(
+    counts: dict[SingleEvent, int], tail: float, tilt: Callable[[PLDComposition], float]
+) -> tuple[list[discretization.DiscretizedEvent], list[ComposedPLD]]:
+    """The PLDs of each step on the finest grid that fits, and the upper ones composed."""
     tail = max(tail, _LEAST) / sum(counts.values())
     tail = 10.0 ** (5 * math.floor(math.log10(tail) / 5))  # few different sizes, so that the cache of PLDs is hit
     coarser = 1.0
@@ -160,7 +222,7 @@ def _compositions(
         times = tuple(counts.values())
         above = [ComposedPLD(each, tilt(each)) for each in _columns([each.upper for each in found], times)]
         if all(each.roomy for each in above) or coarser >= _COARSEST:
-            return above, [ComposedPLD(each, tilt(each)) for each in _columns([each.lower for each in found], times)]
+            return found, above
         coarser *= 4.0
 
 

@@ -136,14 +136,15 @@ def profile_of(step: SingleEvent) -> step_profile.Profile:
 def profile_below(found: step_profile.Profile, step: SingleEvent) -> step_profile.Profile:
     """The profile of a pair of a step, from that of a pair of its mechanism.
 
-    Of a batch of fixed size it is the pair of examples that are all without a gradient but for one; of an epoch it is
-    two equal laws, since no other pair has a profile in closed form.
+    Of a batch of fixed size it is the pair of examples that are all without a gradient but for one. Of an epoch it is
+    that of the sum of all its steps, where one example alone has a gradient: N(d, b s^2) against N(0, b s^2), for b
+    batches. The sum is post-processing of the steps, so that these leak no less.
     """
     match step:
         case SampledEvent() | FixedBatchEvent():
             return step_profile.sampled(found, step.rate)
-        case AllocatedEvent():
-            return step_profile.nothing
+        case AllocatedEvent(mechanism=Mechanism() as mechanism):
+            return step_profile.summed(mechanism, step.batches)
     return found
 
 

@@ -15,21 +15,21 @@ from fractions import Fraction
 from functools import lru_cache, partial, singledispatch
 
 import numpy as np
-from flint import arb, fmpq
 
 from rangebound.accounting.event import Private
-from rangebound.ball import Ball, ball, down, hull, precision, refine, up
+from rangebound.ball import Ball, ball, down, hull, precision, up
 from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.finite import TOTAL, Table
-from rangebound.finite.pair_numbers import InputPairs, neighbours, stick_at, worst_pair
+from rangebound.finite import Table
+from rangebound.finite.pair_numbers import input_profile, neighbours, stick_at, worst_pair
 from rangebound.finite.profile_hull import ProfileHull, profile_hull
-from rangebound.finite.weights import BINARY_PLACES, exponential
+from rangebound.finite.weights import exponential
 from rangebound.mechanism import Mechanism
 from rangebound.privacy import Worst, worst_delta, worst_epsilon, worst_loss
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
-from rangebound.privacy.pairs.exact import family, stick
+from rangebound.privacy.pair_profile import pair_profile
+from rangebound.risk import mirrored
 from rangebound.staircase import Staircase
 from rangebound.support import Interval
 
@@ -201,8 +201,10 @@ def _(mechanism: Mechanism) -> tuple[Profile, Profile]:
     nothing = Claim(epsilon=0.0)
     first = finite_pair(setting, worst_delta(setting, 0.0).pair, nothing)
     second = finite_pair(setting, pure(mechanism).pair, nothing)
-    found = partial(_of_pair, mechanism, first)
-    return found, found if second in (first, first[::-1]) else partial(_of_pair, mechanism, second)
+    found = pair_profile(mechanism.noise, mechanism.shape, first)
+    if second in (first, first[::-1]):
+        return found, found
+    return found, pair_profile(mechanism.noise, mechanism.shape, second)
 
 
 @pairs.register
@@ -210,8 +212,8 @@ def _(mechanism: Table) -> tuple[Profile, Profile]:
     weights, reach = mechanism.weights, mechanism.reach
     first = stick_at(weights, neighbours(reach), exponential(Fraction(0))).pair
     second = worst_pair(weights, reach)
-    found = partial(_of_inputs, mechanism, first)
-    return found, found if second in (first, first[::-1]) else partial(_of_inputs, mechanism, second)
+    found = input_profile(weights, first)
+    return found, found if second in (first, first[::-1]) else input_profile(weights, second)
 
 
 @pairs.register(DiscreteLaplace)
@@ -224,13 +226,6 @@ def _(mechanism: DiscreteLaplace | Staircase) -> tuple[Profile, Profile]:
 def nothing(epsilon: float) -> Ball:
     """The profile of two equal laws: what is known to be leaked where no pair is."""
     return (1 - ball(epsilon).exp()).max(ball(0.0))
-
-
-def _of_inputs(table: Table, pair: tuple[int, int], epsilon: float) -> Ball:
-    """The profile of two rows of a table, exact but for the last of 160 binary places."""
-    one = InputPairs(np.array([pair[0]]), np.array([pair[1]]))
-    stick = stick_at(table.weights, one, exponential(Fraction(epsilon)))
-    return arb(fmpq(stick.units, TOTAL << BINARY_PLACES)) - arb(0, 2.0**-96)
 
 
 def sampled(profile: Profile, rate: float) -> Profile:
@@ -248,18 +243,6 @@ def sampled(profile: Profile, rate: float) -> Profile:
         return p * hull([profile(down(level)), profile(up(level))])
 
     return at
-
-
-def _of_pair(mechanism: Mechanism, pair: tuple[float, float], epsilon: float) -> Ball:
-    if epsilon < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
-        return 1 - ball(epsilon).exp() * (1 - _of_pair(mechanism, pair[::-1], -epsilon))
-    (a, b), shape = pair, mechanism.shape
-    if shape.normalised and mechanism.noise.laplace:  # this law does not change beyond its support
-        low, high = shape.ends
-        a, b = min(max(a, low), high), min(max(b, low), high)
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return refine(lambda: stick(family(mechanism.noise, shape), ball(a), ball(b) - ball(a), ball(epsilon)), bits=100)
 
 
 def _above(mechanism: Private, epsilon: float) -> Ball:
@@ -306,10 +289,18 @@ def _is_free_gaussian(mechanism: Mechanism) -> bool:
     return free and mechanism.noise.gaussian
 
 
-def _free_gaussian(mechanism: Mechanism, epsilon: float) -> Ball:
-    """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) with mu = sensitivity over scale [balle2018, Thm 8]."""
+def summed(mechanism: Mechanism, times: int) -> Profile:
+    """The profile of the sum of so many numbers with free Gaussian noise, one of which is the sensitivity and not 0."""
+    return mirrored(partial(_free_gaussian, mechanism, summands=times))
+
+
+def _free_gaussian(mechanism: Mechanism, epsilon: float, summands: int = 1) -> Ball:
+    """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) with mu = sensitivity over scale [balle2018, Thm 8].
+
+    The noise of a sum has the scale of one number times the root of their number.
+    """
     with precision(BITS):
-        mu = ball(mechanism.query.sensitivity) / ball(mechanism.noise.scale)
+        mu = ball(mechanism.query.sensitivity) / (ball(mechanism.noise.scale) * ball(summands).sqrt())
         root, level = ball(2.0).sqrt(), ball(epsilon)
         near, far = (level / mu - mu / 2) / root, (level / mu + mu / 2) / root
         return (near.erfc() - level.exp() * far.erfc()) / 2

@@ -302,11 +302,13 @@ class PrivacyEngine:
     def risk(self) -> AttackRisk:
         """What an attacker gains from all steps so far: `advantage()`, `tradeoff(...)`, `posterior(...)`, `odds()`.
 
-        Guarantee: never understated, for neighbouring datasets by `relation`, whatever of the run is published.
+        Guarantee: never understated, for neighbouring datasets by `relation`, whatever of the run is published. With
+        both ends, as `risk().enclosed`: what some run with these settings reveals, of which one example has a gradient
+        as long as may be; of bounded noise it is one coordinate.
         Edge cases: nothing before the first step. Refused after steps with noise other than `SecureNoise`.
         """
         self._refuse_insecure()
-        return worst_case.together(self._history)
+        return worst_case.risk(self._history)
 
     def explain(self) -> str:
         """Which way the gradients of each parameter take, and why; see `PrivateOptimizer.explain`."""

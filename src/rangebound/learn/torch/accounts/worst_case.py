@@ -41,6 +41,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.privacy import worst_renyi
 from rangebound.query import Query
+from rangebound.risk import AttackRisk, ProfileRisk
 from rangebound.support import Interval
 
 _BITS = 128
@@ -158,6 +159,38 @@ def epsilon(history: History, delta: float) -> float:
 def together(history: History) -> Composition:
     """All steps together, each by the Gaussian that dominates it: what an attacker gains from the run."""
     return compose(*(_free(step, times) for step, times in history.items() if times))
+
+
+def risk(history: History) -> AttackRisk:
+    """What an attacker gains from all steps together, and what some run with these settings reveals: `attained`."""
+    whole, below = together(history), attained(history)
+    return ProfileRisk(
+        profile=whole._attack_delta,
+        pure=whole._attack_pure(),
+        mu=whole._attack_mu(),
+        pairs=below._attack_pairs,
+        pure_below=below._attack_pure_below,
+    )
+
+
+def attained(history: History) -> Composition:
+    """Steps that leak no more than those of a run in which one example has a gradient as long as may be.
+
+    With unbounded noise and Euclidean clipping (or one coordinate) they are the steps themselves. Of other steps it is
+    one coordinate, which is post-processing of all; none where a batch of it has no account of its own.
+    """
+    found = [_attained(step, times) for step, times in history.items() if times]
+    return compose(*(each for each in found if each is not None))
+
+
+def _attained(step: Step, times: int) -> SingleEvent | None:
+    if step.mechanism.bounding is UNBOUNDED and (step.together or step.coordinates == 1):
+        return _free(step, times)
+    if step.rate >= 1.0:
+        return MechanismEvent(mechanism=step.mechanism, times=times)
+    if step.sampling is BatchSampling.POISSON:
+        return SampledEvent(mechanism=step.mechanism, rate=step.rate, times=times)
+    return None
 
 
 def relation(history: History) -> Relation:
