@@ -271,6 +271,7 @@ def _gaussian_shares(mu: float, requests: Sequence[Request], deltas: Sequence[fl
 def parts_together(shares: Iterable[BudgetShare]) -> tuple[float, tuple[tuple[Fraction, int], ...]]:
     """What a unit can lose by all shares, but for their deltas: a mu, and the epsilons of pure parts beside it.
 
+    A share with an epsilon is pure but for its delta, also where its noise would be Gaussian in a Gaussian account.
     Where two steps may be in one group, a pure number there loses 2 epsilon, in half as many groups. Of very many
     different pure parts, those with the largest losses are listed, and the others count by their mu.
 
@@ -280,7 +281,7 @@ def parts_together(shares: Iterable[BudgetShare]) -> tuple[float, tuple[tuple[Fr
     counts: Counter[Fraction] = Counter()
     square = Fraction(0)
     for each in shares:
-        if each.mu or each.loss is not LossForm.PURE:
+        if each.mu or each.loss is LossForm.RANGE:
             square += each.square
         elif each.epsilon:
             steps, number = (2, -(-each.groups * each.parts // 2)) if each.twice else (1, each.groups * each.parts)

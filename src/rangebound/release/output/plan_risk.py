@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache, partial
 
 from rangebound.gdp import delta_of_parts
 from rangebound.numeric import root_up, rounded_up
 from rangebound.release.noise.allocation import Allocation, parts_together, spent
+from rangebound.release.output.plan_pairs import attained
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepare
 from rangebound.risk import ProfileRisk, guaranteed, odds
@@ -37,7 +39,8 @@ def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
 
     `allocation` is how the budget is split: by default as a release splits it.
 
-    Guarantee: never understated, for an attacker who knows all rows but those of one unit.
+    Guarantee: never understated, for an attacker who knows all rows but those of one unit. The other ends of
+    `enclosed` are attained on the tables of `plan_pairs`; where the plan has no number of that kind, without an output.
 
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
@@ -52,10 +55,13 @@ def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
     )
     limit = plan.budget if allocation.mu else None
     bare = guaranteed(limit.epsilon, limit.delta) if limit else guaranteed(rounded_up(total), rounded_up(added))
+    below = cache(partial(attained, plan, allocation))
     return ProfileRisk(
         profile=lambda epsilon: min(exact(epsilon), bare.profile(epsilon)),
         pure=bare.pure,
         mu=math.inf if added else mu,
+        pairs=lambda epsilon: below()._attack_pairs(epsilon),
+        pure_below=lambda: below()._attack_pure_below(),
     )
 
 
