@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError
-from rangebound.explore.edited_text import with_query, without_query
+from rangebound.explore.edited_text import with_numbers, with_query, without_query
 from rangebound.release import demo, parse_plan
 
 TEXT = """# who may see it
@@ -105,3 +105,49 @@ def test_the_last_question_stays():
         without_query("[[query]]\nname = 'a'\n", "a")
     with pytest.raises(ArgumentError, match="not in the plan"):
         without_query(TEXT, "odd")
+
+
+def comments(text):
+    return [line.partition("#")[2] for line in text.splitlines() if "#" in line]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("budget", "epsilon"), 2.5),
+        (("budget", "delta"), 1e-6),
+        (("unit", "rows"), 3),
+        (("query", 1, "weight"), 0.25),
+        (("query", 0, "margin"), 25.0),
+        (("selection",), 0.5),
+    ],
+)
+def test_a_number_is_changed_in_its_line_and_all_comments_stay(place, value):
+    wanted = tomllib.loads(TEXT)
+    inner = wanted
+    for each in place[:-1]:
+        inner = inner.setdefault(each, {}) if isinstance(each, str) else inner[each]
+    inner[place[-1]] = value
+    edited = with_numbers(TEXT, wanted)
+    assert tomllib.loads(edited) == wanted
+    assert comments(edited) == comments(TEXT)
+    gone = with_numbers(edited, tomllib.loads(TEXT))
+    assert {name: each for name, each in tomllib.loads(gone).items() if each} == tomllib.loads(TEXT)
+    if place[0] != "unit":
+        assert comments(gone) == comments(TEXT)
+
+
+def test_numbers_in_one_line_and_several_at_once():
+    text = 'budget = {epsilon = 1.0} # a year\nquery = [{name = "a", kind = "count", weight = 2}] # one\n'
+    wanted = tomllib.loads(text)
+    wanted["budget"] = {"epsilon": 0.5, "delta": 1e-9}
+    assert with_numbers(text, wanted).splitlines()[0].endswith("} # a year")
+    assert tomllib.loads(with_numbers(text, wanted)) == wanted
+
+
+def test_what_cannot_be_changed_in_its_line_is_written_anew():
+    """The control: the text that is given back always says what is wanted, comments or not."""
+    text = 'query = [\n  {name = "a", kind = "count"}, # one\n]\n[budget]\nepsilon = 1.0\n'
+    wanted = tomllib.loads(text)
+    wanted["query"][0]["margin"] = 3.0
+    assert tomllib.loads(with_numbers(text, wanted)) == wanted

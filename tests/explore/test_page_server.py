@@ -6,13 +6,17 @@ import re
 import statistics
 import time
 import urllib.parse
+from pathlib import Path
 
 import pytest
 
+from rangebound.explore import page_server
 from rangebound.explore.page_server import DELTAS, EPSILONS
 from rangebound.release import demo
 from tests.explore.browsing import PATIENCE, posted
 
+MODULES = tuple(sorted(each.name for each in Path(page_server.__file__).parent.glob("*.js")))
+IMPORT = re.compile(r'from "\./(\w+\.js)"')
 PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
 
 
@@ -32,13 +36,15 @@ def test_the_page_and_its_files_are_there(explorer):
     assert headers["content-type"].startswith("text/html")
     for name in re.findall(rb'(?:src|href)="([^"#]+\.(?:js|css))"', page):
         assert got(explorer, name.decode())[0] == 200
-    assert got(explorer, "charts.js")[0] == 200
+    assert [name for name in MODULES if got(explorer, name)[0] != 200] == []
+    wanted = {name for each in MODULES for name in IMPORT.findall(got(explorer, each)[1].decode())}
+    assert {"explorer.js", *wanted} == set(MODULES)  # all that is imported is there, and nothing else
     assert got(explorer, "page_server.py")[0] == 404
     assert got(explorer, "../page_server.py")[0] == 404
 
 
 def test_nothing_is_loaded_from_elsewhere(explorer):
-    for name in ("", "explorer.js", "charts.js", "explorer.css"):
+    for name in ("", "explorer.css", *MODULES):
         _, data, headers = got(explorer, name)
         assert re.findall(rb"https?://[^\s\"'`)]+", data.replace(b"http://www.w3.org/2000/svg", b"")) == []
         policy = headers["content-security-policy"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError
+from rangebound.explore.edited_text import with_numbers
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.forecast import part_of
 from rangebound.release.plan.accuracy import LARGEST
@@ -108,6 +109,20 @@ def adjusted(text: str, changes: PlanChanges, folder: Path) -> Plan:
         return found
     if changes == PlanChanges(epsilon=changes.epsilon) and 0.0 < (changes.epsilon or 0.0) <= LARGEST:
         return found.model_copy(update={"budget": found.budget.model_copy(update={"epsilon": changes.epsilon})})
+    return make_plan(_changed(text, changes), folder=folder)
+
+
+def adjusted_text(text: str, changes: PlanChanges) -> str:
+    """The text of a plan with changes: its comments and the order of its lines stay.
+
+    >>> print(adjusted_text("budget = {epsilon = 1.0} # a year", PlanChanges(epsilon=2.0)))
+    budget = {epsilon = 2.0} # a year
+    """
+    return text if changes == PlanChanges() else with_numbers(text, _changed(text, changes))
+
+
+def _changed(text: str, changes: PlanChanges) -> dict[str, Any]:
+    """What the text says, with the changes."""
     data = tomllib.loads(text)
     budget = data["budget"]
     budget |= {"epsilon": changes.epsilon} if changes.epsilon is not None else {}
@@ -115,7 +130,7 @@ def adjusted(text: str, changes: PlanChanges, folder: Path) -> Plan:
     bounds = {name: getattr(changes, name) for name in _BOUNDS if getattr(changes, name) is not None}
     if bounds:
         data["unit"] = {**data.get("unit", {}), **bounds}
-    for question in data["query"]:
+    for question in data.get("query", ()):
         name = question["name"]
         if name in changes.margins:
             question.pop("margin", None)
@@ -126,7 +141,7 @@ def adjusted(text: str, changes: PlanChanges, folder: Path) -> Plan:
             question["weight"] = changes.weights[name]
     if changes.selection is not None:
         data["selection"] = changes.selection
-    return make_plan(data, folder=folder)
+    return data
 
 
 @lru_cache(maxsize=16)

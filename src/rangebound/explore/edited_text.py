@@ -1,9 +1,10 @@
-"""The text of a plan with a question more or less: comments, order and default lines stay as they are."""
+"""The text of a plan with other questions or numbers: comments, order and default lines stay as they are."""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rangebound.errors import ArgumentError
@@ -64,6 +65,55 @@ def without_query(text: str, name: str) -> str:
     if unused:
         wanted["keys"] = {column: each for column, each in data["keys"].items() if column not in unused}
     return _checked(edited, wanted)
+
+
+def with_numbers(text: str, wanted: Mapping[str, Any]) -> str:
+    """A plan's text with other numbers: `wanted` is what it is to say, and has the same questions.
+
+    Edge cases: what cannot be changed in its own line, such as an array of other length, is written anew, all of it and
+    without comments.
+
+    >>> print(with_numbers("[budget]\\nepsilon = 1.0 # a year\\n", {"budget": {"epsilon": 2.0, "delta": 1e-6}}))
+    [budget]
+    delta = 1e-06
+    epsilon = 2.0 # a year
+    <BLANKLINE>
+    """
+    edited = text
+    for place, value in _differences(tomllib.loads(text), wanted):
+        edited = _without(edited, place) if value is None else _with_number(edited, place, value)
+    return _checked(edited, wanted)
+
+
+def _differences(before: object, after: object, place: _Place = ()) -> Iterator[tuple[_Place, object]]:
+    """Where two texts differ, and what the second has there; None where it has nothing."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in (*before, *(name for name in after if name not in before)):
+            inner = after.get(name)
+            yield from _differences(before.get(name, {} if isinstance(inner, dict) else None), inner, (*place, name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for at, pair in enumerate(zip(before, after, strict=True)):
+            yield from _differences(*pair, (*place, at))
+    elif before != after:
+        yield place, after
+
+
+def _with_number(text: str, place: _Place, value: object) -> str:
+    """The text with a number at a place: in its line, else first in its table, which is made where there is none."""
+    found, rows, name = lines(text), text.splitlines(keepends=True), str(place[-1])
+    line, table, said = found.get(place), found.get(place[:-1]), toml_text({name: value}).strip()
+    if line is not None:
+        own = re.compile(rf"(?<![\w-]){re.escape(name)}\s*=\s*[-+\w.]+")
+        rows[line - 1] = own.sub(said, rows[line - 1], count=1)
+    elif len(place) == 1:
+        rows.insert(0, f"{said}\n")
+    elif table is None:
+        rows.append(f"\n[{place[0]}]\n{said}\n")
+    elif rows[table - 1].lstrip().startswith("["):
+        rows[table - 1] = f"{rows[table - 1].rstrip()}\n{said}\n"
+    else:
+        rows[table - 1] = rows[table - 1].replace("{", f"{{{said}, ", 1)
+    return "".join(rows)
 
 
 def _with_keys(text: str, keys: Mapping[str, list[str]], *, header: int | None) -> str:

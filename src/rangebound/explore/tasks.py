@@ -9,7 +9,7 @@ from typing import Any
 from rangebound.arguments import upwards
 from rangebound.errors import ArgumentError
 from rangebound.explore.added_question import QuestionForm, with_question
-from rangebound.explore.adjusted_plan import PlanChanges, adjusted, kept
+from rangebound.explore.adjusted_plan import PlanChanges, adjusted, adjusted_text, kept
 from rangebound.explore.charged_release import account_words, charged_release, paying_account
 from rangebound.explore.edited_text import without_query
 from rangebound.explore.made_up_trial import made_up_trial
@@ -127,7 +127,7 @@ def _kept(asked: Mapping[str, Any], folder: Path) -> Answered:
 def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
     plan = plan_of(asked, folder)
     made: dict[str, Callable[[], str]] = {
-        "plan.toml": plan.to_toml,
+        "plan.toml": lambda: adjusted_text(_text(asked), PlanChanges.from_dict(asked.get("changes") or {})),
         "plan.ipynb": lambda: notebook(plan),
         "record.yaml": lambda: record_text(record(plan, account=paying_account(plan, folder))),
     }

@@ -1,0 +1,168 @@
+// What changes the plan: margins, questions, bounds, its text; and the files that are made of it.
+
+import { at, decimal, make, put, save, tell } from "./elements.js";
+import { ask, state } from "./page_state.js";
+import { certify, unproved } from "./proof.js";
+import { account, forgetTrial } from "./trial.js";
+
+export async function wanted(query, field) {
+  let margin = null;
+  try {
+    margin = decimal(field);
+  } catch (error) {
+    at("use-solution").hidden = true;
+    return tell("solution", error.message, true);
+  }
+  (state.changes.margins ??= {})[query] = margin;
+  if (state.changes.weights) delete state.changes.weights[query];
+  state.number++;
+  forgetTrial();
+  unproved("quick", "Being proved.", "being proved");
+  await solve();
+  certify();
+}
+
+async function solve() {
+  state.solution = null;
+  at("use-solution").hidden = true;
+  delete at("solution").dataset.value;
+  tell("solution", "Solving.");
+  try {
+    const found = await ask("solve");
+    state.solution = found.epsilon;
+    put(at("solution"), found.epsilon, found.words);
+    at("use-solution").textContent = `Take epsilon ${found.epsilon}`;
+    at("use-solution").hidden = false;
+  } catch (error) {
+    tell("solution", error.message.startsWith("query: no question has a margin") ? "" : error.message, true);
+  }
+}
+
+function addFields() {
+  const kind = at("add-kind").value;
+  return { kind, column: at("add-column").value, lower: decimal(at("add-lower")), upper: decimal(at("add-upper")), by: at("add-by").value, keys: at("add-keys").value };
+}
+
+export function showAddFields() {
+  const values = !at("add-kind").value.startsWith("count");
+  for (const each of document.querySelectorAll("#add .of-values")) each.hidden = !values;
+}
+
+export async function add() {
+  try {
+    const found = await ask("add", { form: addFields() });
+    for (const name of ["column", "lower", "upper", "by", "keys"]) at(`add-${name}`).value = "";
+    await edited(found, "add-words");
+  } catch (error) {
+    tell("add-words", error.message, true);
+  }
+}
+
+export async function remove(query) {
+  try {
+    await edited(await ask("remove", { query }), "remove-words");
+    document.querySelector("#question-table button, #add summary").focus(); // the button that was pressed is gone
+  } catch (error) {
+    tell("remove-words", error.message, true);
+  }
+}
+
+// A plan whose text the server has edited, with the changes that still hold.
+async function edited(found, place) {
+  for (const id of ["add-words", "remove-words", "plan-words"]) tell(id, "");
+  tell(place, found.words);
+  state.changes = found.changes;
+  await newPlan(found.plan, place);
+}
+
+function numberFields() {
+  const kind = at("number-kind").value;
+  const what = kind === "count" ? "It is" : "Each value is";
+  at("lower-words").textContent = `${what} at least`;
+  at("upper-words").textContent = `${what} at most`;
+  return { kind, lower: decimal(at("number-lower")), upper: decimal(at("number-upper")), rows: Number(at("number-rows").value) };
+}
+
+// Show another plan; what is wrong with it is said at `place`, beside what was pressed.
+async function newPlan(text, place) {
+  state.plan = at("plan-text").value = text;
+  state.answers = state.question = null;
+  put(at("solution"), null, "");
+  at("use-solution").hidden = true;
+  state.number++;
+  forgetTrial();
+  unproved("quick", "Being proved.", "being proved");
+  const wrong = await certify();
+  if (wrong) {
+    tell(place, wrong, true);
+    account();
+  }
+  columns();
+}
+
+export async function columns() {
+  const found = await ask("columns").catch(() => ({ columns: [] }));
+  at("column-names").replaceChildren(...found.columns.map((each) => make("option", { value: each })));
+}
+
+export async function newBounds() {
+  try {
+    for (const name of ["rows", "groups"]) {
+      const value = decimal(at(`unit-${name}`));
+      if (!Number.isInteger(value) || value < 1) throw new Error(`${name === "rows" ? "Rows" : "Groups"} must be a whole number, at least 1.`);
+      if (value !== state.view.unit[name]) state.changes[name] = value;
+    }
+    tell("unit-fault", "");
+    state.number++;
+    forgetTrial();
+    unproved("quick", "Being proved.", "being proved");
+    tell("unit-fault", await certify(), true);
+  } catch (error) {
+    tell("unit-fault", error.message, true);
+  }
+}
+
+export async function newNumber() {
+  try {
+    const { plan } = await ask("number", { number: numberFields() });
+    state.changes.weights = undefined;
+    state.changes.margins = {};
+    tell("number-words", "");
+    await newPlan(plan, "number-words");
+  } catch (error) {
+    tell("number-words", error.message, true);
+    unproved("error", error.message, "not proved");
+  }
+}
+
+export async function checkText() {
+  const text = at("plan-text").value;
+  try {
+    const found = await ask("kept", { before: state.plan, plan: text });
+    state.changes = found.changes;
+    tell("plan-words", found.words);
+    await newPlan(text, "plan-words");
+  } catch (error) {
+    tell("plan-words", error.message, true);
+    unproved("error", error.message, "not proved");
+  }
+}
+
+export function newAnswers() {
+  try {
+    state.answers = [0, 1, 2].map((each) => decimal(at(`answer-${each}`)));
+    tell("answer-words", "");
+    certify().then((wrong) => tell("answer-words", wrong, true));
+  } catch (error) {
+    tell("answer-words", error.message, true);
+  }
+}
+
+export async function exported(name) {
+  try {
+    const found = await ask("export", { name });
+    save(found.name, found.text);
+  } catch (error) {
+    tell("plan-words", error.message, true);
+  }
+}

@@ -1,0 +1,82 @@
+// A change: a quick answer comes first and is marked; the certified one replaces it.
+
+import { at, put, say, tell } from "./elements.js";
+import { ask, state } from "./page_state.js";
+import { account, forgetTrial } from "./trial.js";
+import { showCertified, showQuick } from "./view.js";
+
+const PAUSE = 150; // milliseconds without a change before a proof is asked for
+
+export function changed(drag = null) {
+  state.number++; // a proof that is on its way is of the state before
+  forgetTrial();
+  state.waiting = { drag, since: performance.now() };
+  if (!state.fault) say("quick", "Being proved.");
+  clearTimeout(state.timer);
+  state.timer = setTimeout(proveSoon, PAUSE);
+  if (!state.asking) quick();
+}
+
+function proveSoon() {
+  if (state.asking) state.timer = setTimeout(proveSoon, 20); // a share that is dragged has its weights first
+  else certify();
+}
+
+async function quick() {
+  state.asking = true;
+  while (state.waiting) {
+    const { drag, since } = state.waiting, own = state.number;
+    state.waiting = null;
+    try {
+      const found = await ask("quick", drag ? { drag } : {});
+      if (drag) {
+        state.changes.weights = found.changed.weights;
+        state.changes.selection = found.changed.selection;
+      }
+      if (state.shown > own || state.fault || state.typed) continue;
+      say("quick", "Quick estimate; the certified numbers follow.");
+      showQuick(found);
+      performance.measure("slider", { start: since, end: performance.now() });
+    } catch (error) {
+      unproved("error", error.message, "not proved");
+    }
+  }
+  state.asking = false;
+}
+
+// The proof of the present state; what went wrong, if anything did.
+export async function certify() {
+  const own = ++state.number;
+  clearTimeout(state.timer);
+  try {
+    const found = await ask("certified", { question: state.question, answers: state.answers });
+    if (own !== state.number) return "";
+    if (found.superseded) return certify(); // two requests came in the other order, and this is the one that is wanted
+    state.shown = own;
+    state.view = found;
+    if (found.law) state.question = found.law.query;
+    showCertified(found);
+    say("certified", "Certified.");
+    account(); // what a release would spend
+  } catch (error) {
+    if (own === state.number) unproved("error", error.message, "not proved");
+    return error.message;
+  }
+  return "";
+}
+
+// What is shown is of another state than the controls: grey, and no risk at all, which could be too small.
+export function unproved(kind, words, instead) {
+  say(kind, words);
+  dim();
+  put(at("odds"), null, "");
+  put(at("advantage"), null, instead);
+  tell("risk-words", "");
+  at("tradeoff").replaceChildren();
+  for (const each of document.querySelectorAll("#risk-numbers dd")) put(each, null, instead);
+}
+
+export function dim() {
+  for (const each of document.querySelectorAll("#question-table [data-field]")) each.classList.add("stale");
+  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
+}
