@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 import rangebound as rb
 from rangebound.cli.app import run
@@ -175,3 +176,20 @@ def test_a_saved_plan_finds_its_joined_tables(folder, capsys):
     assert ["left", "400"] in [line.split() for line in lines]
     assert read_plan("plans/saved.toml").join[0].path == "../regions.csv"
     assert run(["plan", "check", "plans/saved.toml"]) == 0
+
+
+def test_the_record_and_the_fact_sheet_are_those_of_the_plan_that_was_asked(folder, capsys):
+    asked = ["sql", SELECT, "--plan", "base.toml", "--record", "record.yaml", "--fact-sheet", "sheet.md"]
+    assert run([*asked, "--dry-run"]) == 0
+    before = yaml.safe_load((folder / "record.yaml").read_text())["deployment"]
+    assert "OPEN" in before["basic"]["publication_date"]
+    assert run([*asked, "--request", "one"]) != 0  # filled in by hand, it is not replaced
+    assert "exists already" in capsys.readouterr().err
+    for name in ("record.yaml", "sheet.md"):
+        (folder / name).unlink()
+    assert run([*asked, "--request", "one"]) == 0
+    found = yaml.safe_load((folder / "record.yaml").read_text())["deployment"]
+    assert "request 'one'" in found["deployment_model"]["release_type_details"]
+    assert "OPEN" not in found["basic"]["publication_date"]
+    assert "'one'" in (folder / "sheet.md").read_text()
+    assert spent() == 60

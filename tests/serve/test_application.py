@@ -1,11 +1,13 @@
 """A real client against a real server process: what analysts can do, and what they cannot, whatever they send."""
 
+import dataclasses
 import hashlib
 import json
 import threading
 import zlib
 
 import pytest
+import yaml
 
 from rangebound.errors import CertificateInvalid
 from rangebound.ledger.book import Ledger
@@ -48,9 +50,16 @@ def test_three_lines_of_python_get_a_table_whose_certificate_holds(server):
     with Ledger.open(server.folder / "people.ledger") as ledger:
         check_entry(checked, found.table, ledger)
     assert "<h1>" in found.report
+    filed = yaml.safe_load(found.record)["deployment"]
+    assert filed["dp_variant"]["variant_name"] == "Pure DP"
+    assert "OPEN" in filed["basic"]["publication_date"]  # neither the account nor the charge is in it
     with pytest.raises(CertificateInvalid):
         check_certificate(found.certificate, found.table.replace(b"north", b"nowhere"))
     assert client.release(PLAN) == found  # the same plan is the same release
+    for each in server.folder.rglob("record.yaml"):  # as of a release from before there were records
+        each.unlink()
+    assert dataclasses.replace(client.release(PLAN), record=found.record) == found
+    assert client.release(PLAN).record == ""
     (spent,) = server.entries(EntryKind.SPEND, f"people/visits/{found.id}")
     assert spent.who == "anna"
 

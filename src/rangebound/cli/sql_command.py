@@ -13,12 +13,14 @@ import typer
 from rangebound.cli.options import (
     CertificateFile,
     DryRun,
+    FactSheetFile,
     Json,
     KeyFile,
     LedgerFile,
     Memory,
     Outputs,
     PostgresAddress,
+    RecordFile,
     Request,
     SparkAddress,
     Threads,
@@ -45,6 +47,8 @@ def sql(
     key: KeyFile = None,
     output: Outputs = None,
     certificate: CertificateFile = None,
+    record: RecordFile = None,
+    fact_sheet: FactSheetFile = None,
     save: Annotated[
         Path | None, typer.Option(help="Where to write the plan that the SELECT became.", show_default=False)
     ] = None,
@@ -70,6 +74,8 @@ def sql(
     from rangebound.release.sql.view import view
     from rangebound.release.suggest import draft_of
 
+    written = RecordFiles(record=record, fact_sheet=fact_sheet)
+    written.check()
     base = draft_of(plan)
     if not isinstance(base.get("source"), dict):
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
@@ -94,6 +100,7 @@ def sql(
                 if is_closed(known, account, request):
                     asked = as_written()
                     _show(asked, json=json)
+                    written.write(asked.plan, account=payer)
                     return _forecast(asked, {"approval": "needed"}, payer, save, plan, json=json)
                 with open_table() as engine:
                     asked = as_written(columns=() if needs_approval(known, account) else engine.schema())
@@ -102,6 +109,7 @@ def sql(
                         check_schema(asked.plan, seen.schema)
                         _show(asked, json=json)
                         printing.cautions(asked.plan, seen)
+                        written.write(asked.plan, account=payer)
                         return _forecast(asked, {}, payer, save, plan, json=json)
         with paying(place, key, request) as book:
             early = as_written() if needs_approval(book.ledger, account) else None
@@ -123,7 +131,7 @@ def sql(
                         plan=plan,
                         output=output,
                         certificate=certificate,
-                        written=RecordFiles(),
+                        written=written,
                         json=json,
                     )
     return printing.answer(Answer(asked=asked, release=made), charge, as_json=json)

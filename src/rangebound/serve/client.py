@@ -28,13 +28,17 @@ class ServerRefusal(RangeboundError):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedTable:
-    """What a release has published: the table, its certificate and its report."""
+    """What a release has published: the table, its certificate, its report, and the record to file.
+
+    A release from before the server wrote records has an empty one.
+    """
 
     id: str
     table: bytes
     csv: str
     certificate: str
     report: str
+    record: str = ""
 
     def rows(self) -> list[dict[str, str]]:
         """The table, a mapping a row; pandas and Polars read `csv` with types."""
@@ -90,10 +94,22 @@ class Client:
             name: self._ask("GET", f"{place}/{quote(id)}/{name}")
             for name in ("table.json", "table.csv", "certificate.json", "report.html")
         }
-        table, text, certificate, report = files.values()
         return PublishedTable(
-            id=id, table=table, csv=text.decode(), certificate=certificate.decode(), report=report.decode()
+            id=id,
+            table=files["table.json"],
+            csv=files["table.csv"].decode(),
+            certificate=files["certificate.json"].decode(),
+            report=files["report.html"].decode(),
+            record=self._record(f"{place}/{quote(id)}"),
         )
+
+    def _record(self, release: str) -> str:
+        try:
+            return self._ask("GET", f"{release}/record.yaml").decode()
+        except ServerRefusal as error:
+            if error.status == 404:
+                return ""
+            raise
 
     def dry_run(self, plan: str | Path | Mapping[str, Any], *, source: str | None = None) -> dict[str, Any]:
         """What a plan would give; nothing is charged."""

@@ -180,7 +180,10 @@ class Office:
         job, view = await self.find(account, id)
         if view.state != JobState.PUBLISHED.value or name not in FILES:
             raise Refusal(404, f"no such answer; the release is {view.state}")
-        return await asyncio.to_thread((self.server.folder / "answers" / job.folder / name).read_bytes)
+        try:
+            return await asyncio.to_thread((self.server.folder / "answers" / job.folder / name).read_bytes)
+        except FileNotFoundError:
+            raise Refusal(404, f"{name}: this release was published before there was such an answer") from None
 
     async def account(self, name: str) -> dict[str, Any]:
         """An account without the charges of releases whose end is not seen: a charge says when an earlier one ended."""

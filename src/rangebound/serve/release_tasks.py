@@ -30,6 +30,7 @@ from rangebound.ledger.record import ApprovalRequest
 from rangebound.release import release
 from rangebound.release.engine import Engine
 from rangebound.release.engine.open_engine import opened
+from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.dry_run import dry_run
 from rangebound.release.output.ledger_entry import check_rule
 from rangebound.release.output.size import check_size
@@ -42,7 +43,7 @@ from rangebound.release.sql.view import view
 from rangebound.serve.settings import Server
 from rangebound.serve.submission import confined_plan, source_of
 
-FILES = ("table.json", "table.csv", "certificate.json", "report.html")
+FILES = ("table.json", "table.csv", "certificate.json", "report.html", "record.yaml")
 """The answers of a release."""
 
 Facts = dict[str, Any]
@@ -134,6 +135,8 @@ def write_answers(made: Release, folder: Path) -> None:
         for name in ("table.json", "table.csv", "report.html"):
             made.write(place / name)
         (place / "certificate.json").write_text(made.certificate, encoding="utf-8")
+        found = record(made.plan, certificate=made.certificate)  # an account would tell of other releases
+        (place / "record.yaml").write_text(record_text(found, also=" and certificate"), encoding="utf-8")
         place.rename(folder)
     except OSError:
         shutil.rmtree(place, ignore_errors=True)

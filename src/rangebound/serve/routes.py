@@ -58,6 +58,7 @@ _FILES = {
     "table.csv": ("The published table as CSV", "text/csv"),
     "certificate.json": ("The certificate of the table", "application/json"),
     "report.html": ("The report of the release, one page", "text/html"),
+    "record.yaml": ("The record for the registry of deployments, with what is left open marked", "application/yaml"),
 }
 _DECISIONS = {
     "approve": "Approve a request of somebody else: it is charged and run",
