@@ -91,3 +91,14 @@ def test_whatever_columns_and_files_are_called_a_draft_is_toml_with_one_question
     plan = parse_plan(text)
     assert plan.source == Source(path=path)
     assert [each.name for each in plan.query] == ["rows"]
+
+
+@pytest.mark.parametrize(
+    "column", ["bike_type", "rideType", "kind", "vehicle class", "start_station", "payment_method"]
+)
+def test_no_mean_is_proposed_for_a_column_that_sounds_like_text(column):
+    schema = {"rider": Family.UNTYPED, column: Family.UNTYPED, "minutes": Family.UNTYPED}
+    text = draft(schema, Source(path="rides.csv"), unit="rider")
+    assert f'# column = "{column}"' not in text
+    assert '# column = "minutes"' in text  # control
+    assert '= ["...", "..."]' in text  # its keys can be listed

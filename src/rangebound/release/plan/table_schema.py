@@ -22,9 +22,10 @@ from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 
 _WORDY = re.compile(
-    "address|category|city|colou?r|comments?|country|county|description|diagnosis|e?mail|firstname|forename|gender|job|"
-    "keyword|label|language|lastname|message|name|nationality|notes?|occupation|profession|province|reason|region|remarks?|"
-    "sex|species|state|status|street|surname|text|title|town|url|village"
+    "address|brand|breed|category|city|class|colou?r|comments?|country|county|department|description|diagnosis|e?mail|"
+    "firstname|forename|gender|genre|group|job|keyword|kind|label|language|lastname|message|method|mode|model|name|"
+    "nationality|notes?|occupation|profession|province|reason|region|remarks?|sector|sex|species|state|station|status|"
+    "street|surname|text|title|town|type|url|vendor|village"
 )
 """Words in the name of a column that is rarely one of numbers."""
 
