@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError
-from rangebound.explore.edited_text import with_numbers, with_query, without_query
+from rangebound.explore.edited_text import with_query, with_values, without_query
 from rangebound.release import demo, parse_plan
 
 TEXT = """# who may see it
@@ -117,6 +117,8 @@ def comments(text):
         (("budget", "epsilon"), 2.5),
         (("budget", "delta"), 1e-6),
         (("unit", "rows"), 3),
+        (("unit", "column"), 'the "owner"'),
+        (("query", 1, "name"), "by \\ ward"),
         (("query", 1, "weight"), 0.25),
         (("query", 0, "margin"), 25.0),
         (("selection",), 0.5),
@@ -128,10 +130,10 @@ def test_a_number_is_changed_in_its_line_and_all_comments_stay(place, value):
     for each in place[:-1]:
         inner = inner.setdefault(each, {}) if isinstance(each, str) else inner[each]
     inner[place[-1]] = value
-    edited = with_numbers(TEXT, wanted)
+    edited = with_values(TEXT, wanted)
     assert tomllib.loads(edited) == wanted
     assert comments(edited) == comments(TEXT)
-    gone = with_numbers(edited, tomllib.loads(TEXT))
+    gone = with_values(edited, tomllib.loads(TEXT))
     assert {name: each for name, each in tomllib.loads(gone).items() if each} == tomllib.loads(TEXT)
     if place[0] != "unit":
         assert comments(gone) == comments(TEXT)
@@ -141,8 +143,8 @@ def test_numbers_in_one_line_and_several_at_once():
     text = 'budget = {epsilon = 1.0} # a year\nquery = [{name = "a", kind = "count", weight = 2}] # one\n'
     wanted = tomllib.loads(text)
     wanted["budget"] = {"epsilon": 0.5, "delta": 1e-9}
-    assert with_numbers(text, wanted).splitlines()[0].endswith("} # a year")
-    assert tomllib.loads(with_numbers(text, wanted)) == wanted
+    assert with_values(text, wanted).splitlines()[0].endswith("} # a year")
+    assert tomllib.loads(with_values(text, wanted)) == wanted
 
 
 def test_what_cannot_be_changed_in_its_line_is_written_anew():
@@ -150,4 +152,4 @@ def test_what_cannot_be_changed_in_its_line_is_written_anew():
     text = 'query = [\n  {name = "a", kind = "count"}, # one\n]\n[budget]\nepsilon = 1.0\n'
     wanted = tomllib.loads(text)
     wanted["query"][0]["margin"] = 3.0
-    assert tomllib.loads(with_numbers(text, wanted)) == wanted
+    assert tomllib.loads(with_values(text, wanted)) == wanted

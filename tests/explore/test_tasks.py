@@ -148,3 +148,28 @@ def test_a_form_becomes_the_text_of_a_plan(tmp_path):
 def test_odd_questions_are_refused(tmp_path, more):
     with pytest.raises(ArgumentError):
         asked("certified", tmp_path, **more)
+
+
+def test_the_column_that_says_whose_a_row_is_is_set_in_the_text(tmp_path):
+    (tmp_path / "rides.csv").write_text("rider,minutes\na,3\n")
+    text = '# ours\n[source]\npath = "rides.csv"\n[unit]\ncolumn = "?" # who\n[budget]\nepsilon = 1.0\n'
+    text += '[[query]]\nname = "rides"\nkind = "count"\n'
+    found = asked("unit", tmp_path, plan=text, column="rider")
+    assert found["plan"] == text.replace('"?"', '"rider"')
+    assert asked("unit", tmp_path, plan=PLAN, column="rider")["plan"].endswith('[unit]\ncolumn = "rider"\n')
+    none = asked("unit", tmp_path, plan=found["plan"], column=" ")["plan"]
+    assert parse_plan(none).unit.column is None
+    assert "# ours" in none
+    with pytest.raises(PlanError, match="did you mean 'rider'"):
+        asked("unit", tmp_path, plan=text, column="riders")
+    with pytest.raises(ArgumentError, match="column"):
+        asked("unit", tmp_path, column=3)
+
+
+def test_a_plan_that_is_saved_keeps_its_comments(tmp_path):
+    text = '# ours\n[budget] # a year\nepsilon = 1.0 # by the board\n[[query]]\nname = "rides" # all\nkind = "count"\n'
+    changes = {"epsilon": 2.0, "margins": {"rides": 25.0}}
+    found = asked("export", tmp_path, plan=text, name="plan.toml", changes=changes)["text"]
+    assert [each in found for each in ("# ours", "# a year", "epsilon = 2.0 # by the board", "# all")] == [True] * 4
+    assert parse_plan(found).query[0].margin == 25.0
+    assert asked("export", tmp_path, plan=text, name="plan.toml")["text"] == text

@@ -8,7 +8,7 @@ from flint import arb, ctx
 
 import rangebound as rb
 from rangebound.accounting import AllocatedEvent, FixedBatchEvent, SampledEvent
-from rangebound.ball import ball
+from rangebound.ball import ball, precision
 from rangebound.errors import ArgumentError
 from rangebound.risk import EnclosedRisk, ProfileRisk, guaranteed
 from rangebound.risk.pair_curve import mirrored
@@ -249,23 +249,17 @@ def test_a_risk_without_pairs_ends_where_nothing_is_published():
 
 @pytest.mark.parametrize("name", ["truncated Laplace", "clamped Gaussian", "discrete", "table", "guarantee with delta"])
 def test_no_bit_depends_on_the_precision_that_a_caller_has_set(name):
-    before, seen = ctx.prec, []
-    try:
-        for bits in (24, 53, 300):
-            ctx.prec = bits
+    seen = []
+    for bits in (24, 53, 300):
+        with precision(bits):
             seen.append({at: each for at, (each, _, _) in all_of(KINDS[name], rates=(0.05, 0.3)).items()})
             assert ctx.prec == bits
-    finally:
-        ctx.prec = before
     assert seen[0] == seen[1] == seen[2]
 
 
 def test_at_24_bits_a_ball_has_other_last_bits():
     """The control: the precision that is set does matter to balls elsewhere."""
-    before = ctx.prec
-    try:
-        ctx.prec = 24
+    with precision(24):
         coarse = arb(2).exp()
-    finally:
-        ctx.prec = before
-    assert not np.isclose(float(coarse.rad()), float(arb(2).exp().rad()), rtol=0.5, atol=0.0)
+    with precision(53):
+        assert not np.isclose(float(coarse.rad()), float(arb(2).exp().rad()), rtol=0.5, atol=0.0)

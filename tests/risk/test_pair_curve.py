@@ -1,4 +1,4 @@
-"""The curve of one pair from above: against the best tests of random laws in fractions, with a control."""
+"""Upper bounds on the curve of one pair: against the best tests of random laws in fractions, with a control."""
 
 import math
 from fractions import Fraction

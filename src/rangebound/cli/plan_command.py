@@ -74,7 +74,8 @@ def new(
         sys.stderr.write(note)
         return
     write_new(output, text)
-    sys.stdout.write(f"{output}: fill it in, then rangebound plan check {output}\n{note}")
+    there = f"fill it in, there or on the page of rangebound explore {output}; then rangebound plan check {output}"
+    sys.stdout.write(f"{output}: {there}\n{note}")
 
 
 @app.command()

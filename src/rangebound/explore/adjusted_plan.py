@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError
-from rangebound.explore.edited_text import with_numbers
+from rangebound.explore.edited_text import with_values
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.forecast import part_of
 from rangebound.release.plan.accuracy import LARGEST
@@ -118,7 +118,7 @@ def adjusted_text(text: str, changes: PlanChanges) -> str:
     >>> print(adjusted_text("budget = {epsilon = 1.0} # a year", PlanChanges(epsilon=2.0)))
     budget = {epsilon = 2.0} # a year
     """
-    return text if changes == PlanChanges() else with_numbers(text, _changed(text, changes))
+    return text if changes == PlanChanges() else with_values(text, _changed(text, changes))
 
 
 def _changed(text: str, changes: PlanChanges) -> dict[str, Any]:

@@ -67,13 +67,13 @@ def without_query(text: str, name: str) -> str:
     return _checked(edited, wanted)
 
 
-def with_numbers(text: str, wanted: Mapping[str, Any]) -> str:
-    """A plan's text with other numbers: `wanted` is what it is to say, and has the same questions.
+def with_values(text: str, wanted: Mapping[str, Any]) -> str:
+    """A plan's text with other numbers or names: `wanted` is what it is to say, and has the same questions.
 
     Edge cases: what cannot be changed in its own line, such as an array of other length, is written anew, all of it and
     without comments.
 
-    >>> print(with_numbers("[budget]\\nepsilon = 1.0 # a year\\n", {"budget": {"epsilon": 2.0, "delta": 1e-6}}))
+    >>> print(with_values("[budget]\\nepsilon = 1.0 # a year\\n", {"budget": {"epsilon": 2.0, "delta": 1e-6}}))
     [budget]
     delta = 1e-06
     epsilon = 2.0 # a year
@@ -81,7 +81,7 @@ def with_numbers(text: str, wanted: Mapping[str, Any]) -> str:
     """
     edited = text
     for place, value in _differences(tomllib.loads(text), wanted):
-        edited = _without(edited, place) if value is None else _with_number(edited, place, value)
+        edited = _without(edited, place) if value is None else _with_value(edited, place, value)
     return _checked(edited, wanted)
 
 
@@ -98,19 +98,20 @@ def _differences(before: object, after: object, place: _Place = ()) -> Iterator[
         yield place, after
 
 
-def _with_number(text: str, place: _Place, value: object) -> str:
-    """The text with a number at a place: in its line, else first in its table, which is made where there is none."""
+def _with_value(text: str, place: _Place, value: object) -> str:
+    """The text with a value at a place: in its line, else first in its table, which is made where there is none."""
     found, rows, name = lines(text), text.splitlines(keepends=True), str(place[-1])
     line, table, said = found.get(place), found.get(place[:-1]), toml_text({name: value}).strip()
     if line is not None:
-        own = re.compile(rf"(?<![\w-]){re.escape(name)}\s*=\s*[-+\w.]+")
-        rows[line - 1] = own.sub(said, rows[line - 1], count=1)
+        own = re.compile(rf"(?<![\w-]){re.escape(name)}\s*=\s*(?:[-+\w.]+|\"[^\"]*\")")
+        rows[line - 1] = own.sub(lambda _: said, rows[line - 1], count=1)
     elif len(place) == 1:
         rows.insert(0, f"{said}\n")
     elif table is None:
         rows.append(f"\n[{place[0]}]\n{said}\n")
     elif rows[table - 1].lstrip().startswith("["):
-        rows[table - 1] = f"{rows[table - 1].rstrip()}\n{said}\n"
+        after = found.get((*place[:-1], "name"), table)  # below the name of a question
+        rows[after - 1] = f"{rows[after - 1].rstrip()}\n{said}\n"
     else:
         rows[table - 1] = rows[table - 1].replace("{", f"{{{said}, ", 1)
     return "".join(rows)

@@ -3,7 +3,7 @@
 import { at, button, decimal, say, tell } from "./elements.js";
 import { showOthers } from "./law_view.js";
 import { state } from "./page_state.js";
-import { add, checkText, columns, exported, newAnswers, newBounds, newNumber, showAddFields } from "./plan_edits.js";
+import { add, checkText, columns, exported, newAnswers, newBounds, newNumber, newUnit, showAddFields } from "./plan_edits.js";
 import { certify, changed, unproved } from "./proof.js";
 import { account, askPublish, publish, trial } from "./trial.js";
 
@@ -56,6 +56,7 @@ function listen() {
   for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", newAnswers);
   for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", newNumber);
   for (const name of ["rows", "groups"]) at(`unit-${name}`).addEventListener("change", newBounds);
+  at("unit-column").addEventListener("change", newUnit);
   at("add-kind").addEventListener("change", showAddFields);
   at("add-question").addEventListener("click", add);
   at("apply-plan").addEventListener("click", checkText);
@@ -73,7 +74,7 @@ async function open() {
   at("delta").max = state.deltas.length - 1;
   at("version").textContent = state.begin.version;
   at("number").hidden = !state.begin.one_number;
-  at("exports").replaceChildren(...begin.exports.map((name) => button(`Save ${name}`, () => exported(name))));
+  at("exports").replaceChildren(...state.begin.exports.map((name) => button(`Save ${name}`, () => exported(name))));
   state.plan = at("plan-text").value = state.begin.plan;
   showOthers();
   showAddFields();

@@ -69,7 +69,7 @@ export async function remove(query) {
 
 // A plan whose text the server has edited, with the changes that still hold.
 async function edited(found, place) {
-  for (const id of ["add-words", "remove-words", "plan-words"]) tell(id, "");
+  for (const id of ["add-words", "remove-words", "plan-words", "unit-fault"]) tell(id, "");
   tell(place, found.words);
   state.changes = found.changes;
   await newPlan(found.plan, place);
@@ -103,6 +103,14 @@ async function newPlan(text, place) {
 export async function columns() {
   const found = await ask("columns").catch(() => ({ columns: [] }));
   at("column-names").replaceChildren(...found.columns.map((each) => make("option", { value: each })));
+}
+
+export async function newUnit() {
+  try {
+    await edited(await ask("unit", { column: at("unit-column").value }), "unit-fault");
+  } catch (error) {
+    tell("unit-fault", error.message, true);
+  }
 }
 
 export async function newBounds() {

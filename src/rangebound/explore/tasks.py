@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rangebound.errors import ArgumentError
 from rangebound.explore.added_question import QuestionForm, with_question
 from rangebound.explore.adjusted_plan import PlanChanges, adjusted, adjusted_text, kept
 from rangebound.explore.charged_release import account_words, charged_release, paying_account
-from rangebound.explore.edited_text import without_query
+from rangebound.explore.edited_text import with_values, without_query
 from rangebound.explore.made_up_trial import made_up_trial
 from rangebound.explore.notebook_export import notebook
 from rangebound.explore.one_number import OneNumber
@@ -101,6 +102,17 @@ def _edited(asked: Mapping[str, Any], folder: Path, after: str, done: str) -> An
     return {"plan": after, "changes": left.to_dict(), "words": f"{done}.{check_columns(plan, folder)}"}, None
 
 
+def _unit(asked: Mapping[str, Any], folder: Path) -> Answered:
+    """The plan with another column that says whose a row is; without one, each single row is protected."""
+    data, column = tomllib.loads(_text(asked)), asked.get("column")
+    if not isinstance(column, str):
+        raise ArgumentError("column: must be the name of a column, or empty")
+    unit = {name: each for name, each in data.get("unit", {}).items() if name != "column"}
+    wanted = {**data, "unit": {**unit, **({"column": column.strip()} if column.strip() else {})}}
+    after = with_values(_text(asked), {name: each for name, each in wanted.items() if each != {}})
+    return _edited(asked, folder, after, "Changed")
+
+
 def _columns(asked: Mapping[str, Any], folder: Path) -> Answered:
     return {"columns": list(column_names(plan_of(asked, folder), folder))}, None
 
@@ -151,6 +163,7 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
     "number": _number,
     "add": _added,
     "remove": _removed,
+    "unit": _unit,
     "columns": _columns,
     "kept": _kept,
     "export": _exported,

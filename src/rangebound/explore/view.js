@@ -68,10 +68,11 @@ function showUnit(unit) {
   at("unit").hidden = state.begin.one_number;
   at("unit-bounds").hidden = at("unit-cut").hidden = !unit.bounded;
   at("unit-words").textContent = unit.column === "?"
-    ? "Still to be said: write the column that says whose a row is in place of ? into [unit] of the plan below, or take [unit] out to protect each single row."
+    ? "Still to be said: name the column that says whose a row is, such as that of a person or a card; or empty the field to protect each single row."
     : unit.column === null
-    ? "Each single row. If a person may have several rows, name the column that says whose a row is: write [unit] with column = \"...\" into the plan below."
+    ? "Each single row. If a person may have several rows, name the column that says whose a row is."
     : `All rows with the same ${unit.column} together.${unit.bounded ? "" : " The plan makes one row of them first."}`;
+  if (document.activeElement !== at("unit-column")) at("unit-column").value = unit.column ?? "";
   for (const name of ["rows", "groups"]) if (document.activeElement !== at(`unit-${name}`)) at(`unit-${name}`).value = unit[name];
 }
 

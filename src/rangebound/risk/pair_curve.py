@@ -1,4 +1,4 @@
-"""The trade-off curve of one pair of neighbours, from above: a miss rate that some test attains.
+"""Upper bounds on the trade-off curve of one pair of neighbours: miss rates that some test attains.
 
 The profile D of an ordered pair (P, Q) at t = e^epsilon, D(t) = sup over A of P(A) - t Q(A), is convex in t, falls from
 D(0) = 1 with slopes from -1 to 0, and is nowhere below 1 - t. The pair's least miss rate at a false positive rate alpha

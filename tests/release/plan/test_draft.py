@@ -94,7 +94,7 @@ def test_whatever_columns_and_files_are_called_a_draft_is_toml_with_one_question
 
 
 @pytest.mark.parametrize(
-    "column", ["bike_type", "rideType", "kind", "vehicle class", "start_station", "payment_method"]
+    "column", ["bike_type", "rideType", "kind", "vehicle class", "start_station", "payment_method", "branch"]
 )
 def test_no_mean_is_proposed_for_a_column_that_sounds_like_text(column):
     schema = {"rider": Family.UNTYPED, column: Family.UNTYPED, "minutes": Family.UNTYPED}
@@ -102,3 +102,12 @@ def test_no_mean_is_proposed_for_a_column_that_sounds_like_text(column):
     assert f'# column = "{column}"' not in text
     assert '# column = "minutes"' in text  # control
     assert '= ["...", "..."]' in text  # its keys can be listed
+
+
+def test_numbers_of_rows_and_of_cards_are_no_quantities_and_days_are_days():
+    schema = dict.fromkeys(("card", "loan_no", "taken_on", "returnedAt", "no_of_renewals", "days_kept"), Family.UNTYPED)
+    text = draft(schema, Source(path="loans.csv"), unit="card")
+    asked = re.findall(r'# kind = "(\w+)" .*\n# column = "(\w+)"', text)
+    means, medians = ["no_of_renewals", "days_kept"], ["taken_on", "returnedAt"]
+    assert [each for each in asked if each[0] == "mean"] == [("mean", name) for name in means]
+    assert [each for each in asked if each[0] == "median"] == [("median", name) for name in medians]

@@ -137,20 +137,24 @@ def draft(
     return text
 
 
-_NO_QUANTITY = re.compile("id|ids|uuid|code|zip|postcode|phone")
+_NO_QUANTITY = re.compile("id|ids|uuid|code|zip|postcode|phone|card|ref|reference|isbn|iban")
+_LAST = re.compile("no|nr|number")  # at the end of a name: that of the row itself
 _DAYS = re.compile("date|day|dob|birthday")
+_LAST_OF_DAYS = re.compile("on|at")
 
 
 def _guess(column: str) -> Family:
     """What a column of a file without types may hold, by its name: a number unless that says otherwise.
 
-    >>> [_guess(each).value for each in ("age", "visit_date", "city", "postcode")]
-    ['number', 'date', 'text', 'text']
+    >>> [_guess(each).value for each in ("age", "visit_date", "taken_on", "city", "postcode", "loan_no", "no_of_loans")]
+    ['number', 'date', 'date', 'text', 'text', 'text', 'number']
     """
     words = [each.lower() for each in re.findall("[A-Z]*[a-z]+|[A-Z]+", column)]
-    if sounds_like_text(column) or any(_NO_QUANTITY.fullmatch(each) for each in words):
+    several, last = len(words) > 1, words[-1] if words else ""
+    if sounds_like_text(column) or any(map(_NO_QUANTITY.fullmatch, words)) or (several and _LAST.fullmatch(last)):
         return Family.TEXT
-    return Family.DATE if any(_DAYS.fullmatch(each) for each in words) else Family.NUMBER
+    dated = any(map(_DAYS.fullmatch, words)) or (several and _LAST_OF_DAYS.fullmatch(last))
+    return Family.DATE if dated else Family.NUMBER
 
 
 def _described(known: TableDescription, unit: str | None) -> str:

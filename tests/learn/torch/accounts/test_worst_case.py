@@ -107,3 +107,14 @@ def test_the_risk_of_a_run_is_that_of_the_gaussian_that_dominates_it() -> None:
     assert worst_case.together({}).advantage() == 0.0
     sampled = worst_case.together({step(LINE, rb.UNBOUNDED, coordinates=4, rate=0.1): 2})
     assert 0.0 < sampled.advantage() < 0.5 * run.advantage()  # control: a sample reveals less
+
+
+def test_the_risk_of_a_run_is_enclosed_by_an_example_with_the_longest_gradient() -> None:
+    found = worst_case.risk({step(LINE, rb.UNBOUNDED, together=True): 4}).enclosed.advantage()
+    exact = 2.0 * norm.cdf(0.5 * math.sqrt(4 * 0.5**2)) - 1.0
+    assert found.lower <= exact <= found.upper
+    assert found.width < 1e-4
+    many = worst_case.risk({step(LINE, rb.RECTIFY, coordinates=9): 1}).enclosed.advantage()
+    one = 2.0 * norm.cdf(0.5 * 0.5) - 1.0  # one coordinate, far from the ends
+    assert 0.5 * one < many.lower <= one * (1.0 + 1e-9) < many.upper
+    assert worst_case.risk({}).enclosed.advantage().upper == 0.0
