@@ -172,7 +172,7 @@ def composed(parts):
 COMPOSITIONS = {
     "nothing": composed(()),
     "20 Gaussian": composed([(free(rb.Gaussian(scale=5.0)), 20)]),
-    "sampled": composed([SampledEvent(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.05, times=10)]),
+    "sampled": composed([SampledEvent(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.05, times=50)]),
     "one sample": composed([SampledEvent(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.05)]),
     "fixed batches": composed([FixedBatchEvent(mechanism=free(rb.Gaussian(scale=1.0)), rate=0.05, times=3)]),
     "allocated": composed([AllocatedEvent(mechanism=free(rb.Gaussian(scale=1.0)), batches=20, times=1)]),
