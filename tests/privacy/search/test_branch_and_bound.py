@@ -16,7 +16,6 @@ from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from tests.matrix.cells import ALLOWED, Cell
-from tests.thinning import crossed
 
 INF = math.inf
 BITS = 128
@@ -44,7 +43,8 @@ def cells(generator: np.random.Generator, count: int) -> list[tuple[float, float
     return [(float(a), float(a + w)) for a, w in zip(starts, widths, strict=True)]
 
 
-@crossed({"cell": SEARCHED, "name": OBJECTIVES}, ids=str)
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("cell", SEARCHED, ids=str)
 def test_the_bound_of_a_cell_is_above_every_position_in_it(cell: Cell, name: str) -> None:
     generator = np.random.default_rng([71, len(str(cell))])
     mechanism = cell.mechanism()

@@ -24,7 +24,6 @@ from rangebound.privacy.supremum import tasks
 from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.oracle import oracle
 from tests.matrix.brute import loss, scan
-from tests.thinning import crossed
 
 INF = math.inf
 
@@ -98,7 +97,8 @@ def test_the_linear_route_and_the_search_enclose_the_same_number(
     assert other.lower <= linear.upper
 
 
-@crossed({"count, ends, sensitivity": CASES, "name": ["equal", "part", "hull", "wide"]})
+@pytest.mark.parametrize("name", ["equal", "part", "hull", "wide"])
+@pytest.mark.parametrize(("count", "ends", "sensitivity"), CASES)
 def test_the_pair_of_a_union_attains_what_is_said(count: int, ends: str, sensitivity: float, name: str) -> None:
     """From 64 spans on the pair used to be arbitrary: here it is one of neighbours with the loss, in 80 digits."""
     support = union(count, seed=count + 1, ends=ends)

@@ -16,7 +16,6 @@ from rangebound.privacy.windows import gaussian_hockey_stick as tested
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_windows import windows_of
-from tests.thinning import crossed
 
 UNION = Shape(spans=((0.0, 0.3), (0.35, 0.5), (1.1, 3.0)), normalised=True)
 GRID = Shape(points=(0.0, 0.2, 0.5, 0.55, 1.5, 3.0), normalised=True)
@@ -35,7 +34,8 @@ def enclosed(shape: Shape, scale: float, epsilon: float, d: float, start: float,
     return found.lower, found.upper
 
 
-@crossed({"shape, epsilon, d": CASES, "scale": [0.15, 1.0]})
+@pytest.mark.parametrize("scale", [0.15, 1.0])
+@pytest.mark.parametrize(("shape", "epsilon", "d"), CASES)
 def test_no_position_is_above_the_bound(shape: Shape, epsilon: float, d: float, scale: float) -> None:
     lower, upper = enclosed(shape, scale, epsilon, d, -1.0, 3.5)
     largest = values(shape, scale, epsilon, d, np.linspace(-1.0, 3.5, 301)).max()

@@ -13,7 +13,6 @@ import scipy.special
 from rangebound.law import Shape
 from rangebound.privacy.windows import gaussian_laws as tested
 from rangebound.privacy.windows.gaussian_laws import Laws
-from tests.thinning import crossed
 
 INF = math.inf
 SHAPES = {
@@ -47,7 +46,8 @@ def locations(shape: Shape, scale: float, dice: np.random.Generator) -> np.ndarr
     return np.asarray([*places, ends[0], ends[-1], 0.5 * ends[0] + 0.5 * ends[1]])
 
 
-@crossed({"name": SHAPES, "scale": [0.05, 1.0, 300.0]})
+@pytest.mark.parametrize("scale", [0.05, 1.0, 300.0])
+@pytest.mark.parametrize("name", SHAPES)
 def test_probabilities_and_norms_are_within_their_errors(name: str, scale: float) -> None:
     shape, dice = SHAPES[name], np.random.default_rng([901, len(name)])
     laws, p = Laws(scale, shape), locations(SHAPES[name], scale, dice)
@@ -68,7 +68,8 @@ def test_probabilities_and_norms_are_within_their_errors(name: str, scale: float
             assert abs(mp.log(mp.fsum(true)) + u * u / (2 * mp.mpf(scale) ** 2) - norm[k]) <= off[k]
 
 
-@crossed({"name": [name for name in SHAPES if name != "half-lines"], "scale": [0.05, 1.0, 300.0]})
+@pytest.mark.parametrize("scale", [0.05, 1.0, 300.0])
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "half-lines"])  # those: by the search as a whole
 def test_the_variance_is_bounded_on_the_whole_stretch(name: str, scale: float) -> None:
     shape, dice = SHAPES[name], np.random.default_rng([902, len(name)])
     laws, start = Laws(scale, shape), locations(SHAPES[name], scale, dice)

@@ -21,7 +21,6 @@ from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_worst as tested
 from rangebound.privacy.windows.gaussian_worst import enclosed
 from rangebound.support import Interval, Union
-from tests.thinning import crossed
 
 INF = math.inf
 
@@ -150,7 +149,8 @@ SMALL = [
 MAKES = [lambda n, s: Delta(n, s, 0.2), lambda n, s: Renyi(n, s, 3.5), lambda n, s: Renyi(n, s, 1.01)]
 
 
-@crossed({"setting": SMALL, "make": MAKES})
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize("setting", SMALL)
 def test_the_search_in_balls_agrees(setting: Setting, make: Any) -> None:
     found = enclosed(tasks(setting, make), None)
     assert found is not None

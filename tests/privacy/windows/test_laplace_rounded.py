@@ -27,7 +27,6 @@ from rangebound.privacy.windows.laplace_rounded import clipped, enclosed
 from rangebound.privacy.windows.segments import windows_of
 from rangebound.privacy.worst import worst_renyi
 from tests import random_calls
-from tests.thinning import crossed
 
 INF = math.inf
 
@@ -111,7 +110,8 @@ def by_mpmath(of: Setting, p: float, d: Any, order: float) -> Any:
     return mpmath.log(total) / (mpmath.mpf(order) - 1)
 
 
-@crossed({"name": SETTINGS, "order": ORDERS})
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name: str, order: float) -> None:
     of = SETTINGS[name]
     lines, found, dice = made(of, order), found_for(of, order), np.random.default_rng(7)
@@ -150,12 +150,8 @@ def test_the_old_search_overlaps(name: str) -> None:
     assert old.lower <= found.upper
 
 
-@crossed(
-    {
-        "name": ["grid", "two cells", "coarse", "distant pairs", "over the width", "half-line"],
-        "order": [1.0001, 1.01, 256.0, 1e3, 1e4],
-    }
-)
+@pytest.mark.parametrize("order", [1.0001, 1.01, 256.0, 1e3, 1e4])
+@pytest.mark.parametrize("name", ["grid", "two cells", "coarse", "distant pairs", "over the width", "half-line"])
 def test_extreme_orders(name: str, order: float) -> None:
     of, dice = SETTINGS[name], np.random.default_rng(9)
     found = found_for(of, order)
@@ -218,7 +214,8 @@ def test_a_mass_that_is_off_by_little_would_be_seen(monkeypatch: pytest.MonkeyPa
     assert not contained(SETTINGS["grid"], 2.0)
 
 
-@crossed({"sensitivity": [0.1, 0.37, 1.9], "order": [1.5, 8.0, 64.0]})
+@pytest.mark.parametrize("order", [1.5, 8.0, 64.0])
+@pytest.mark.parametrize("sensitivity", [0.1, 0.37, 1.9])
 def test_one_step_stands_for_all(sensitivity: float, order: float, monkeypatch: pytest.MonkeyPatch) -> None:
     of = laplace(0.2, 0.1, 0.0, 10.0, sensitivity, (-3.0, 10.03))
     assert laplace_rounded._wobble(made(of, order)[0].objective, [0.1 * k for k in range(99)], of.lines())  # type: ignore[arg-type]

@@ -23,7 +23,6 @@ from rangebound.privacy.windows import laplace_windows, segments
 from rangebound.privacy.windows.discs import Discs, exactly
 from rangebound.privacy.windows.laplace_windows import enclosed
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_renyi
-from tests.thinning import crossed
 
 Make = Callable[..., Any]
 
@@ -89,7 +88,8 @@ def made(name: str, asked: str) -> list[Task]:
     return tasks(SETTINGS[name], ASKED[asked](SETTINGS[name]))
 
 
-@crossed({"name": SETTINGS, "asked": ASKED})
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_the_enclosure_is_narrow_overlaps_that_of_the_search_and_is_above_every_value(name: str, asked: str) -> None:
     with precision(128):
         lines = made(name, asked)
