@@ -64,6 +64,7 @@ test-long: lint ## The same, and the long tests too; then the lowest versions
 test-lowest: $(LOWEST)/.installed ## The tests that depend on other packages, with their lowest versions
 	@echo "tests, lowest versions"
 	@SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -q $(OUTSIDE_TESTS) -W "ignore::pytest.PytestRemovedIn10Warning" \
+	  -W "ignore::ResourceWarning" -W "ignore::pytest.PytestUnraisableExceptionWarning" \
 	  --deselect tests/release/test_one_row.py::test_control_the_readers_of_parquet_make_different_numbers_of_a_decimal_that_is_too_large
 
 test-newest: ## The same tests with the newest versions that there are today

@@ -61,6 +61,8 @@ def test_a_missing_kernel_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_on_the_command_line_a_missing_kernel_is_one_line(tmp_path: Path) -> None:
+    for package in ("duckdb", "pydantic", "sqlglot", "clarabel"):
+        pytest.importorskip(package)
     code = (
         "import sys; sys.modules['rangebound.sampling._kernel'] = None\nfrom rangebound.cli.app import main; main()\n"
     )
@@ -111,6 +113,8 @@ PYTHON = {
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or shutil.which("nm") is None, reason="no C compiler")
+@pytest.mark.skipif(not Path(sysconfig.get_path("include"), "Python.h").exists(), reason="no headers of Python")
+@pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="no limited API")
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.parent.name)
 def test_the_kernels_use_the_stable_abi_and_have_no_state(source: Path, tmp_path: Path) -> None:
     """Of what can be written to there is only what is constant here, or filled in by Python when it loads a module."""
