@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from rangebound.cli.app import run
+from rangebound.explore.edited_text import without_query
 from rangebound.explore.plan_view import plan_view
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, read_plan, solve
@@ -141,6 +142,25 @@ def test_wanted_margins_find_their_epsilon(page, demo_folder):
     view = shown_equals(page, found.plan)
     assert view["queries"][0]["half_width"] <= 50.0
     assert float(page.input_value("#epsilon-exact")) == found.epsilon
+    page.faults.clear()  # at the plan's epsilon the margins may be refused
+
+
+def test_the_epsilon_for_the_margins_is_that_of_the_plan_as_it_is_now(page, demo_folder):
+    text = (demo_folder / "plan.toml").read_text().replace('name = "patients"', 'name = "patients"\nmargin = 15')
+    changed(page, lambda: page.fill("#margin-1", "15") or page.press("#margin-1", "Tab"))
+    before = solve(parse_plan(text))
+    page.wait_for_selector(f"#solution[data-value='{before.epsilon}']")
+    changed(page, lambda: page.fill("#unit-groups", "1") or page.press("#unit-groups", "Enter"))
+    text = text.replace("groups = 2", "groups = 1")
+    after = solve(parse_plan(text))
+    assert after.epsilon != before.epsilon
+    page.wait_for_selector(f"#solution[data-value='{after.epsilon}']")
+    changed(page, lambda: page.click("tr[data-query='visits by clinic'] button"))  # a question less
+    left = solve(parse_plan(without_query(text, "visits by clinic")))
+    page.wait_for_selector(f"#solution[data-value='{left.epsilon}']")
+    assert page.inner_text("#use-solution") == f"Take epsilon {left.epsilon}"
+    changed(page, lambda: page.fill("#margin-0", "") or page.press("#margin-0", "Tab"))
+    page.wait_for_selector("#use-solution", state="hidden")
     page.faults.clear()  # at the plan's epsilon the margins may be refused
 
 

@@ -32,7 +32,18 @@ from rangebound.explore.quick_shares import KnownWidths, quick_view, quick_way
 from rangebound.explore.tasks import TASKS, exports, plan_of
 from rangebound.release.plan.toml import read_plan
 
-_MODULES = ("explorer", "proof", "view", "law_view", "plan_edits", "trial", "page_state", "elements", "charts")
+_MODULES = (
+    "explorer",
+    "proof",
+    "solution",
+    "view",
+    "law_view",
+    "plan_edits",
+    "trial",
+    "page_state",
+    "elements",
+    "charts",
+)
 _FILES = {"": "text/html", "explorer.css": "text/css"} | {f"{name}.js": "text/javascript" for name in _MODULES}
 _LARGEST_BODY = 2_000_000
 _IDLE = 3600  # seconds that a connection may be idle: one that ends just when the browser uses it again fails

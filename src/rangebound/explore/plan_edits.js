@@ -1,6 +1,6 @@
 // What changes the plan: margins, questions, bounds, its text; and the files that are made of it.
 
-import { at, decimal, make, put, save, tell } from "./elements.js";
+import { at, decimal, make, save, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
 import { certify, unproved } from "./proof.js";
 import { account, forgetTrial } from "./trial.js";
@@ -18,24 +18,7 @@ export async function wanted(query, field) {
   state.number++;
   forgetTrial();
   unproved("quick", "Being proved.", "being proved");
-  await solve();
   certify();
-}
-
-async function solve() {
-  state.solution = null;
-  at("use-solution").hidden = true;
-  delete at("solution").dataset.value;
-  tell("solution", "Solving.");
-  try {
-    const found = await ask("solve");
-    state.solution = found.epsilon;
-    put(at("solution"), found.epsilon, found.words);
-    at("use-solution").textContent = `Take epsilon ${found.epsilon}`;
-    at("use-solution").hidden = false;
-  } catch (error) {
-    tell("solution", error.message.startsWith("query: no question has a margin") ? "" : error.message, true);
-  }
 }
 
 function addFields() {
@@ -87,8 +70,6 @@ function numberFields() {
 async function newPlan(text, place) {
   state.plan = at("plan-text").value = text;
   state.answers = state.question = null;
-  put(at("solution"), null, "");
-  at("use-solution").hidden = true;
   state.number++;
   forgetTrial();
   unproved("quick", "Being proved.", "being proved");
@@ -170,6 +151,7 @@ export async function exported(name) {
   try {
     const found = await ask("export", { name });
     save(found.name, found.text);
+    tell("plan-words", `${found.name} is where your browser puts downloads.${found.name === "plan.toml" ? " Move it over the plan that you opened, then run: rangebound plan check plan.toml" : ""}`);
   } catch (error) {
     tell("plan-words", error.message, true);
   }

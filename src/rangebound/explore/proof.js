@@ -2,6 +2,7 @@
 
 import { at, put, say, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
+import { forgetSolution, solve } from "./solution.js";
 import { account, forgetTrial } from "./trial.js";
 import { showCertified, showQuick } from "./view.js";
 
@@ -48,6 +49,7 @@ async function quick() {
 export async function certify() {
   const own = ++state.number;
   clearTimeout(state.timer);
+  forgetSolution();
   try {
     const found = await ask("certified", { question: state.question, answers: state.answers });
     if (own !== state.number) return "";
@@ -58,8 +60,12 @@ export async function certify() {
     showCertified(found);
     say("certified", "Certified.");
     account(); // what a release would spend
+    if (found.queries.some((each) => each.margin !== null)) solve();
   } catch (error) {
-    if (own === state.number) unproved("error", error.message, "not proved");
+    if (own === state.number) {
+      unproved("error", error.message, "not proved");
+      solve(); // the margins may be what needs more
+    }
     return error.message;
   }
   return "";
