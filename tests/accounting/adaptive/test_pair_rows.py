@@ -12,6 +12,7 @@ from rangebound.accounting.adaptive.curve_rows import PairRows, SampledRows
 from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.pld import step_profile
 from rangebound.ball import ball, precision
+from rangebound.privacy.pair_profile import pair_profile
 from rangebound.privacy.search.positions import SearchLine
 
 INF = math.inf
@@ -69,7 +70,7 @@ def test_every_pair_lies_below_the_mixture_of_its_rows(m):
         for i, share, pair in between(m, side, line, rows, random):
             upper = (1.0 - share) * curves[i] + share * curves[min(i + 1, len(curves) - 1)]
             with precision(step_profile.BITS):
-                exact = np.asarray([float(step_profile._of_pair(m, pair, float(each)).mid()) for each in levels])
+                exact = np.asarray([float(pair_profile(m.noise, m.shape, pair)(float(each)).mid()) for each in levels])
             assert (exact <= upper + rows.most).all()
             assert (exact >= upper - 3.0 * rows.most - 1e-9).all()
 
@@ -104,7 +105,7 @@ def test_a_sampled_row_is_the_profile_s():
     (rows,) = pair_rows(m) or ()
     pair = (0.0, 1.0)
     with precision(step_profile.BITS):
-        profile = step_profile.sampled(lambda e: step_profile._of_pair(m, pair, e), 0.1)
+        profile = step_profile.sampled(pair_profile(m.noise, m.shape, pair), 0.1)
         for level in (-0.2, -0.05, 0.0, 0.1, 0.3):
             exact, x = profile(level), ball(level).exp()
             back = 1 - x * (1 - profile(-level))

@@ -13,10 +13,10 @@ import rangebound as rb
 from rangebound.accounting import MechanismEvent, SampledEvent, best_accountant
 from rangebound.accounting.adaptive import adaptive_accountant, table_rows
 from rangebound.accounting.adaptive.pair_rows import pair_rows
-from rangebound.accounting.pld import step_profile
 from rangebound.ball import precision
 from rangebound.finite import TOTAL
 from rangebound.finite.pair_numbers import InputPairs, neighbours
+from rangebound.privacy.pair_profile import pair_profile
 from tests.finite.random_tables import random_table
 
 LEVELS = np.asarray([-1.5, -0.3, 0.0, 1e-9, 0.2, 1.0, 4.0])
@@ -76,7 +76,7 @@ def test_rows_of_a_grid_are_those_of_the_exact_pairs(name):
     for rows, order in ((forth, 1), (back, -1)):
         for pair, row in zip(pairs, rows.at(LEVELS).tolist(), strict=True):
             with precision(128):
-                exact = [float(step_profile._of_pair(m, pair[::order], x).mid()) for x in LEVELS.tolist()]
+                exact = [float(pair_profile(m.noise, m.shape, pair[::order])(x).mid()) for x in LEVELS.tolist()]
             assert all(a >= b - 1e-15 * max(1.0, math.exp(x)) for a, b, x in zip(row, exact, LEVELS, strict=True))
             assert row == pytest.approx(exact, abs=1e-10)
 

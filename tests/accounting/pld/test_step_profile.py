@@ -10,6 +10,7 @@ import pytest
 import rangebound as rb
 from rangebound.accounting.pld import step_profile
 from rangebound.ball import precision
+from rangebound.privacy.pair_profile import pair_profile
 
 INTERVALS = [(10.0, 1.0, 1.0), (10.0, 1.0, 5.0), (1.0, 1.0, 0.7), (3.0, 0.5, 0.2), (40.0, 2.0, 1.0), (2.0, 1.9, 30.0)]
 
@@ -90,7 +91,7 @@ def test_a_pair_at_a_negative_epsilon_is_the_pair_in_the_other_order(noise, answ
     with precision(step_profile.BITS):
         for pair in ((0.0, 1.0), (1.0, 0.0), (4.0, 5.0)):
             for epsilon in (0.3, 1.0, 2.5, 8.0):
-                back = float(step_profile._of_pair(m, pair[::-1], epsilon).mid())
-                found = float(step_profile._of_pair(m, pair, -epsilon).mid())
+                back = float(pair_profile(m.noise, m.shape, pair[::-1])(epsilon).mid())
+                found = float(pair_profile(m.noise, m.shape, pair)(-epsilon).mid())
                 assert found == pytest.approx(1.0 - math.exp(-epsilon) * (1.0 - back), abs=1e-12)
-            assert float(step_profile._of_pair(m, pair, -8.0).mid()) == pytest.approx(-math.expm1(-8.0), abs=1e-9)
+            assert float(pair_profile(m.noise, m.shape, pair)(-8.0).mid()) == pytest.approx(-math.expm1(-8.0), abs=1e-9)
