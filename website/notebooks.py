@@ -62,6 +62,9 @@ def linked(page: str) -> str:
 @contextlib.contextmanager
 def folder_of_repository() -> Iterator[None]:
     """Work in the repository's folder, as a reader does, and draw without a screen."""
+    from matplotlib import pyplot
+
+    pyplot.close("all")  # figures that are not the notebook's
     before, backend = Path.cwd(), os.environ.get("MPLBACKEND")
     os.chdir(GALLERY.parents[1])
     os.environ["MPLBACKEND"] = "Agg"

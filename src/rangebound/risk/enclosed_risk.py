@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rangebound import arguments
 from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
@@ -14,8 +15,18 @@ from rangebound.risk.shares import share
 from rangebound.risk.smallest_mu import CLOSE, attained_mu
 from rangebound.risk.tradeoff_curve import TOLERANCE
 
-if TYPE_CHECKING:
-    from rangebound.risk.attack_risk import AttackRisk
+
+class SafeRisks(Protocol):
+    """What is asked of an `AttackRisk`: its safe ends, and the pairs of neighbours that attain nearly as much."""
+
+    def advantage(self) -> float: ...
+    def success(self, prior: float) -> float: ...
+    def posterior(self, prior: float) -> float: ...
+    def _attack_pairs(self, epsilon: float) -> Sequence[PairProfile]: ...
+    def _attack_pure_below(self) -> float: ...
+    def _best_line(self, false_positives: float, tolerance: float) -> tuple[float, float]: ...
+    def _smallest_mu(self) -> tuple[float, float]: ...
+
 
 _EPSILONS = (0.0, 1.0, 4.0, 16.0, 64.0)  # at which a mu may be needed; far ones count where losses have no bound
 
@@ -41,7 +52,7 @@ class EnclosedRisk:
     (True, True)
     """
 
-    risk: AttackRisk
+    risk: SafeRisks
 
     def _pairs(self, epsilon: float) -> list[PairProfile]:
         found = self.risk._attack_pairs(epsilon)

@@ -38,7 +38,7 @@ def smallest_mu(delta: Profile, pure: float, known: float = math.inf, close: flo
 
     >>> mu, epsilon = smallest_mu(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0)
     >>> round(mu, 3), round(epsilon, 1)
-    (0.711, 0.3)
+    (0.711, 0.5)
     """
     at_zero = delta(0.0)
     if at_zero == 0.0:

@@ -142,13 +142,15 @@ def test_answers_stay_in_range() -> None:
         assert made.apply(x).shape == (len(x), 100)
 
 
-def test_far_from_all_rows_the_answer_is_that_of_all_rows() -> None:
+def test_far_from_all_rows_the_answer_is_that_of_all_rows_in_the_median() -> None:
+    """Where no row is, a leaf has noise alone, drawn towards all rows: a single forest may be off."""
     x, y = np.full((500, 1), 0.1), np.full(500, 3.0)
     places = np.linspace(0, 1, 50)[:, None]
-    line = RandomForestRegressor(epsilon=1e4, bounds=(0, 1), target_bounds=(0, 4), depth=2).fit(x, y)
-    np.testing.assert_allclose(line.predict(places), 3.0, atol=0.2)
-    fitted = RandomForestClassifier(epsilon=1e4, bounds=(0, 1), classes=[1, 3], depth=2).fit(x, y)
-    assert (fitted.predict(places) == 3).all()
+    line = RandomForestRegressor(epsilon=1e4, bounds=(0, 1), target_bounds=(0, 4), depth=2)
+    found = [line.fit(x, y).predict(places) for _ in range(41)]
+    np.testing.assert_allclose(np.median(found, axis=0), 3.0, atol=0.2)
+    fitted = RandomForestClassifier(epsilon=1e4, bounds=(0, 1), classes=[1, 3], depth=2)
+    assert (np.median([fitted.fit(x, y).predict(places) for _ in range(41)], axis=0) == 3).all()
 
 
 def test_more_trees_cost_nothing() -> None:
