@@ -129,6 +129,8 @@ class RandomForestRegressor(RegressorMixin, ForestEstimator):  # type: ignore[mi
     sqrt(2) at most. Predictions lie within `target_bounds`.
     Assumes: `bounds`, `target_bounds`, `trees` and `depth` are public.
     Edge cases: as for the classifier. A row with a missing target is left out, and an infinite one is clipped.
+    Where no row is, a leaf holds noise alone: the prediction there is drawn to the mean of all rows in the median over
+    forests, but that of a single forest may lie anywhere within `target_bounds`.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 10.0, 1000)[:, None]
