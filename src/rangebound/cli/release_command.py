@@ -1,4 +1,4 @@
-"""`rangebound release`, `verify` and `demo`: publish a table, verify one, try one."""
+"""`rangebound release` and `demo`: publish a table, try one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rangebound.cli.options import (
 from rangebound.cli.output_files import check_files
 from rangebound.cli.paying_ledger import PayingLedger, account_in, ask_first, consulted, is_closed, ledger_place, paying
 from rangebound.cli.record_files import RecordFiles, charged_entry
-from rangebound.errors import ArgumentError, plain
+from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rangebound.cli.printing import Charge
@@ -156,40 +156,6 @@ def publish(
     return made, charge
 
 
-def verify(
-    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="The certificate.")],
-    published: Annotated[Path, typer.Argument(metavar="PUBLISHED", help="The published .json file.")],
-    ledger: Annotated[
-        str | None, typer.Option(help="The ledger, to check the charge there too.", show_default=False)
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
-    work: Annotated[float, typer.Option(help="Steps that the check may take, of about 10 milliseconds.")] = 1000.0,
-    json: Json = False,
-) -> None:
-    """Check a certificate against the published table."""
-    from rangebound.arguments import counted, upwards
-    from rangebound.cli import printing
-    from rangebound.release import check_certificate, check_entry
-
-    data = published.read_bytes()
-    found = check_certificate(certificate.read_text(encoding="utf-8", errors="replace"), data, work=work)
-    if ledger is not None:
-        with _opened(ledger, key) as opened:
-            check_entry(found, data, opened)
-    facts: dict[str, object] = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
-    facts |= {"charged": ledger is not None}
-    words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
-    unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
-    words += f", {'charged in the ledger' if ledger is not None else unchecked}"
-    if found.entry is not None and found.entry.promise is not None:
-        facts |= {"promise": found.entry.promise}
-        words += f". {plain(found.entry.promise)}"
-    if found.terms is not None:
-        facts |= {"privacy": found.terms.to_dict()}
-        words += f"; in other terms {found.terms.brief()}"
-    printing.fact(facts, words, as_json=json)
-
-
 def demo(
     folder: Annotated[Path, typer.Option(help="Where to write the table, the ledger and the report.")] = Path(
         "out/demo"
@@ -226,12 +192,6 @@ def demo(
             f"  {program} verify {files}\n"
             f"  {program} release {place / 'plan.toml'} --request second\n"
         )
-
-
-def _opened(path: str, key: Path | None) -> Ledger:
-    from rangebound.ledger.book import Ledger
-
-    return Ledger.open(path, key=key)
 
 
 def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request: str, *, quiet: bool) -> Release:

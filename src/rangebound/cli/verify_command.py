@@ -1,0 +1,154 @@
+"""`rangebound verify`: prove a certificate again, of a mechanism or a limit alone, of a table with its numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rangebound.cli.options import Json
+from rangebound.errors import ArgumentError, CertificateInvalid, plain
+
+if TYPE_CHECKING:
+    from rangebound.release.output.table_certificate import Checked
+
+_OF_A_TABLE = "rangebound release certificate"
+_OF_A_LIMIT = "rangebound limit"
+_NOT_SIGNED = "Nothing is signed: compare this with what you were promised."
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="The certificate, a .json file.")],
+    published: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PUBLISHED",
+            help="Of a table: the published .json file. A certificate of a mechanism or a limit needs none.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Of a table: the ledger, to check the charge there too.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    work: Annotated[
+        float, typer.Option(help="Of a table: steps that the check may take, of about 10 milliseconds.")
+    ] = 1000.0,
+    as_json: Json = False,
+) -> None:
+    """Check a certificate, and the published table.
+
+    The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
+    published .json file, from which the table is computed again.
+    """
+    from rangebound.cli import printing
+
+    text = certificate.read_text(encoding="utf-8", errors="replace")
+    stated = _stated_format(text)
+    if published is not None:
+        if stated is not None and not stated.startswith(_OF_A_TABLE):
+            raise ArgumentError(
+                f"certificate: is a {stated!r}, not that of a table; it is verified alone, without {str(published)!r}"
+            )
+        facts, words = _table(text, published.read_bytes(), ledger, key, work)
+    else:
+        if stated is not None and stated.startswith(_OF_A_TABLE):
+            raise ArgumentError(
+                "published: missing; the certificate is that of a table: name the published .json file after it"
+            )
+        if ledger is not None:
+            raise ArgumentError(f"ledger={ledger!r}: goes with the certificate of a table and its published .json file")
+        facts, words = _limit(text) if stated is not None and stated.startswith(_OF_A_LIMIT) else _mechanism(text)
+    printing.fact(facts, words, as_json=as_json)
+
+
+def _stated_format(text: str) -> str | None:
+    """What a text says that it is; nothing is believed of it but which check refuses or accepts it."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    stated = data.get("format") if isinstance(data, dict) else None
+    return stated if isinstance(stated, str) else None
+
+
+def _mechanism(text: str) -> tuple[dict[str, object], str]:
+    """A claim about a mechanism, proved again."""
+    from rangebound.certificates import verify as prove_again
+
+    try:
+        found = prove_again(text)
+    except CertificateInvalid as error:
+        if _stated_format(text) is None:
+            raise CertificateInvalid(
+                "certificate: cannot be read; give the JSON file that --certificate or Certificate.to_json wrote"
+            ) from error
+        raise
+    facts: dict[str, object] = {
+        "ok": True,
+        "notion": found.notion.value,
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "sensitivity": found.mechanism.query.sensitivity,
+        "mechanism": str(found.mechanism.with_claim(None)),
+    }
+    return facts, f"ok: proved again.\n{found}\n{_NOT_SIGNED}"
+
+
+def _limit(text: str) -> tuple[dict[str, object], str]:
+    """A limit that no mechanism can be below, proved again."""
+    from rangebound.arguments import downwards
+    from rangebound.optimum.limit_proof import Limit
+
+    found = Limit.from_json(text)
+    found.verify()
+    facts: dict[str, object] = {
+        "ok": True,
+        "epsilon": found.epsilon,
+        "objective": found.objective.value,
+        "at": found.at.value,
+        "value": found.value,
+        "query": str(found.query),
+    }
+    place = "at the worst true answer" if found.at.value == "worst" else "on average over a uniform true answer"
+    words = (
+        f"ok: proved again. No mechanism of epsilon {downwards(found.epsilon)} that answers\n  {found.query}\n"
+        f"has an error ({found.objective.value}) below {downwards(found.value)}, {place}.\n{_NOT_SIGNED}"
+    )
+    return facts, words
+
+
+def _table(
+    text: str, published: bytes, ledger: str | None, key: Path | None, work: float
+) -> tuple[dict[str, object], str]:
+    """A published table, computed again from its plan and its draws, and its charge if there is a ledger."""
+    from rangebound.release import check_certificate, check_entry
+
+    found = check_certificate(text, published, work=work)
+    if ledger is not None:
+        from rangebound.ledger.book import Ledger
+
+        with Ledger.open(ledger, key=key) as opened:
+            check_entry(found, published, opened)
+    return _facts(found, charged=ledger is not None), _words(found, charged=ledger is not None)
+
+
+def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
+    facts: dict[str, object] = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
+    facts |= {"charged": charged}
+    if found.entry is not None and found.entry.promise is not None:
+        facts |= {"promise": found.entry.promise}
+    return facts if found.terms is None else facts | {"privacy": found.terms.to_dict()}
+
+
+def _words(found: Checked, *, charged: bool) -> str:
+    from rangebound.arguments import counted, upwards
+
+    words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
+    unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
+    words += f", {'charged in the ledger' if charged else unchecked}"
+    if found.entry is not None and found.entry.promise is not None:
+        words += f". {plain(found.entry.promise)}"
+    return words if found.terms is None else f"{words}; in other terms {found.terms.brief()}"
