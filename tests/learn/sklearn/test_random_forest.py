@@ -142,15 +142,50 @@ def test_answers_stay_in_range() -> None:
         assert made.apply(x).shape == (len(x), 100)
 
 
-def test_far_from_all_rows_the_answer_is_that_of_all_rows_in_the_median() -> None:
-    """Where no row is, a leaf has noise alone, drawn towards all rows: a single forest may be off."""
-    x, y = np.full((500, 1), 0.1), np.full(500, 3.0)
-    places = np.linspace(0, 1, 50)[:, None]
-    line = RandomForestRegressor(epsilon=1e4, bounds=(0, 1), target_bounds=(0, 4), depth=2)
-    found = [line.fit(x, y).predict(places) for _ in range(41)]
-    np.testing.assert_allclose(np.median(found, axis=0), 3.0, atol=0.2)
-    fitted = RandomForestClassifier(epsilon=1e4, bounds=(0, 1), classes=[1, 3], depth=2)
-    assert (np.median([fitted.fit(x, y).predict(places) for _ in range(41)], axis=0) == 3).all()
+FAR = [(1e4, 100, 500), (1.0, 10, 5000)]  # epsilon, trees, rows; noise alone is above 5 deviations with 3e-7 a place
+
+
+def far_off(epsilon: float, trees: int, rows: int) -> tuple[float, float]:
+    """Of forests whose rows are all in one place: how many are off by 0.2 anywhere, and how many have another class."""
+    x, y, places = np.full((rows, 1), 0.1), np.full(rows, 3.0), np.linspace(0, 1, 50)[:, None]
+    given: dict[str, Any] = {"epsilon": epsilon, "trees": trees, "bounds": (0, 1), "depth": 2}
+    line = RandomForestRegressor(target_bounds=(0, 4), **given)
+    fitted = RandomForestClassifier(classes=[1, 3], **given)
+    off = [np.abs(line.fit(x, y).predict(places) - 3.0).max() > 0.2 for _ in range(60)]
+    return float(np.mean(off)), float(np.mean([(fitted.fit(x, y).predict(places) != 3).any() for _ in range(60)]))
+
+
+@pytest.mark.parametrize("settings", FAR, ids=str)
+def test_far_from_all_rows_every_forest_answers_with_all_rows(settings: tuple[float, int, int]) -> None:
+    assert far_off(*settings) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("settings", FAR, ids=str)
+def test_noise_alone_would_answer_anything(settings: tuple[float, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: leaves without rows are asked like others."""
+    monkeypatch.setattr(RandomTrees, "noise_alone", lambda *given: 0.0)
+    assert min(far_off(*settings)) > 0.05
+
+
+def test_a_place_with_few_rows_is_drawn_to_all_rows_the_more_the_fewer() -> None:
+    """By hand: one tree of two leaves, 100 rows of mean 0.5 in the left, and more and more of mean -0.5 in the right."""
+    line = RandomForestRegressor(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1)).fit(np.zeros((1, 1)), [0.0])
+    found = []
+    for rows in (0.0, 4.0, 6.0, 12.0, 1000.0):
+        leaves = np.array([[[100.0, 50.0], [rows, -0.5 * rows]]])
+        cuts = np.zeros((1, 1))
+        line._forest = RandomTrees(features=np.zeros((1, 1), dtype=int), cuts=cuts, leaves=leaves, scale=1.0)
+        mean = (50.0 - 0.5 * rows) / (100.0 + rows)
+        far = (line.predict([[0.5]])[0] - mean) / (-0.5 - mean)
+        above = max(rows - 5.0, 0.0)
+        assert far == pytest.approx(above * rows / (above * rows + 3.0), abs=1e-12)
+        found.append(far)
+    assert found[:2] == [0.0, 0.0]
+    assert found == sorted(found)
+    assert found[-1] > 0.99999
+    few = RandomTrees(features=np.zeros((1, 1), dtype=int), cuts=cuts, leaves=leaves / 300.0, scale=1.0)
+    assert few.noise_alone(1) == pytest.approx(1100.0 / 300.0 / 2.0 - 1.0)  # an even share of few rows
+    assert few.noise_alone(2) == 0.0  # less than its noise
 
 
 def test_more_trees_cost_nothing() -> None:

@@ -22,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _MOST, _DEEPEST = 10_000, 12
+_FEW = 3.0  # what draws a mean to that of all rows, in squares of the noise; a deviation of 0.6 is usual, 1 is most
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,8 +72,8 @@ class RandomForestClassifier(ClassifierMixin, ForestEstimator):  # type: ignore[
     """A forest of random trees, with noisy counts of the classes in each leaf.
 
     Each of the `trees` trees has 2^depth leaves. Nodes are cut at random, by a feature drawn evenly, around the noisy
-    mean of this feature. The probabilities of a row are the counts of its leaves, added up over all trees; where there
-    are hardly any, they are those of all rows.
+    mean of this feature. The probabilities of a row are the counts of its leaves, added up over all trees; where these
+    are no more than their noise may be, they are those of all rows.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
     `rangebound.learn.sklearn.random_trees`; the statistics of a row have length 1. Probabilities lie in [0, 1].
@@ -105,7 +106,10 @@ class RandomForestClassifier(ClassifierMixin, ForestEstimator):  # type: ignore[
         rows = self._inside(X)
         everyone = np.maximum(self._forest.everyone, 0.0) + self._forest.noise
         few = 0.5 * self._forest.noise * everyone / everyone.sum()
-        counts = np.maximum(self._forest.sums(rows), 0.0) + few
+        sums, least = self._forest.sums(rows), self._forest.noise_alone(len(everyone))
+        counts = np.maximum(sums, 0.0) + few
+        if least > 0.0:
+            counts[sums.sum(axis=1) <= least] = everyone
         found: Floats = counts / counts.sum(axis=1, keepdims=True)
         return found
 
@@ -122,15 +126,16 @@ class RandomForestRegressor(RegressorMixin, ForestEstimator):  # type: ignore[mi
     """A forest of random trees, with noisy numbers of rows and sums of targets in each leaf.
 
     As `RandomForestClassifier`; a prediction is the sum of the targets in a row's leaves over the number of rows in
-    them, both added up over all trees, and drawn to the mean of all rows where there are few.
+    them, both added up over all trees. It is drawn to the mean of all rows, the more so the less that number is above
+    its noise, and where it is no more than its noise may be the prediction is that mean.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
     `rangebound.learn.sklearn.random_trees`; the statistics (1, target), in units of `target_bounds`, have a length of
     sqrt(2) at most. Predictions lie within `target_bounds`.
     Assumes: `bounds`, `target_bounds`, `trees` and `depth` are public.
     Edge cases: as for the classifier. A row with a missing target is left out, and an infinite one is clipped.
-    Where no row is, a leaf holds noise alone: the prediction there is drawn to the mean of all rows in the median over
-    forests, but that of a single forest may lie anywhere within `target_bounds`.
+    Where no row is, the leaves hold noise alone, and the prediction is the noisy mean of all rows. With fewer rows than
+    9/mu 2^depth that cannot be told, and there it may lie anywhere within `target_bounds`.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 10.0, 1000)[:, None]
@@ -157,9 +162,10 @@ class RandomForestRegressor(RegressorMixin, ForestEstimator):  # type: ignore[mi
         """The prediction for each row, within the bounds of the target."""
         rows = self._inside(X)
         low, high = self._target
-        few, everyone = 2.0 * self._forest.noise, self._forest.everyone
-        mean = np.clip(everyone[1] / max(float(everyone[0]), few), -1.0, 1.0)
-        sums = self._forest.sums(rows)
-        means = (sums[:, 1] + few * mean) / (np.maximum(sums[:, 0], 0.0) + few)
+        noise, everyone = self._forest.noise, self._forest.everyone
+        mean = np.clip(everyone[1] / max(float(everyone[0]), 2.0 * noise), -1.0, 1.0)
+        counts, totals = self._forest.sums(rows).T
+        above = np.maximum(counts - self._forest.noise_alone(1), 0.0)
+        means = mean + above * (totals - mean * counts) / (above * counts + _FEW * noise**2)
         found: Floats = np.clip((low + high) / 2.0 + (high - low) / 2.0 * means, low, high)
         return found

@@ -30,6 +30,7 @@ Integers = npt.NDArray[np.int64]
 _START = Fraction(1, 10)  # of the squares of mu: mean and deviation of each feature
 _CLIP = 0.35  # of the largest length of (1, features, squares)
 _WIDTH = 0.5  # standard deviations of a feature: the spread of its cuts
+_CLEAR = 5.0  # standard deviations of noise: what is above is hardly ever noise alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,17 @@ class RandomTrees:
     def noise(self) -> float:
         """The standard deviation of the noise of a sum over all trees."""
         return self.scale * math.sqrt(len(self.leaves))
+
+    def noise_alone(self, columns: int) -> float:
+        """How large the sum of the first columns, which count rows, may be where no row is: 0 if nobody can say.
+
+        5 standard deviations of its noise. Where rows are few, it is an even share of all of them less one deviation:
+        places with rows are hardly ever above 5, and what they know would be lost.
+        """
+        noise = self.noise * math.sqrt(columns)
+        even = float(self.everyone[:columns].sum()) / self.leaves.shape[1]
+        least: float = max(min(_CLEAR * noise, even - noise), 0.0)
+        return least
 
     @property
     def everyone(self) -> Floats:
