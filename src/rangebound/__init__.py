@@ -125,7 +125,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         "verify",
     ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "accounting": ("compose",),
