@@ -95,9 +95,9 @@ bench: $(FULL_STAMP) ## Measure beside other libraries, in out/peers; writes doc
 papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
 	@$(BIN)/python -m papers --jobs $(JOBS)
 
-docs: $(FULL_STAMP) ## Build the site of the documentation, with the output of its notebooks, in out/site
-	@$(BIN)/python -m website
-	@echo "to read it: $(BIN)/python -m http.server --directory out/site"
+docs: $(FULL_STAMP) ## Build the site of the documentation in out/site; INTO=FOLDER puts it beside those of other versions
+	@$(BIN)/python -m website $(if $(INTO),--into "$(INTO)")
+	@echo "to read it: $(BIN)/python -m http.server --directory $(or $(INTO),out/site)"
 
 lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in out/site)
 	@echo "style"

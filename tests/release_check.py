@@ -25,11 +25,19 @@ DIST = ROOT / "dist"
 MADE_BY_SETUPTOOLS = {"PKG-INFO", "setup.cfg"}
 KERNELS = {"rangebound/learn/_kernel", "rangebound/sampling/_kernel"}
 BY_HAND = """\
-by hand, in this order:
-  1. [project.urls] in pyproject.toml names the places of the project
+by hand, once, in the settings of the repository: the environment `release`, which the package index trusts with the
+workflow `wheels` (trusted publishing); Pages from the workflow `docs`; private reports of vulnerabilities, which
+SECURITY.md names
+
+by hand for each release, in this order:
+  1. [project.urls] in pyproject.toml names the places of the project; links of the README are relative, so on the page
+     of a package index they need one of these places before them
   2. make test-long, make test-lowest, make test-newest and make bench are green, on a quiet machine
-  3. git tag -s v{version}; git push --tags: the workflow `wheels` builds, checks and publishes
-  4. the published wheels: pip install rangebound=={version} in a fresh environment, and the README once more"""
+  3. everything is pushed and its workflow `tests` is green
+  4. git tag -s v{version}; git push origin v{version}: the workflow `wheels` builds, checks and publishes, and `docs`
+     shows the pages of this version. If a check fails there, nothing is published: mend it and move the tag
+  5. the published wheels: pip install rangebound=={version} in a fresh environment, and the README once more
+  6. CHANGELOG.md gets a section [Unreleased] with the next change"""
 
 
 def version() -> str:
