@@ -11,7 +11,7 @@ SOURCES := $(wildcard src tests examples benchmarks papers website docs/images)
 
 # The lowest versions, and the newest, are tried in environments of their own. The start and the words of Typer's own
 # mistakes are left out: older versions load more and say other words. So is a control about how DuckDB 2.0 reads a
-# decimal that is too large.
+# decimal that is too large. scikit-learn 1.6 still gives pytest a generator.
 LOWEST        := .venv-lowest
 NEWEST        := .venv-newest
 RELEASE       := .venv-release
@@ -65,7 +65,6 @@ test-long: lint ## The same, and the long tests too; then the lowest versions
 test-lowest: $(LOWEST)/.installed ## The tests that depend on other packages, with their lowest versions
 	@echo "tests, lowest versions"
 	@SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -q $(OUTSIDE_TESTS) -W "ignore::pytest.PytestRemovedIn10Warning" \
-	  -W "ignore::ResourceWarning" -W "ignore::pytest.PytestUnraisableExceptionWarning" \
 	  --deselect tests/release/test_one_row.py::test_control_the_readers_of_parquet_make_different_numbers_of_a_decimal_that_is_too_large
 
 test-newest: ## The same tests with the newest versions that there are today

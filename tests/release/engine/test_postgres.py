@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -539,8 +540,9 @@ def test_public_tables_of_this_machine_and_private_ones_of_the_database_are_join
     from tests.release.sql.test_joined import rows_of
 
     public = pa.table(JOINED)
+    nothing = 0.0 if duckdb.__version__.startswith("1.") else -0.0  # before 2.0 a window loses the sign of a zero
     own = pa.table(
-        {"person": [1, 1, 2, 3, None], "region": ["a", "b", "ü", "z", "a"], "y": [1.5, 5e-324, -0.0, 1e300, 2.0]}
+        {"person": [1, 1, 2, 3, None], "region": ["a", "b", "ü", "z", "a"], "y": [1.5, 5e-324, nothing, 1e300, 2.0]}
     )
     visits = pa.table({"who": [1, 1, 1, 2, 4], "z": [1.0, 1e308, math.nan, None, 3.0]})
     names = [each for each in public.column_names if each != "region"]
