@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Adaptive, Euclidean, RenyiWatcher, SecureNoise  # noqa: E402
 from rangebound.learn.torch.adaptive_clipping import ClipController, split_multiplier, tallied_sum  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum, example_gradients  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum, example_gradients, learned  # noqa: E402
 from tests.learn.torch.models import CRITERION, SHAPES, NoNoise, data, linear, private, train  # noqa: E402
 
 Refused = rb.errors.ArgumentError
@@ -26,7 +26,7 @@ MEMORY = 2**20
 
 
 def norms(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    gradients, _ = example_gradients(module, CRITERION, x, y)
+    gradients, _ = example_gradients(module, learned(module), CRITERION, x, y)
     return torch.stack([each.double().flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()
 
 
@@ -194,6 +194,25 @@ def test_the_norm_stays_an_ordinary_float() -> None:
     for _ in range(9):
         control.follow(-1e9)
     assert control.clipping.clip == 1e20
+
+
+@pytest.mark.parametrize("speed", [1e3, 1e300])
+def test_a_large_speed_ends_at_the_bounds(speed: float) -> None:
+    """An exponential of more than 709 is no float; the control is the formula itself."""
+    control = ClipController(Adaptive(clip=1.0, speed=speed), 1.0, 10.0)
+    for released, expected in ((-1e9, 1e20), (1e9, 1e-20), (0.0, 1e-20)):
+        control.follow(released)
+        assert control.clipping.clip == expected
+    with pytest.raises(OverflowError):
+        math.exp(speed * 0.9)
+
+
+@pytest.mark.parametrize("released", [-3.0, 0.4, 7.0])
+def test_the_norm_moves_as_the_formula_says(released: float) -> None:
+    control = ClipController(Adaptive(clip=2.0, speed=0.3, quantile=0.4), 1.0, 10.0)
+    control.follow(released)
+    fraction = min(max(0.5 + released / 10.0, 0.0), 1.0)
+    assert control.clipping.clip == pytest.approx(2.0 * math.exp(-0.3 * (fraction - 0.4)), rel=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from rangebound import arguments
 from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Euclidean
-from rangebound.learn.torch.gradients.per_example import Criterion, example_gradients, learned, shrink
+from rangebound.learn.torch.gradients.per_example import Criterion, measured_sum, shrink
 from rangebound.mechanism import Mechanism
 from rangebound.noise import Gaussian
 from rangebound.numeric import root_down, rounded_up
@@ -41,8 +41,8 @@ from rangebound.support import Interval
 
 Tensors = dict[str, torch.Tensor]
 
-_COPIES = 4  # about so many copies of the gradients of a block exist at once
 _LEAST, _MOST = 1e-20, 1e20  # how far the norm may go
+_FAR = 200.0  # by more than any way from one end to the other, and its exponential is a float
 _SHARE = 20.0  # the default noise of the tally is the expected batch over this
 
 
@@ -58,7 +58,7 @@ class Adaptive:
     Guarantee: that of Gaussian noise with the noise multiplier that is given or found, the tally included; see the head
     of `rangebound.learn.torch.adaptive_clipping`.
     Assumes: all settings are public.
-    Edge cases: gradients are stored for some examples at a time, which is slower than `Euclidean`.
+    Edge cases: the norm stays between 1e-20 and 1e20, however large `speed` is.
 
     >>> Adaptive(clip=1.0).quantile
     0.5
@@ -106,7 +106,8 @@ class ClipController:
     def follow(self, released: float) -> None:
         """Move the clipping norm by the released tally."""
         fraction = min(max(0.5 + released / self._expected, 0.0), 1.0)
-        moved = self.clipping.clip * math.exp(-self.settings.speed * (fraction - self.settings.quantile))
+        step = self.settings.speed * (self.settings.quantile - fraction)
+        moved = self.clipping.clip * math.exp(min(max(step, -_FAR), _FAR))
         self.clipping = Euclidean(clip=min(max(moved, _LEAST), _MOST))
 
 
@@ -126,33 +127,25 @@ def split_multiplier(multiplier: float, tally_noise: float) -> float:
 
 
 def tallied_sum(
-    module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Euclidean, memory: int
+    module: torch.nn.Module,
+    criterion: Criterion,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    clip: Euclidean,
+    memory: int,
+    chunk: int | None = None,
 ) -> tuple[Tensors, torch.Tensor, float]:
     """The sum of the clipped gradients in doubles, the losses of the examples, and the tally of their norms.
 
     Guarantee: an example moves the sum by at most the clipping norm and the tally by at most 1/2, whatever its values
-    are; one whose gradient is zero or not finite moves neither, and has the loss NaN if it is not finite.
+    are; one whose gradient is zero or not finite moves neither, and has the loss NaN if it is not finite. With `chunk`,
+    as in `clipped_sum`, whether an example's gradient is longer than the clipping norm does not depend on others.
     """
-    parameters = learned(module)
-    size = max(1, memory // (8 * _COPIES * max(sum(each.numel() for each in parameters.values()), 1)))
-    totals = {name: torch.zeros_like(each, dtype=torch.float64) for name, each in parameters.items()}
-    losses, tally = [torch.zeros(0, device=x.device)], 0.0
-    for start in range(0, len(x), size):
-        here = slice(start, start + size)
-        gradients, some = example_gradients(module, criterion, x[here], y[here])
-        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-            rows = {name: each.detach().double().flatten(1) for name, each in gradients.items()}
-            squares = torch.stack([(each * each).sum(1) for each in rows.values()]).sum(0)
-            good = torch.isfinite(squares) & torch.isfinite(some)
-            weights = shrink(torch.where(good, squares, torch.zeros_like(squares)), clip)
-            for name, each in rows.items():
-                each[~good] = 0.0
-                totals[name] += (weights @ each).reshape(totals[name].shape)
-            there = good & (squares > 0.0)
-            below = there & (weights >= 1.0)
-            tally += 0.5 * int(below.sum()) - 0.5 * int((there & ~below).sum())
-            losses.append(torch.where(good, some, torch.full_like(some, math.nan)))
-    return totals, torch.cat(losses), tally
+    sums, losses, parts = measured_sum(module, criterion, x, y, clip, memory, chunk)
+    squares = torch.cat(parts)
+    there = squares > 0.0
+    short = there & (shrink(squares, clip) >= 1.0)
+    return sums, losses, int(short.sum()) - 0.5 * int(there.sum())
 
 
 def _gaussian(sensitivity: float, scale: float) -> Mechanism:

@@ -213,7 +213,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         wide = replace(self.clipping, clip=self.clipping.clip * self._scale)
         tally = 0.0
         if isinstance(wide, Euclidean) and self._control is not None:
-            sums, losses, tally = tallied_sum(self._module, criterion, x, y, wide, self._memory)
+            sums, losses, tally = tallied_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
         else:
             sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
         self._given += len(x)  # first, so that after an interruption no example is counted twice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from torch import nn  # noqa: E402
 
 import rangebound as rb  # noqa: E402
 from benchmarks import train_models  # noqa: E402
-from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
+from rangebound.learn.torch import Adaptive, Elementwise, Euclidean  # noqa: E402
+from rangebound.learn.torch.adaptive_clipping import tallied_sum  # noqa: E402
+from rangebound.learn.torch.gradients import per_example  # noqa: E402
+from rangebound.learn.torch.gradients.one_pass import one_pass  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum, measured_sum, shrink  # noqa: E402
 from tests.learn.torch.models import NoNoise, data, linear, private  # noqa: E402
 
 MEMORY = 2**30
@@ -58,11 +62,40 @@ def test_an_example_has_the_same_bits_whichever_others_there_are(name: str, clip
     assert moved(name, clip, device, full=6) == 0.0
 
 
+def tally_alone(name: str, device: str, *, full: int | None) -> tuple[float, int]:
+    """The largest difference of an example's squared norm with its place and its company, and how often a tally with
+    the clipping norm at the smallest of these norms is another than that of the example alone.
+    """
+    module, (x, y) = small(name, device), train_models.batch(name, device, 6)
+    runs = []
+    for place, others in ((0, 1), (0, 6), (5, 6), (1, 3), (2, 5)):
+        rows, classes = x.roll(place + 1, 0)[:others].clone(), torch.full_like(y[:others], -100)
+        rows[place], classes[place] = x[3], y[3]
+        given = module, F.cross_entropy, rows, classes
+        runs.append((given, float(measured_sum(*given, Euclidean(clip=0.1), MEMORY, full)[2][1][place])))
+    least = min(square for _, square in runs)
+    clip = Euclidean(clip=math.sqrt(least) / (1.0 - 2.0**-16))
+    while float(shrink(torch.tensor(least, dtype=torch.float64), clip)) < 1.0:
+        clip = Euclidean(clip=math.nextafter(clip.clip, math.inf))
+    tallies = [tallied_sum(*given, clip, MEMORY, full)[2] for given, _ in runs]
+    return max(square for _, square in runs) - least, sum(each != tallies[0] for each in tallies)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", train_models.MODELS)
+def test_whether_a_gradient_is_below_the_norm_does_not_depend_on_others(name: str, device: str) -> None:
+    """The norm is to the last bit that of the example in any company, and with it the tally of adaptive clipping."""
+    assert tally_alone(name, device, full=6) == (0.0, 0)
+
+
 @pytest.mark.parametrize("name", [name for name in train_models.MODELS if name.startswith(("MLP", "CNN"))])
 def test_without_chunks_of_one_size_it_moves(name: str) -> None:
     """The control: whole quanta, and the last bits of a Euclidean clip."""
     assert moved(name, Elementwise(clip=1e-3), "cpu", full=None) >= 1.0
     assert moved(name, Euclidean(clip=0.1), "cpu", full=None) > 0.0
+    far, flipped = tally_alone(name, "cpu", full=None)
+    assert far > 0.0
+    assert flipped > 0
 
 
 class Deciding(nn.Module):
@@ -110,3 +143,20 @@ def test_steps_use_chunks_of_the_expected_batch() -> None:
     with pytest.raises(rb.errors.RangeboundError, match="chunk_size"):
         private(linear(), x, y, chunk_size=0)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("clipping", [Elementwise(clip=1.0), Euclidean(clip=1.0), Adaptive(clip=1.0)], ids=str)
+def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = data((6,), count=40)
+    _, optimizer, loader = private(linear(), x, y, clipping=clipping, chunk_size=7)
+    seen: list[int] = []
+
+    def pass_of(module: Any, parameters: Any, criterion: Any, some: torch.Tensor, *more: Any, **options: Any) -> Any:
+        seen.append(len(some))
+        return one_pass(module, parameters, criterion, some, *more, **options)
+
+    monkeypatch.setattr(per_example, "one_pass", pass_of)
+    for a, b in loader:
+        optimizer.backward(a, b)
+        optimizer.step()
+    assert seen == [7] * 6

@@ -41,7 +41,7 @@ def test_example_gradients_are_those_of_a_loop(kind: Callable[[], nn.Module]) ->
     torch.manual_seed(1)
     module = kind()
     x, y = data(SHAPES[kind])
-    ours, losses = example_gradients(module, CRITERION, x, y)
+    ours, losses = example_gradients(module, learned(module), CRITERION, x, y)
     for i, theirs in enumerate(loop(module, x, y)):
         for name, each in theirs.items():
             torch.testing.assert_close(ours[name][i], each, rtol=1e-5, atol=1e-6)

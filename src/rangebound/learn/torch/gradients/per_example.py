@@ -35,6 +35,8 @@ from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
 
 Tensors = dict[str, torch.Tensor]
 Sums = tuple[Tensors, torch.Tensor]
+Measured = tuple[Tensors, torch.Tensor, torch.Tensor]
+"""Sums and losses of a block, and with Euclidean clipping the squared norms of its gradients."""
 
 _COPIES = 4  # about so many copies of the gradients of a block exist at once
 _SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
@@ -99,9 +101,27 @@ def clipped_sum(
     or of equal parts of it that fit into the memory, the last one filled with zeros that do not count: layers round by
     the shapes that they see, and then they see one shape, whichever and however many others there are.
     """
+    return measured_sum(module, criterion, x, y, clip, memory, chunk)[:2]
+
+
+def measured_sum(
+    module: torch.nn.Module,
+    criterion: Criterion,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    clip: Clipping,
+    memory: int,
+    chunk: int | None = None,
+) -> tuple[Tensors, torch.Tensor, list[torch.Tensor]]:
+    """What `clipped_sum` gives, and with Euclidean clipping the squared norms of the gradients in doubles, in parts.
+
+    Guarantee: an example whose gradient is not finite has the norm 0. In chunks, a norm is the same to the last bit
+    whichever others there are.
+    """
     parameters = learned(module)
     totals: Tensors = {}
     losses = [torch.zeros(0, device=x.device)]
+    squares = [torch.zeros(0, dtype=torch.float64, device=x.device)]
     start = 0
     with repeatable_convolutions():
         while start < len(x):
@@ -116,16 +136,17 @@ def clipped_sum(
                 route.separate = True
                 route.loose |= more.names
                 continue
-            for sums, some in parts:
+            for sums, some, lengths in parts:
                 for name, each in sums.items():
                     part = each.reshape(parameters[name].shape)
                     totals[name] = totals[name].add_(part) if name in totals else part
                 losses.append(some)
+                squares.append(lengths)
             start += size
     for name, value in parameters.items():
         if name not in totals:
             totals[name] = torch.zeros_like(value, dtype=torch.float64)
-    return totals, torch.cat(losses)
+    return totals, torch.cat(losses), squares
 
 
 @contextmanager
@@ -156,19 +177,23 @@ def _block(
     y: torch.Tensor,
     clip: Clipping,
     full: int,
-) -> list[Sums]:
-    def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Sums:
-        gradients, losses = _examples(module, parameters, criterion, some, targets, full)
-        rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in gradients.items()}
-        return _clipped(rows, losses, [each.rows(0, len(some)) for each in rows.values()], clip, len(some))
+) -> list[Measured]:
+    def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Measured:
+        gradients, losses = example_gradients(module, parameters, criterion, some, targets, full)
+        filled = dict(zip(gradients, _filled(full, *gradients.values()), strict=True))  # norms see one shape, too
+        rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in filled.items()}
+        watched = [each.rows(0, full or len(some)) for each in rows.values()]
+        (losses,) = _filled(full, losses)
+        return _clipped(rows, losses, watched, clip, len(some))
 
-    def together(some: torch.Tensor, targets: torch.Tensor) -> Sums:
+    def together(some: torch.Tensor, targets: torch.Tensor) -> Measured:
         options = {"loose": route.loose.keys(), "separate": route.separate}
         found = one_pass(module, parameters, criterion, *_filled(full, some, targets), **options)  # type: ignore[arg-type]
         return _clipped(found.gradients, found.losses, found.watched, clip, len(some))
 
-    def lost(some: torch.Tensor, targets: torch.Tensor) -> Sums:
-        return {}, torch.full((len(some),), math.nan, device=some.device)
+    def lost(some: torch.Tensor, targets: torch.Tensor) -> Measured:
+        none = torch.zeros(len(some), dtype=torch.float64, device=some.device)
+        return {}, torch.full((len(some),), math.nan, device=some.device), none
 
     return [one_by_one(x, y)] if route.refused else spared(together, one_by_one, lost, x, y)
 
@@ -182,8 +207,8 @@ def _filled(full: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def _clipped(
     gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping, count: int
-) -> Sums:
-    """The sums of the clipped gradients by the parameters' names, and the losses, NaN where nothing counts.
+) -> Measured:
+    """The sums of the clipped gradients by the parameters' names, the losses, NaN where nothing counts, and norms.
 
     Only the first `count` examples count.
     """
@@ -191,6 +216,7 @@ def _clipped(
         good = ~torch.isnan(losses)
         packed, parts = _packed(gradients)
         if isinstance(clip, Elementwise):
+            squares = losses.new_zeros(0, dtype=torch.float64)
             if watched:
                 good &= all_finite(watched)
             _keep(packed, good)
@@ -208,12 +234,13 @@ def _clipped(
             _keep(packed, finite)
             good &= finite
             good[count:] = False
-            weights = shrink(torch.where(good, squares, torch.zeros_like(squares)), clip) * good
+            squares = torch.where(good, squares, torch.zeros_like(squares))
+            weights = shrink(squares, clip) * good
             sums = {name: each.weighted(weights) for name, each in packed.items()}
     for joined, names in parts.items():
         widths = [gradients[name].rows(0, 0).shape[1] for name in names]
         sums.update(zip(names, torch.split(sums.pop(joined), widths), strict=True))  # type: ignore[no-untyped-call, unused-ignore]
-    return sums, without(losses[:count], good[:count])
+    return sums, without(losses[:count], good[:count]), squares[:count]
 
 
 def _keep(gradients: dict[str, Gradients], good: torch.Tensor) -> None:
@@ -242,13 +269,6 @@ def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
 
 
 def example_gradients(
-    module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
-) -> tuple[Tensors, torch.Tensor]:
-    """The gradient of each example, along a first axis, and the losses."""
-    return _examples(module, learned(module), criterion, x, y)
-
-
-def _examples(
     module: torch.nn.Module,
     parameters: Tensors,
     criterion: Criterion,
@@ -256,6 +276,8 @@ def _examples(
     y: torch.Tensor,
     full: int = 0,
 ) -> tuple[Tensors, torch.Tensor]:
+    """The gradient of each example, along a first axis, and the losses; `full` examples at once, filled with zeros."""
+
     def loss(values: Tensors, one: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         output = functional_call(module, values, (one[None],))
         return criterion(output, target[None]).sum()
