@@ -27,6 +27,7 @@ from rangebound.learn.sklearn import (  # noqa: E402
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from rangebound.learn.sklearn.class_labels import labelled, targets  # noqa: E402
 from rangebound.ledger.book import Ledger  # noqa: E402
 from rangebound.ledger.rule import GaussianFilter  # noqa: E402
 from tests.learn.sklearn.test_estimators import JANE, ODD  # noqa: E402
@@ -195,9 +196,24 @@ def test_no_cell_decides_whether_there_is_a_fit(kind: Any, name: str) -> None:
     table = np.full((4, 2), 4.0, dtype=object)
     table[3, 0] = cell
     labels = np.array([0, 1, 0, 0], dtype=object)
-    assert all(np.isfinite(each).all() for each in published(ours(kind).fit(table, labels)))
+    for x, y in ((table, labels), (table.tolist(), labels.tolist())):
+        assert all(np.isfinite(each).all() for each in published(ours(kind).fit(x, y)))
     labels[2] = cell
-    assert all(np.isfinite(each).all() for each in published(ours(kind).fit(table, labels)))
+    for x, y in ((table, labels), (table.tolist(), labels.tolist())):
+        assert all(np.isfinite(each).all() for each in published(ours(kind).fit(x, y)))
+
+
+@pytest.mark.parametrize("odd", [[1, 2], [], 1, "text", None], ids=str)
+def test_one_entry_of_a_list_of_lists_changes_no_other(odd: Any) -> None:
+    """The control is what an array makes of it: where one entry is longer, all of them become lists, and no labels."""
+    rest, column = [0, 1, 1], [[0], [1], [1]]
+    assert labelled([*column, odd], [0, 1], 4)[1][:3].tolist() == rest
+    assert targets([*column, odd], 4)[:3].tolist() == rest
+    assert labelled([*rest, odd], [0, 1], 4)[1][:3].tolist() == rest
+    assert targets([*rest, odd], 4)[:3].tolist() == rest
+    plain = np.empty(4, dtype=object)
+    plain[:] = [*column, odd]
+    assert labelled(plain, [0, 1], 4)[1][:3].tolist() == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("kind", KINDS)

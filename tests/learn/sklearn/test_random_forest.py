@@ -168,7 +168,7 @@ def test_noise_alone_would_answer_anything(settings: tuple[float, int, int], mon
 
 
 def test_a_place_with_few_rows_is_drawn_to_all_rows_the_more_the_fewer() -> None:
-    """By hand: one tree of two leaves, 100 rows of mean 0.5 in the left, and more and more of mean -0.5 in the right."""
+    """By hand: one tree of two leaves, 100 rows of mean 0.5 in the left, more and more of mean -0.5 in the right."""
     line = RandomForestRegressor(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1)).fit(np.zeros((1, 1)), [0.0])
     found = []
     for rows in (0.0, 4.0, 6.0, 12.0, 1000.0):

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import statistics
-from rangebound.learn.sklearn.private_estimator import cells
+from rangebound.learn.sklearn.private_estimator import cells, is_row
 
 Codes = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.generic]
@@ -28,7 +28,7 @@ def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Codes]:
 def targets(y: object, rows: int) -> npt.NDArray[np.float64]:
     """The target of each row as a double, NaN where it is missing or not a number."""
     try:
-        found = column_or_1d(np.asarray(cells(y), dtype=np.float64), warn=True)
+        found = column_or_1d(np.asarray(cells(_column(y)), dtype=np.float64), warn=True)
     except (ValueError, TypeError):
         raise ArgumentError("y should be a 1d array, of one number for each row") from None
     if len(found) != rows:
@@ -64,12 +64,22 @@ def _classes(y: object, classes: object) -> tuple[Labels, Codes]:
         return known, codes.astype(np.int64)
     known = np.unique(np.asarray(classes))
     numbers = {each: i for i, each in enumerate(known.tolist())}
-    labels = np.asarray(y, dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
+    labels = np.asarray(_column(y), dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
     return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
+
+
+def _column(y: object) -> object:
+    """A list with entries that are lists: one of a single value is that value, one of none or several is missing.
+
+    Otherwise a single longer entry would turn all others into lists, which are unknown labels.
+    """
+    if not isinstance(y, (list, tuple)) or not any(is_row(each) and len(each) == 1 for each in y):
+        return y
+    return [each if not is_row(each) else each[0] if len(each) == 1 else None for each in y]
 
 
 def _code(label: object, numbers: dict[object, int]) -> int:
     try:
         return numbers.get(label, -1)
-    except TypeError:  # a list, say, which cannot be a class
+    except Exception:  # a list, say, which cannot be a class; or whatever else has no hash
         return -1

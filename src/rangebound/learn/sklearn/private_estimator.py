@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -27,6 +28,7 @@ _REFUSED = (
     "partial_fit: every call would release numbers about the same people again, at the full cost each time; "
     "collect the data and call fit once"
 )
+_NO_TABLE = "X: must be a table, with as many cells in each row as there are features"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -118,27 +120,73 @@ class StatisticsEstimator(Private):
 
 
 def cells(X: object) -> object:
-    """A table as an array of numbers, NaN where a cell is missing or not a number; other objects are unchanged."""
+    """A table as an array of numbers, NaN where a cell is missing or not a number; other objects are unchanged.
+
+    Edge cases: in a list of rows any object may be a cell, and none causes an error or a warning.
+    """
     if issparse(X):
         return X
+    if isinstance(X, (list, tuple)):
+        return _numbers(_listed(X))
     try:
         table = np.asarray(X)
         if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has turned all cells into texts
             table = np.asarray(X, dtype=object)
     except Exception:  # whatever it raises, the message may show cells
-        raise ArgumentError("X: must be a table, with as many cells in each row as there are features") from None
+        raise ArgumentError(_NO_TABLE) from None
     if table.dtype.kind == "c":
         raise ArgumentError("X: Complex data not supported")
     if table.dtype.kind in "mMV":
         raise ArgumentTypeError(f"X: must contain numbers, not {table.dtype.name}")
-    if table.dtype.kind not in "OUS":
-        return table
-    return np.array([_number(each) for each in table.reshape(-1)], dtype=np.float64).reshape(table.shape)
+    return _numbers(table)
+
+
+def is_row(value: object) -> bool:
+    """Whether a part of a list has parts itself: lists, tuples, arrays with an axis; texts and the like have none."""
+    return isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0)
+
+
+def _listed(X: list[object] | tuple[object, ...]) -> npt.NDArray[np.generic]:
+    """A list as an array of numbers, or of objects where one of its cells is anything else."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = np.asarray(X)
+        if table.dtype.kind in "biuf":
+            return table
+    except Exception:  # whatever it raises, the message may show cells
+        table = np.empty(0)
+    if not X or not all(is_row(each) for each in X):
+        return _objects(X)
+    rows = [_objects(each) for each in X]  # type: ignore[arg-type]  # it is a row
+    if len({len(each) for each in rows}) > 1:
+        raise ArgumentError(_NO_TABLE)
+    return np.stack(rows)
+
+
+def _objects(values: Iterable[object]) -> npt.NDArray[np.generic]:
+    given = list(values)
+    found = np.empty(len(given), dtype=object)
+    for at, each in enumerate(given):
+        found[at] = each
+    return found
+
+
+def _numbers(table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    if table.dtype.kind in "OUS":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = [_number(each) for each in table.reshape(-1)]
+        return np.array(found, dtype=np.float64).reshape(table.shape)
+    if table.dtype.kind == "f" and table.dtype.itemsize > np.dtype(np.float64).itemsize:
+        with np.errstate(over="ignore"):  # what has no double is infinite
+            return table.astype(np.float64)
+    return table
 
 
 def _number(cell: object) -> float:
     try:
-        return float(cell)  # type: ignore[arg-type]  # anything else is refused, and so missing
+        return math.nan if is_row(cell) else float(cell)  # type: ignore[arg-type]  # anything else is refused: missing
     except OverflowError:
         return math.inf if cell > 0 else -math.inf  # type: ignore[operator]
     except Exception:  # a cell whose conversion raises anything has no number
