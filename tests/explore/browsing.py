@@ -68,8 +68,8 @@ def browser_or_skip():
         found.close()
 
 
-def settled(page):
-    page.wait_for_selector("body[data-state=certified]", timeout=1000 * PATIENCE)
+def settled(page, until="certified"):
+    page.wait_for_selector(f"body[data-state={until}]", timeout=1000 * PATIENCE)
 
 
 def changed(page, act):
@@ -79,12 +79,12 @@ def changed(page, act):
     settled(page)
 
 
-def opened(browser, address, **options):
+def opened(browser, address, until="certified", **options):
     page = browser.new_page(**{"viewport": WIDE, **options})
     page.set_default_timeout(1000 * PATIENCE)
     page.faults = []
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("console", lambda line: page.faults.append(line.text) if line.type == "error" else None)
     page.goto(address)
-    settled(page)
+    settled(page, until)
     return page

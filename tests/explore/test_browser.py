@@ -10,6 +10,7 @@ from rangebound.explore.edited_text import without_query
 from rangebound.explore.plan_view import plan_view
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, read_plan, solve
+from rangebound.release.output.expected_width import expected_widths
 from rangebound.risk import guaranteed
 from tests.explore.browsing import changed, opened, running_explorer, settled
 
@@ -113,9 +114,9 @@ def test_every_control_moves_what_it_says(page, demo_folder, tmp_path):
     page.click("#make-trial")
     page.wait_for_selector("#trial-table td")
     assert "Nothing was charged" in page.inner_text("#trial-words")
-    for name in ("plan.toml", "plan.ipynb", "record.yaml"):
+    for name, words in (("plan.toml", "Save a copy"), ("plan.ipynb",) * 2, ("record.yaml",) * 2):
         with page.expect_download() as download:
-            page.click(f"text=Save {name}")
+            page.click(f"#exports >> text={words}")
         download.value.save_as(tmp_path / name)
     assert read_plan(tmp_path / "plan.toml").budget.epsilon == 2.5
 
@@ -136,9 +137,11 @@ def test_wanted_margins_find_their_epsilon(page, demo_folder):
     changed(page, lambda: page.fill("#margin-1", "15") or page.press("#margin-1", "Tab"))
     for name, margin in (("visits by clinic", 50), ("patients", 15)):
         text = text.replace(f'name = "{name}"', f'name = "{name}"\nmargin = {margin}')
-    found = solve(parse_plan(text))
-    page.wait_for_selector(f"#solution[data-value='{found.epsilon}']")
-    changed(page, lambda: page.click("#use-solution"))
+    found = solve(parse_plan(text), rest=0.1)
+    page.wait_for_selector(f"#offers [data-epsilon='{found.epsilon}']")
+    assert float(page.get_attribute("#solution", "data-value")) == found.margins_alone
+    assert page.locator(f"#offers [data-epsilon='{solve(parse_plan(text)).epsilon}']").count() == 1
+    changed(page, lambda: page.click("#offers button >> nth=0"))
     view = shown_equals(page, found.plan)
     assert view["queries"][0]["half_width"] <= 50.0
     assert float(page.input_value("#epsilon-exact")) == found.epsilon
@@ -149,18 +152,18 @@ def test_the_epsilon_for_the_margins_is_that_of_the_plan_as_it_is_now(page, demo
     text = (demo_folder / "plan.toml").read_text().replace('name = "patients"', 'name = "patients"\nmargin = 15')
     changed(page, lambda: page.fill("#margin-1", "15") or page.press("#margin-1", "Tab"))
     before = solve(parse_plan(text))
-    page.wait_for_selector(f"#solution[data-value='{before.epsilon}']")
+    page.wait_for_selector(f"#offers [data-epsilon='{before.epsilon}']")
     changed(page, lambda: page.fill("#unit-groups", "1") or page.press("#unit-groups", "Enter"))
     text = text.replace("groups = 2", "groups = 1")
     after = solve(parse_plan(text))
     assert after.epsilon != before.epsilon
-    page.wait_for_selector(f"#solution[data-value='{after.epsilon}']")
+    page.wait_for_selector(f"#offers [data-epsilon='{after.epsilon}']")
     changed(page, lambda: page.click("tr[data-query='visits by clinic'] button"))  # a question less
     left = solve(parse_plan(without_query(text, "visits by clinic")))
-    page.wait_for_selector(f"#solution[data-value='{left.epsilon}']")
-    assert page.inner_text("#use-solution") == f"Take epsilon {left.epsilon}"
+    page.wait_for_selector(f"#offers [data-epsilon='{left.epsilon}']")
+    assert page.inner_text("#offers button >> nth=-1") == f"Take epsilon {left.epsilon}"
     changed(page, lambda: page.fill("#margin-0", "") or page.press("#margin-0", "Tab"))
-    page.wait_for_selector("#use-solution", state="hidden")
+    page.wait_for_selector("#offers button", state="detached")
     page.faults.clear()  # at the plan's epsilon the margins may be refused
 
 
@@ -205,21 +208,27 @@ def test_an_epsilon_that_is_none_is_said_beside_its_box_and_nothing_is_certified
         assert "Not certified" in page.inner_text("#status")
         assert page.inner_text("#odds") == ""
         assert page.inner_text("#advantage") == "not proved"
-        page.click("text=Save plan.toml")
+        page.click("text=Save a copy")
         page.wait_for_selector("#plan-words.fault:not(:empty)")  # and no file
         changed(page, lambda: page.fill("#epsilon-exact", "1.5") or page.press("#epsilon-exact", "Enter"))
         assert page.inner_text("#epsilon-words") == ""
         assert page.inner_text("#odds") != ""
 
 
-def test_a_text_that_is_checked_keeps_what_was_changed(page, demo_folder):
+def test_a_text_that_is_edited_keeps_what_was_changed(page, demo_folder):
     text = (demo_folder / "plan.toml").read_text()
+    changed(page, lambda: page.fill("#epsilon-exact", "3") or page.press("#epsilon-exact", "Enter"))
+    shown = page.input_value("#plan-text")
+    assert shown == text.replace("epsilon = 4.0", "epsilon = 3.0")  # all that was changed, as it would be saved
+    assert page.inner_text("#save-words") == "Not saved yet."
+    page.fill("#plan-text", shown.replace("Visits to four clinics", "Visits"))
+    assert "press Check and show" in page.inner_text("#plan-words")
     changed(page, lambda: page.fill("#epsilon-exact", "2.5") or page.press("#epsilon-exact", "Enter"))
-    other = text.replace("Visits to four clinics", "Visits")
-    changed(page, lambda: page.fill("#plan-text", other) or page.click("#apply-plan"))
+    assert "Visits to four clinics" not in page.input_value("#plan-text")  # what is being edited stays
+    changed(page, lambda: page.click("#apply-plan"))
     assert page.inner_text("#title") == "Visits"
     assert float(page.input_value("#epsilon-exact")) == 2.5
-    assert "kept: epsilon 2.5" in page.inner_text("#plan-words")
+    assert "epsilon = 2.5" in page.input_value("#plan-text")
     changed(page, lambda: page.fill("#epsilon-exact", "20") or page.press("#epsilon-exact", "Enter"))
     assert "epsilon 20 is above 10" in page.inner_text("#warnings")
 
@@ -330,8 +339,9 @@ def test_a_question_is_added_in_a_form(browser, one_number):
     changed(page, lambda: page.click("[aria-label='Remove mean of age by clinic']"))
     assert list(numbers_shown(page)) == ["number"]
     assert parse_plan(page.input_value("#plan-text")) == parse_plan(before)
-    assert page.locator("#question-table button").count() == 0  # the last question stays
     assert page.faults == []
+    page.click("[aria-label='Remove number']")
+    page.wait_for_selector("#remove-words.fault >> text=a plan needs one")  # the last question stays, and it says why
     page.close()
 
 
@@ -355,13 +365,58 @@ def test_rows_and_groups_of_the_unit_are_set_on_the_page(page, demo_folder):
     changed(page, lambda: page.fill("#unit-rows", "3") or page.press("#unit-rows", "Enter"))
     changed(page, lambda: page.fill("#unit-groups", "1") or page.press("#unit-groups", "Enter"))
     shown_equals(page, parse_plan(text.replace("rows = 5\ngroups = 2", "rows = 3\ngroups = 1")))
-    assert page.input_value("#plan-text") == text
-    changed(page, lambda: page.click("#apply-plan"))
-    assert "kept: rows 3, groups 1" in page.inner_text("#plan-words")
+    assert page.input_value("#plan-text") == text.replace("rows = 5\ngroups = 2", "rows = 3\ngroups = 1")
+    assert "of each person_id, 3 rows in a group and one group counts" in page.inner_text("#unit-example")
     page.fill("#unit-rows", "0")
     page.press("#unit-rows", "Enter")
     page.wait_for_selector("#unit-fault.fault:not(:empty)")
     assert "at least 1" in page.inner_text("#unit-fault")
+
+
+def test_a_first_plan_becomes_one_that_is_checked_and_saved(browser, tmp_path, capsys):
+    """The walk of a newcomer: `plan new`, who is protected, a question, rows, a margin, its epsilon, save."""
+    file, table = tmp_path / "stays.toml", tmp_path / "stays.csv"
+    table.write_text("guest_id,nights,room\na,3,12\n")
+    assert run(["plan", "new", str(table), "-o", str(file)]) == 0
+    draft = file.read_text()
+    with running_explorer(file) as address:
+        page = opened(browser, address, until="unready")
+        assert "who is protected" in page.inner_text("#status")
+        changed(page, lambda: page.fill("#unit-column", "guest_id") or page.press("#unit-column", "Enter"))
+        page.select_option("#add-kind", "mean")  # the form is open
+        for name, text in {"column": "nights", "lower": "0", "upper": "30"}.items():
+            page.fill(f"#add-{name}", text)
+        changed(page, lambda: page.click("#add-question"))
+        row = "tr[data-query='mean of nights'] [data-field=half-width]"
+        for rows, hopeless in ((3, True), (3000, False)):
+            changed(page, lambda rows=rows: page.fill("#about-rows", str(rows)) or page.press("#about-rows", "Enter"))
+            assert ("Hopeless" in page.inner_text(row), page.is_visible("#hopeless")) == (hopeless, hopeless)
+        wanted = expected_widths(parse_plan(page.input_value("#plan-text")), 3000)[1].half_width
+        assert float(page.get_attribute(f"{row} .at-rows", "data-value")) == wanted
+        page.fill("#margin-0", "2,5")
+        page.press("#margin-0", "Tab")
+        page.wait_for_selector("#margin-fault-0.fault:has-text('comma')")
+        page.fill("#margin-0", "1")
+        page.press("#margin-0", "Tab")
+        page.wait_for_selector("#margin-fault-0.fault:has-text('larger epsilon')")
+        assert page.get_attribute("#margin-0", "aria-invalid") == "true"
+        page.wait_for_selector("#offers button")
+        changed(page, lambda: page.click("#offers button"))
+        assert page.inner_text("#margin-fault-0") == ""
+        assert page.inner_text("#save-words") == "Not saved yet."
+        assert file.read_text() == draft
+        page.click("#save-plan")
+        page.wait_for_selector("#save-words:has-text('Saved to stays.toml. Checked')")
+        assert file.read_text() == page.input_value("#plan-text")
+        assert page.faults == ["Failed to load resource: the server responded with a status of 400 (Bad Request)"]
+        page.close()
+    saved = read_plan(file)
+    asked = saved.model_copy(update={"budget": saved.budget.model_copy(update={"epsilon": 1.0})})
+    assert saved.budget.epsilon == solve(asked, rest=0.1).epsilon
+    assert [each for each in draft.splitlines() if each.startswith("#") and each not in file.read_text()] == []
+    capsys.readouterr()
+    assert run(["plan", "check", str(file)]) == 0
+    assert capsys.readouterr().out == "ok: 2 queries\n"
 
 
 def test_made_up_rows_go_when_the_plan_changes(page):

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from rangebound.errors import ArgumentError
 from rangebound.explore import page_server
 from rangebound.explore.page_server import DELTAS, EPSILONS
 from rangebound.release import demo
-from tests.explore.browsing import PATIENCE, posted
+from tests.explore.browsing import PATIENCE, posted, running_explorer
 
 MODULES = tuple(sorted(each.name for each in Path(page_server.__file__).parent.glob("*.js")))
 IMPORT = re.compile(r'from "\./(\w+\.js)"')
@@ -77,6 +78,41 @@ def test_errors_are_said_in_a_line(explorer):
     assert posted(explorer, "quick", {"plan": PLAN, "drag": {"query": "visits"}})[0] == 400
     assert posted(explorer, "quick", {"plan": "x" * 2_100_000})[0] == 400
     assert posted(explorer, "odd", {})[0] == 404
+
+
+def test_the_page_saves_its_own_file_and_no_other(tmp_path):
+    file, other = tmp_path / "ours.toml", tmp_path / "plan.toml"
+    text = "# ours\n[budget]\nepsilon = 1.0 # a year\n[[query]]\nname = 'visits'\nkind = 'count'\n"
+    file.write_text(text)
+    with running_explorer(file) as address:
+        begin = json.loads(got(address, "start")[1])
+        assert (begin["plan"], begin["file"]) == (text, "ours.toml")
+        asked = {"plan": text, "changes": {"epsilon": 2.0}, "opened": text, "path": str(other), "file": str(other)}
+        assert posted(address.replace(address[-9:-1], "00000000"), "save", asked)[0] == 404
+        status, found = posted(address, "save", asked)
+        assert (status, found["ready"], found["text"]) == (200, True, text.replace("1.0", "2.0"))
+        assert file.read_text() == found["text"]
+        assert json.loads(got(address, "start")[1])["plan"] == found["text"]  # the page again has what was saved
+        status, refused = posted(address, "save", asked)
+        assert status == 400
+        assert "ours.toml: has changed since this page read it" in refused["error"]
+        for odd in ({**asked, "plan": "budget = 1"}, {**asked, "opened": None}, {"opened": text}):
+            assert posted(address, "save", odd)[0] == 400
+        assert file.read_text() == found["text"]
+        assert [each.name for each in tmp_path.iterdir()] == ["ours.toml"]
+
+
+def test_one_number_has_no_file_to_save():
+    desk = page_server.desk_of(None)
+    assert desk.start()["file"] is None
+    with pytest.raises(ArgumentError, match="opened with a plan file"):
+        desk.save({"plan": PLAN, "opened": PLAN})
+
+
+def test_an_error_names_its_field(explorer):
+    asked = {"plan": PLAN, "changes": {"margins": {"visits": 0.5}, "epsilon": 0.1}}
+    status, found = posted(explorer, "certified", asked)
+    assert (status, found["field"]) == (400, "budget.epsilon")
 
 
 def test_a_quick_answer_is_scaled_from_the_last_proof(explorer):

@@ -9,7 +9,8 @@ import yaml
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.explore import tasks
-from rangebound.release import demo, parse_plan
+from rangebound.release import demo, parse_plan, solve
+from rangebound.release.output.expected_width import expected_widths
 
 PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
 
@@ -34,24 +35,99 @@ def test_margins_are_solved_as_the_command_does(tmp_path, capsys):
         tasks.TASKS["solve"]({"plan": demo.plan()}, tmp_path)
 
 
-def test_the_part_that_is_left_for_what_has_no_margin_is_said(tmp_path):
-    two = PLAN.replace("}]", '}, {name = "more", kind = "count"}]')
-    words = tasks.TASKS["solve"]({"plan": two, "changes": {"margins": {"visits": 20}}}, tmp_path)[0]["words"]
-    assert "leaves 50 % of the budget for what has no margin" in words
-    assert "leaves" not in asked("solve", tmp_path, changes={"margins": {"visits": 20}})["words"]  # the control
+def test_a_small_epsilon_and_one_that_leaves_more_are_offered(tmp_path):
+    mean = '{name = "age", kind = "mean", column = "age", range = [0, 100]}'
+    two = PLAN.replace("}]", f'}}, {{name = "more", kind = "count"}}, {mean}]')
+    changes = {"margins": {"visits": 20}}
+    found = tasks.TASKS["solve"]({"plan": two, "changes": changes, "rows": 1000}, tmp_path)[0]
+    plan = parse_plan(two.replace('kind = "count"}', 'kind = "count", margin = 20}', 1))
+    ways = [solve(plan, rest=0.1), solve(plan)]
+    assert [each["epsilon"] for each in found["offered"]] == [each.epsilon for each in ways]
+    assert found["margins_alone"] == solve(PLAN_WITH_MARGIN).epsilon < ways[0].epsilon
+    assert found["words"] == f"The margins alone need epsilon {found['margins_alone']}."
+    for offer, way in zip(found["offered"], ways, strict=True):
+        _, more, _ = way.questions
+        width = expected_widths(way.plan, 1000)[2].half_width
+        said = f"(more: half-width {more.half_width:.4g}; age: half-width about {width:.4g} for 1000 rows)."
+        assert offer["words"].endswith(said)
+    assert "leaves 10 % of the budget" in found["offered"][0]["words"]
+    assert "leaves 66.7 % of the budget" in found["offered"][1]["words"]
+    without = tasks.TASKS["solve"]({"plan": two, "changes": changes}, tmp_path)[0]["offered"][0]["words"]
+    assert without.endswith("divided by the number of rows that count).")
+    (only,) = asked("solve", tmp_path, changes=changes)["offered"]  # the control: nothing is left to be said
+    assert only["words"] == "meets all margins."
 
 
-def test_a_text_that_is_checked_says_what_is_kept(tmp_path):
+PLAN_WITH_MARGIN = parse_plan(PLAN.replace('"count"', '"count", margin = 20'))
+
+
+def test_a_text_that_is_edited_wins_where_it_differs_and_keeps_what_was_moved_since(tmp_path):
     changes = {"epsilon": 2.0, "margins": {"visits": 20.0}}
-    same = asked("kept", tmp_path, before=PLAN, changes=changes)
-    assert same == {
-        "changes": changes,
-        "words": "Checked. Your changes above are kept: epsilon 2.0, margin of 'visits'.",
-    }
-    other = asked("kept", tmp_path, before=PLAN.replace("1.0", "3.0"), changes=changes)
-    assert other["changes"] == {"margins": {"visits": 20.0}}
-    assert "taken their place" in other["words"]
-    assert asked("kept", tmp_path, before=PLAN)["words"] == "Checked."
+    shown = PLAN.replace("1.0", "1.5")  # what the page showed when somebody began to edit it
+    moved = asked("kept", tmp_path, plan=shown.replace("visits", "stays"), before=shown, changes=changes)
+    assert (moved["changes"], moved["words"]) == ({}, "Checked.")
+    assert moved["plan"] == PLAN.replace("1.0", "2.0").replace("visits", "stays")
+    edited = asked("kept", tmp_path, plan=shown.replace("1.5", "3.0"), before=shown, changes=changes)
+    assert parse_plan(edited["plan"]).budget.epsilon == 3.0
+    assert parse_plan(edited["plan"]).query[0].margin == 20.0
+
+
+def test_the_text_that_is_shown_has_the_changes_and_keeps_comments(tmp_path):
+    text = "# ours\n[budget]\nepsilon = 1.0 # a year\n[[query]]\nname = 'visits'\nkind = 'count'\n"
+    found = asked("certified", tmp_path, plan=text, changes={"epsilon": 2.0})
+    assert found["text"] == text.replace("1.0", "2.0")
+    assert found["expected"] is None
+    assert asked("certified", tmp_path, rows=50)["expected"][0]["rows"] == 50.0
+    with pytest.raises(ArgumentError, match="rows"):
+        asked("certified", tmp_path, rows="50")
+
+
+def test_what_is_saved_is_checked_as_the_command_does(tmp_path, capsys):
+    (tmp_path / "visits.csv").write_text("person_id,age,clinic\n")
+    found = edited("checked", TEXT, tmp_path, changes={"epsilon": 2.0})
+    assert found["ready"]
+    assert found["words"] == "Checked, as rangebound plan check does: ok, 1 query."
+    assert found["text"] == TEXT.replace("1.0", "2.0")
+    (tmp_path / "plan.toml").write_text(found["text"])
+    assert run(["plan", "check", str(tmp_path / "plan.toml")]) == 0
+    assert "ok: 1 query" in capsys.readouterr().out
+    first = edited("checked", TEXT.replace("person_id", "?"), tmp_path)  # the control
+    assert not first["ready"]
+    assert "Not ready yet: unit.column='?': is still to be filled in" in first["words"]
+    inline = "# ours\nbudget = {epsilon = 1.0}\nquery = [{name = 'a', kind = 'count'}, {name = 'b', kind = 'count'}]"
+    with pytest.raises(ArgumentError, match="cannot be written with its comments"):
+        edited("checked", inline, tmp_path, changes={"margins": {"b": 20.0}})
+
+
+def test_a_question_has_bounds_of_its_own(tmp_path):
+    (tmp_path / "visits.csv").write_text("person_id,age,clinic\n")
+    found = edited("bounds", TEXT, tmp_path, query="visits", rows=3, groups=None)
+    assert found["plan"] == TEXT.replace('name = "visits" # all\n', 'name = "visits" # all\nrows = 3\n')
+    assert edited("certified", found["plan"], tmp_path)["questions"][0]["bounds"] == {"rows": 3}
+    assert edited("bounds", found["plan"], tmp_path, query="visits", rows=None)["plan"] == TEXT
+    for odd in ({"query": "odd"}, {"query": "visits", "rows": 0}, {"query": "visits", "groups": 1.5}):
+        with pytest.raises(ArgumentError):
+            edited("bounds", TEXT, tmp_path, **odd)
+
+
+def test_values_that_the_plan_lists_are_taken_and_it_says_so(tmp_path):
+    (tmp_path / "visits.csv").write_text("person_id,age,clinic\n")
+    form = {"kind": "count", "by": "clinic", "keys": "north, south"}
+    first = edited("add", TEXT, tmp_path, form=form)
+    assert first["words"] == "Added."
+    again = edited("add", first["plan"], tmp_path, form={**form, "keys": ""})
+    assert again["words"] == "Added, for the values of 'clinic' that the plan lists."
+    assert edited("certified", again["plan"], tmp_path)["keys"] == {"clinic": ["north", "south"]}
+    with pytest.raises(ArgumentError, match="the plan has north, south for 'clinic'"):
+        edited("add", first["plan"], tmp_path, form={**form, "keys": "east"})
+
+
+def test_the_page_of_a_first_plan_is_not_ready(tmp_path):
+    assert edited("certified", TEXT, tmp_path)["ready"]
+    assert not edited("certified", TEXT.replace("person_id", "?"), tmp_path)["ready"]
+
+
+def test_a_text_that_is_checked_needs_the_one_before(tmp_path):
     with pytest.raises(ArgumentError, match="before"):
         asked("kept", tmp_path)
 

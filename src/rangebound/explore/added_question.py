@@ -52,8 +52,8 @@ class QuestionForm:
 def with_question(text: str, form: QuestionForm) -> str:
     """The text of a plan with one more question; whether it is a plan is for its reader to check.
 
-    Edge cases: its name says what it is; where that is taken, it gets a number. Keys of a column that the plan lists
-    already stay as they are.
+    Edge cases: its name says what it is; where that is taken, it gets a number. Other keys for a column than the plan
+    lists already are refused, since other questions have those.
 
     >>> text = 'budget = {epsilon = 1.0} # a year\\n[[query]]\\nname = "rows"\\nkind = "count"\\n'
     >>> form = QuestionForm(kind="mean", column="age", lower=0, upper=110, by="clinic", keys=("north", "south"))
@@ -69,7 +69,12 @@ def with_question(text: str, form: QuestionForm) -> str:
     by = ["clinic"]
     <BLANKLINE>
     """
-    names = {each["name"] for each in tomllib.loads(text)["query"]}
+    data = tomllib.loads(text)
+    names = {each["name"] for each in data["query"]}
+    listed = data.get("keys", {}).get(form.by)
+    if form.keys and listed is not None and [str(each) for each in listed] != list(form.keys):
+        said = ", ".join(map(str, listed)) if isinstance(listed, list) else "others"
+        raise ArgumentError(f"keys: the plan has {said} for {form.by!r}; leave this empty to take them, or edit [keys]")
     said = f"{form.kind}{f' of {form.column}' if form.kind in OF_VALUES else ''}{f' by {form.by}' if form.by else ''}"
     name, number = said, 2
     while name in names:

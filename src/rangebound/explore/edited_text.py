@@ -124,7 +124,9 @@ def _with_keys(text: str, keys: Mapping[str, list[str]], *, header: int | None) 
     if header is None:
         return f"{text.rstrip()}\n\n{toml_text({'keys': keys})}"
     rows = text.splitlines(keepends=True)
-    return "".join([*rows[: header - 1], rows[header - 1].rstrip("\n"), "\n", toml_text(keys), *rows[header:]])
+    examples = tuple(f"# {toml_text({name: ['...', '...']}).strip()}" for name in keys)
+    below = [each for each in rows[header:] if not each.startswith(examples)]  # those of a first plan
+    return "".join([*rows[: header - 1], rows[header - 1].rstrip("\n"), "\n", toml_text(keys), *below])
 
 
 def _without(text: str, place: _Place) -> str:

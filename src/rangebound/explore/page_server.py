@@ -8,9 +8,11 @@ import json
 import math
 import os
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from rangebound.explore.deployments import deployments
 from rangebound.explore.one_number import OneNumber
 from rangebound.explore.prover import Prover
 from rangebound.explore.quick_shares import KnownWidths, quick_view, quick_way
+from rangebound.explore.saved_plan import read_text, save_plan
 from rangebound.explore.tasks import TASKS, exports, plan_of
 from rangebound.release.plan.toml import read_plan
 
@@ -39,6 +42,7 @@ _MODULES = (
     "view",
     "law_view",
     "plan_edits",
+    "plan_file",
     "trial",
     "page_state",
     "elements",
@@ -66,13 +70,17 @@ DELTAS = (0.0, *(float(f"{digit}e-{power}") for power in range(12, 2, -1) for di
 
 @dataclass(kw_only=True)
 class Desk:
-    """What the page works on: a plan's text and folder, the process that proves, and what is known so far."""
+    """What the page works on: a plan's file or its text, its folder, the process that proves, and what is known so far.
+
+    `file` is the one file that the page may write; None for one number, whose plan is in `text`.
+    """
 
     text: str
+    file: Path | None
     folder: Path
-    one_number: bool
     prover: Prover
     token: str
+    saving: threading.Lock = field(default_factory=threading.Lock)
     known: dict[bool, KnownWidths] = field(default_factory=dict)  # by whether the account is Gaussian
     chosen: bool | None = None  # the account that was best for the last plan with a delta
 
@@ -80,8 +88,8 @@ class Desk:
         """What the page begins with."""
         return {
             "version": __version__,
-            "plan": self.text,
-            "one_number": self.one_number,
+            "plan": self.text if self.file is None else read_text(self.file),
+            "file": None if self.file is None else self.file.name,
             "epsilons": EPSILONS,
             "deltas": DELTAS,
             "exports": exports(),
@@ -102,6 +110,17 @@ class Desk:
             way = quick_way(plan, self.chosen)
         return {**quick_view(plan, way, self.known.get(bool(way.mu))), "changed": changed}
 
+    def save(self, asked: dict[str, Any]) -> dict[str, object]:
+        """Check a plan and write it to its file, if that still says what the page has `opened`."""
+        opened = asked.get("opened")
+        if self.file is None or not isinstance(opened, str):
+            raise ArgumentError("opened: missing; a page that was opened with a plan file can save it")
+        found = self.prove("checked", asked)
+        if "error" not in found:
+            with self.saving:
+                save_plan(self.file, str(found["text"]), opened=opened)
+        return found
+
     def prove(self, task: str, asked: dict[str, Any]) -> dict[str, object]:
         """The answer of the process that proves."""
         found, known = self.prover.ask(task, asked)
@@ -117,9 +136,9 @@ def desk_of(plan: Path | None) -> Desk:
         text, folder = OneNumber().plan().to_toml(), Path.cwd()
     else:
         read_plan(plan)
-        text, folder = plan.read_text(encoding="utf-8"), plan.absolute().parent
-    token = os.urandom(24).hex()
-    return Desk(text=text, folder=folder, one_number=plan is None, prover=Prover(folder), token=token)
+        text, folder = "", plan.absolute().parent
+    file = None if plan is None else plan.absolute()
+    return Desk(text=text, file=file, folder=folder, prover=Prover(folder), token=os.urandom(24).hex())
 
 
 def page_application(desk: Desk) -> ASGIApp:
@@ -141,17 +160,20 @@ def page_application(desk: Desk) -> ASGIApp:
         return Response(data, media_type=_FILES[name])
 
     async def begin(_: Request) -> Response:
-        return _json(desk.start())
+        try:
+            return _json(desk.start())
+        except (OSError, UnicodeError) as reason:
+            return _json({"error": f"the plan cannot be read ({reason})"}, 400)
 
     async def answer(request: Request) -> Response:
         task = request.path_params["task"]
-        if task != "quick" and task not in TASKS:
+        if task not in ("quick", "save", *TASKS):
             return _json({"error": "no such task"}, 404)
         try:
             asked = await _body(request)
             if task == "quick":
                 return _json(desk.quick(asked))
-            found = await asyncio.to_thread(desk.prove, task, asked)
+            found = await asyncio.to_thread(desk.save if task == "save" else partial(desk.prove, task), asked)
         except RangeboundError as error:
             return _json({"error": " ".join(str(error).split())}, 400)
         return _json(found, 400 if "error" in found else 200)

@@ -1,24 +1,63 @@
-// What changes the plan: margins, questions, bounds, its text; and the files that are made of it.
+// What changes the plan: margins, questions, bounds, its unit.
 
-import { at, decimal, make, save, tell } from "./elements.js";
+import { at, decimal, make, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
+import { settleText } from "./plan_file.js";
 import { certify, unproved } from "./proof.js";
 import { account, forgetTrial } from "./trial.js";
+
+// What is wrong with a number is said at its field.
+function mark(field, words) {
+  field.setAttribute("aria-invalid", words ? "true" : "false");
+  tell(field.getAttribute("aria-describedby"), words, true);
+}
 
 export async function wanted(query, field) {
   let margin = null;
   try {
     margin = decimal(field);
   } catch (error) {
-    at("use-solution").hidden = true;
-    return tell("solution", error.message, true);
+    return mark(field, error.message);
   }
   (state.changes.margins ??= {})[query] = margin;
   if (state.changes.weights) delete state.changes.weights[query];
   state.number++;
   forgetTrial();
   unproved("quick", "Being proved.", "being proved");
+  const wrong = await certify();
+  mark(field, wrong && state.wrong === "budget.epsilon" ? "Needs a larger epsilon: take one that is offered below." : wrong);
+}
+
+// About how many rows the table has: nothing of the plan changes.
+export function newRows() {
+  try {
+    state.rows = decimal(at("about-rows"));
+    if (state.rows !== null && !(state.rows >= 1)) throw new Error("Rows must be a number, at least 1.");
+    tell("about-words", ABOUT);
+  } catch (error) {
+    state.rows = null;
+    tell("about-words", error.message, true);
+  }
   certify();
+}
+
+const ABOUT = at("about-words").textContent;
+
+// Bounds that one question has for itself; an empty field leaves those of the unit.
+export async function ownBounds(query, fields, place) {
+  try {
+    await settleText();
+    const bounds = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, decimal(field)]));
+    await edited(await ask("bounds", { query, ...bounds }), place);
+  } catch (error) {
+    tell(place, error.message, true);
+  }
+}
+
+// The values of a column to group by: those that the plan lists already are taken as they are.
+export function showKeys() {
+  const known = state.view?.keys[at("add-by").value.trim()];
+  at("add-keys").placeholder = known ? `as the plan has them: ${known.join(", ")}` : "north, south";
 }
 
 function addFields() {
@@ -33,8 +72,10 @@ export function showAddFields() {
 
 export async function add() {
   try {
+    await settleText();
     const found = await ask("add", { form: addFields() });
     for (const name of ["column", "lower", "upper", "by", "keys"]) at(`add-${name}`).value = "";
+    showKeys();
     await edited(found, "add-words");
   } catch (error) {
     tell("add-words", error.message, true);
@@ -43,6 +84,7 @@ export async function add() {
 
 export async function remove(query) {
   try {
+    await settleText();
     await edited(await ask("remove", { query }), "remove-words");
     document.querySelector("#question-table button, #add summary").focus(); // the button that was pressed is gone
   } catch (error) {
@@ -67,8 +109,9 @@ function numberFields() {
 }
 
 // Show another plan; what is wrong with it is said at `place`, beside what was pressed.
-async function newPlan(text, place) {
-  state.plan = at("plan-text").value = text;
+export async function newPlan(text, place) {
+  state.plan = state.shownText = at("plan-text").value = text;
+  state.edited = false;
   state.answers = state.question = null;
   state.number++;
   forgetTrial();
@@ -86,9 +129,10 @@ export async function columns() {
   at("column-names").replaceChildren(...found.columns.map((each) => make("option", { value: each })));
 }
 
-export async function newUnit() {
+export async function newUnit(column) {
   try {
-    await edited(await ask("unit", { column: at("unit-column").value }), "unit-fault");
+    await settleText();
+    await edited(await ask("unit", { column }), "unit-fault");
   } catch (error) {
     tell("unit-fault", error.message, true);
   }
@@ -124,19 +168,6 @@ export async function newNumber() {
   }
 }
 
-export async function checkText() {
-  const text = at("plan-text").value;
-  try {
-    const found = await ask("kept", { before: state.plan, plan: text });
-    state.changes = found.changes;
-    tell("plan-words", found.words);
-    await newPlan(text, "plan-words");
-  } catch (error) {
-    tell("plan-words", error.message, true);
-    unproved("error", error.message, "not proved");
-  }
-}
-
 export function newAnswers() {
   try {
     state.answers = [0, 1, 2].map((each) => decimal(at(`answer-${each}`)));
@@ -144,15 +175,5 @@ export function newAnswers() {
     certify().then((wrong) => tell("answer-words", wrong, true));
   } catch (error) {
     tell("answer-words", error.message, true);
-  }
-}
-
-export async function exported(name) {
-  try {
-    const found = await ask("export", { name });
-    save(found.name, found.text);
-    tell("plan-words", `${found.name} is where your browser puts downloads.${found.name === "plan.toml" ? " Move it over the plan that you opened, then run: rangebound plan check plan.toml" : ""}`);
-  } catch (error) {
-    tell("plan-words", error.message, true);
   }
 }

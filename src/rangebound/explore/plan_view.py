@@ -10,10 +10,12 @@ from rangebound.explore.quick_shares import KnownWidths
 from rangebound.explore.risk_numbers import risk_numbers
 from rangebound.ledger.record import Account
 from rangebound.release.output.dry_run import dry_run
+from rangebound.release.output.expected_width import expected_widths
 from rangebound.release.output.forecast import COLUMNS, forecast, outlook_cells
 from rangebound.release.output.plan_limits import plan_limits
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.table_schema import TO_FILL_IN
 from rangebound.release.prepare import Prepared, prepare
 
 
@@ -23,11 +25,13 @@ def plan_view(
     question: str | None = None,
     answers: Sequence[float] | None = None,
     account: Account | None = None,
+    rows: float | None = None,
 ) -> tuple[dict[str, object], KnownWidths]:
     """What the page shows, as plain data, and what a quick answer may be scaled from; touches no data.
 
     `explained`, `privacy` and `queries` are those of `--dry-run`. `law` is that of one `question`, by default the first
-    that has one, at three true `answers`. `cells` are the texts that `--dry-run` prints.
+    that has one, at three true `answers`. `cells` are the texts that `--dry-run` prints. `expected` are the widths in a
+    table of about `rows` rows, where those are given. `ready` says that the plan names who is protected.
 
     Guarantee: every number is that of the function of the library that makes it; nothing is computed here.
 
@@ -44,6 +48,9 @@ def plan_view(
         "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta, "words": str(plan.budget)},
         "level": plan.level,
         "unit": _unit(plan),
+        "ready": plan.unit.column != TO_FILL_IN,
+        "keys": {name: list(plan.columns((name,))[0]) for name in plan.keys},
+        "expected": None if rows is None else [each.to_dict() for each in expected_widths(plan, rows)],
         **said,
         "title": plan.title,
         "cells": [dict(zip(COLUMNS, each, strict=True)) for each in outlook_cells(forecast(plan))],
@@ -68,14 +75,16 @@ def _unit(plan: Plan) -> dict[str, object]:
 
 
 def _facts(plan: Plan, at: int) -> dict[str, object]:
-    """What can be changed about a question: whether it takes a margin, and its weight."""
+    """What can be changed about a question: whether it takes a margin, its weight, and bounds of its own."""
     question = plan.query[at]
+    bounds = [*(["rows"] if not question.no_rows else []), *(["groups"] if question.by else [])]
     return {
         "query": question.name,
         "described": question.described(),
         "made": question.made,
         "weight": question.weight,
         "no_margin": question.no_margin(plan.unit_of(question)),
+        "bounds": {name: getattr(question, name) for name in bounds},
     }
 
 

@@ -2,6 +2,7 @@
 
 import { at, put, say, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
+import { showNewText } from "./plan_file.js";
 import { forgetSolution, solve } from "./solution.js";
 import { account, forgetTrial } from "./trial.js";
 import { showCertified, showQuick } from "./view.js";
@@ -51,20 +52,24 @@ export async function certify() {
   clearTimeout(state.timer);
   forgetSolution();
   try {
-    const found = await ask("certified", { question: state.question, answers: state.answers });
+    const found = await ask("certified", { question: state.question, answers: state.answers, rows: state.rows });
     if (own !== state.number) return "";
     if (found.superseded) return certify(); // two requests came in the other order, and this is the one that is wanted
     state.shown = own;
     state.view = found;
     if (found.law) state.question = found.law.query;
     showCertified(found);
-    say("certified", "Certified.");
+    state.wrong = "";
+    if (found.ready) say("certified", "Certified.");
+    else say("unready", "Not ready: say below who is protected.");
     account(); // what a release would spend
     if (found.queries.some((each) => each.margin !== null)) solve();
   } catch (error) {
     if (own === state.number) {
+      state.wrong = error.field ?? "";
       unproved("error", error.message, "not proved");
       solve(); // the margins may be what needs more
+      showNewText();
     }
     return error.message;
   }

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from rangebound.errors import RangeboundError
+from rangebound.errors import PlanError, RangeboundError
 from rangebound.explore.quick_shares import KnownWidths
 
 SUPERSEDED: dict[str, object] = {"superseded": True}
@@ -32,7 +32,7 @@ class Prover:
         """The answer to a task, and what quick answers may be scaled from.
 
         Edge cases: of several questions that wait, the last one of a kind is answered, the others are superseded. An
-        error of the library is an answer, with the key `error`.
+        error of the library is an answer, with the key `error` and, for a plan, the `field` at fault.
         """
         number = self._latest[task] = self._latest.get(task, 0) + 1
         with self._lock:
@@ -78,6 +78,7 @@ def _work(end: Connection, folder: Path) -> None:
         try:
             end.send(TASKS[task](asked, folder))
         except RangeboundError as error:
-            end.send(({"error": " ".join(str(error).split())}, None))
+            field = {"field": error.field} if isinstance(error, PlanError) else {}
+            end.send(({"error": " ".join(str(error).split()), **field}, None))
         except Exception as error:  # its message may contain data, so it is not shown
             end.send(({"error": f"unexpected {type(error).__name__}; this is a bug, please report it"}, None))

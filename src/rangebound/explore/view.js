@@ -4,7 +4,8 @@ import { epsilonChart, percent, shareBar, short, tradeoffChart } from "./charts.
 import { at, button, make, put, tell } from "./elements.js";
 import { showLaw } from "./law_view.js";
 import { state } from "./page_state.js";
-import { remove, wanted } from "./plan_edits.js";
+import { ownBounds, remove, wanted } from "./plan_edits.js";
+import { showText } from "./plan_file.js";
 import { changed, dim } from "./proof.js";
 
 function showBudget(epsilon, delta) {
@@ -62,29 +63,38 @@ export function showCertified(view) {
   showLaw(view);
   at("explained").textContent = view.explained;
   at("even-shares").hidden = !state.changes.weights;
+  showText(view.text);
 }
 
 function showUnit(unit) {
-  at("unit").hidden = state.begin.one_number;
-  at("unit-bounds").hidden = at("unit-cut").hidden = !unit.bounded;
+  at("unit").hidden = state.begin.file === null;
+  at("unit-bounds").hidden = at("unit-cut").hidden = at("unit-example").hidden = !unit.bounded;
+  const each = unit.column === "?" ? "owner" : unit.column;
+  at("unit-example").textContent = `Now, of each ${each}, ${rowsWords(unit.rows)} in a group and ${unit.groups === 1 ? "one group counts" : `${unit.groups} groups count`}. For example 10 and 3: nobody has more than 10 rows in one town (a group, where you ask by town), or rows in more than 3 towns. Without groups the second number does not matter.`;
   at("unit-words").textContent = unit.column === "?"
-    ? "Still to be said: name the column that says whose a row is, such as that of a person or a card; or empty the field to protect each single row."
+    ? "Still to be said: name the column that says whose a row is, such as that of a person or a card; or protect each single row, if nobody has two."
     : unit.column === null
     ? "Each single row. If a person may have several rows, name the column that says whose a row is."
     : `All rows with the same ${unit.column} together.${unit.bounded ? "" : " The plan makes one row of them first."}`;
-  if (document.activeElement !== at("unit-column")) at("unit-column").value = unit.column ?? "";
+  const open = unit.column === "?", field = at("unit-column");
+  at("unit-none").hidden = !open;
+  field.placeholder = open ? "such as person_id" : "none: each row";
+  if (document.activeElement !== field) field.value = open ? "" : unit.column ?? "";
   for (const name of ["rows", "groups"]) if (document.activeElement !== at(`unit-${name}`)) at(`unit-${name}`).value = unit[name];
+}
+
+function rowsWords(rows) {
+  return rows === 1 ? "one row" : `${rows} rows`;
 }
 
 // Rows stay as long as the questions do: a slider that is being dragged is not replaced under the hand.
 function showQuestions(view) {
   const free = view.queries.filter((each, index) => each.share > 0 && each.margin === null && !view.questions[index].made);
   const body = document.querySelector("#question-table tbody");
-  const kind = JSON.stringify(view.queries.map((each, index) => [each.query, each.kind, free.length > 1 && free.includes(each), view.questions[index].no_margin]));
+  const kind = JSON.stringify(view.queries.map((each, index) => [each.query, each.kind, free.length > 1 && free.includes(each), view.questions[index].no_margin, view.unit.bounded, Object.keys(view.questions[index].bounds)]));
   if (body.dataset.kind !== kind) {
     const active = document.activeElement?.id;
-    const many = view.questions.filter((each) => !each.made).length > 1;
-    body.replaceChildren(...view.queries.map((each, index) => questionRow(each, view.questions[index], index, free.length > 1 && free.includes(each), many)));
+    body.replaceChildren(...view.queries.map((each, index) => questionRow(each, view.questions[index], index, free.length > 1 && free.includes(each), view.unit.bounded)));
     body.dataset.kind = kind;
     if (active) at(active)?.focus();
   }
@@ -93,6 +103,12 @@ function showQuestions(view) {
     const slider = row.querySelector("td.share input"), margin = row.querySelector("td.margin input");
     if (slider && (document.activeElement !== slider || !slider.matches(":active"))) slider.value = 100 * each.share;
     if (margin && document.activeElement !== margin) margin.value = each.margin ?? "";
+    if (margin) margin.setAttribute("aria-invalid", "false"), tell(`margin-fault-${index}`, "");
+    for (const [name, value] of Object.entries(view.questions[index].bounds)) {
+      const field = row.querySelector(`input[data-bound=${name}]`);
+      if (field && document.activeElement !== field) field.value = value ?? "";
+      if (field) field.placeholder = view.unit[name];
+    }
     put(row.querySelector("td.share output"), each.share, texts.share);
     row.querySelector("td.share .why").textContent = each.margin !== null ? "by its margin" : free.length === 1 && free.includes(each) && view.queries.length > 1 ? "what the margins leave" : "";
     const values = { "half-width": each.half_width, "at half epsilon": each.at_half_epsilon, "at twice epsilon": each.at_twice_epsilon, "above limit": each.above_limit, error: null };
@@ -101,20 +117,32 @@ function showQuestions(view) {
       put(cell, value, texts[name] || "–");
       cell.title = name === "above limit" && value === null ? each.no_limit : name === "error" ? each.error : "";
     }
+    const expected = view.expected?.[index];
+    if (expected) row.querySelector("[data-field=half-width]").append(...expectedWords(each, expected));
   });
+  at("hopeless").hidden = !view.expected?.some((each) => each.hopeless);
+  at("refused").hidden = !view.cells.some((each) => each["at half epsilon"] === "refused");
   at("no-sliders").hidden = view.queries.every((each) => each.margin === null);
   at("by-the-data").hidden = view.questions.every((each) => !each.no_margin);
 }
 
-function questionRow(each, facts, index, movable, removable) {
+// The half-width in a table of about so many rows, where it is not that of every table, and whether that is of any use.
+function expectedWords(each, expected) {
+  const width = each.half_width === null && expected.half_width !== null
+    ? [make("span", { class: "at-rows", "data-value": expected.half_width }, `about ${short(expected.half_width)} for ${short(expected.rows)} rows`)] : [];
+  return expected.hopeless ? [...width, make("span", { class: "fault at-rows" }, `Hopeless: ${expected.hopeless}.`)] : width;
+}
+
+function questionRow(each, facts, index, movable, bounded) {
   const row = make("tr", { "data-query": each.query });
   const head = make("th", { scope: "row", title: facts.described }, make("span", {}, each.query, " ", make("span", { class: "kind quiet" }, each.kind)));
-  if (removable && !facts.made) {
+  if (!facts.made) {
     const out = button("Remove", () => remove(each.query));
     out.className = "small";
     out.setAttribute("aria-label", `Remove ${each.query}`);
     head.append(out);
   }
+  if (bounded && !facts.made && Object.keys(facts.bounds).length) head.append(boundsForm(each, facts, index));
   row.append(head);
   const share = make("td", { class: "share", "data-name": "Share" }), margin = make("td", { class: "margin", "data-name": "Wanted margin" });
   if (movable) {
@@ -125,13 +153,27 @@ function questionRow(each, facts, index, movable, removable) {
   share.append(make("output"), " ", make("span", { class: "why quiet" }));
   if (facts.no_margin || facts.made) margin.append(make("span", { class: "quiet", title: facts.no_margin }, "by the data"));
   else {
-    const field = make("input", { type: "text", inputMode: "decimal", id: `margin-${index}`, placeholder: "none", "aria-label": `Wanted margin of ${each.query}`, value: each.margin ?? "" });
+    const field = make("input", { type: "text", inputMode: "decimal", id: `margin-${index}`, placeholder: "none", "aria-label": `Wanted margin of ${each.query}`, "aria-describedby": `margin-fault-${index}`, value: each.margin ?? "" });
     field.addEventListener("change", () => wanted(each.query, field));
-    margin.append(field);
+    margin.append(field, make("output", { id: `margin-fault-${index}` }));
   }
   row.append(share, margin);
   for (const name of ["Half-width", "At half epsilon", "At twice epsilon", "Above limit", "Error"]) row.append(make("td", { "data-name": name, "data-field": name.toLowerCase().replaceAll(" ", "-") }));
   return row;
+}
+
+// Contribution bounds of one question, closed unless it has some.
+function boundsForm(each, facts, index) {
+  const place = make("output", { id: `bounds-words-${index}` }), fields = {};
+  const found = make("details", { class: "own", open: Object.values(facts.bounds).some((value) => value !== null) }, make("summary", {}, "Its own bounds"));
+  for (const name of Object.keys(facts.bounds)) {
+    const field = make("input", { type: "text", inputMode: "numeric", "data-bound": name, "aria-label": `${name === "rows" ? "Rows" : "Groups"} of each that count in ${each.query}` });
+    fields[name] = field;
+    field.addEventListener("change", () => ownBounds(each.query, fields, place.id));
+    found.append(make("label", {}, name, " ", field));
+  }
+  found.append(place);
+  return found;
 }
 
 function showAttack(risk) {

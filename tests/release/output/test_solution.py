@@ -91,6 +91,17 @@ def test_what_has_no_margin_gets_the_rest():
             solve(asked, rest=rest)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_the_margins_need_alone_is_what_they_need_without_the_others(delta):
+    both, alone = solve(plan([*counts(3), MEAN], delta=delta)), solve(plan(counts(3), delta=delta))
+    assert both.margins_alone == alone.epsilon == alone.margins_alone < both.epsilon
+    nearly = solve(plan([*counts(3), MEAN], delta=delta), rest=0.001)
+    assert both.margins_alone < nearly.epsilon < 1.01 * both.margins_alone
+    assert f"the margins alone need {alone.epsilon!r}" in str(both)
+    assert "alone" not in str(alone)
+    assert both.to_dict()["margins_alone"] == alone.epsilon
+
+
 def test_a_plan_that_cannot_be_solved_is_refused_with_the_reason():
     with pytest.raises(PlanError, match="no question has a margin; give one half the width"):
         solve(plan([MEAN]))

@@ -23,11 +23,11 @@ SCHEMA = {
 
 def filled(text):
     """The draft with all its questions asked and its gaps filled."""
-    begin = text.index("\n# [")
+    begin = text.index("\n[keys]") if "\n[keys]" in text else text.index("\n# [")
     asked = re.sub(r"(?m)^# ", "", text[begin:])
     dated = re.sub(r'(kind = "median".*\n.*\nrange = )\[LOWER, UPPER\]', r"\1[2025-01-01, 2025-12-31]", asked)
-    grouped = text[:begin].replace('kind = "count"', 'kind = "count"\nby = ["clinic"]')
-    return grouped + dated.replace("LOWER", "0").replace("UPPER", "1").replace('"...", "..."', '"north", "south"')
+    filled_in = dated.replace("LOWER", "0").replace("UPPER", "1").replace('"...", "..."', '"north", "south"')
+    return text[:begin] + filled_in
 
 
 def test_a_draft_has_a_count_and_asks_about_every_column_that_has_an_answer():
@@ -36,7 +36,12 @@ def test_a_draft_has_a_count_and_asks_about_every_column_that_has_an_answer():
     assert [each.kind for each in plan.query] == ["count"]
     check_schema(plan, SCHEMA)
     plan = parse_plan(filled(text))
-    assert [(each.name, each.kind) for each in plan.query] == [("rows", "count"), ("wait", "mean"), ("day", "median")]
+    assert [(each.name, each.kind) for each in plan.query] == [
+        ("rows", "count"),
+        ("rows by clinic", "count"),
+        ("wait", "mean"),
+        ("day", "median"),
+    ]
     assert plan.columns(("clinic",)) == (("north", "south"),)
     check_schema(plan, SCHEMA)
 
@@ -44,7 +49,7 @@ def test_a_draft_has_a_count_and_asks_about_every_column_that_has_an_answer():
 def test_columns_of_a_csv_file_may_all_be_numbers():
     texts = dict.fromkeys(("who", "clinic", "age"), Family.TEXT)
     plan = parse_plan(filled(draft(texts, Source(path="visits.csv"), unit="who")))
-    assert [each.name for each in plan.query] == ["rows", "clinic", "age"]
+    assert [each.name for each in plan.query] == ["rows", "rows by clinic", "clinic", "age"]
 
 
 def test_a_column_of_a_csv_file_is_not_averaged_if_its_name_says_text():
@@ -52,9 +57,10 @@ def test_a_column_of_a_csv_file_is_not_averaged_if_its_name_says_text():
     schema = dict.fromkeys(names, Family.UNTYPED)
     text = draft(schema, Source(path="visits.csv"), unit="person_id")
     assert 'by = ["city"]' in text
-    plan = parse_plan(filled(text).replace('by = ["clinic"]', 'by = ["city"]'))
+    plan = parse_plan(filled(text))
     assert [(each.name, each.kind) for each in plan.query] == [
         ("rows", "count"),
+        ("rows by city", "count"),
         ("age", "mean"),
         ("visitDate", "median"),
     ]
@@ -102,6 +108,20 @@ def test_no_mean_is_proposed_for_a_column_that_sounds_like_text(column):
     assert f'# column = "{column}"' not in text
     assert '# column = "minutes"' in text  # control
     assert '= ["...", "..."]' in text  # its keys can be listed
+
+
+@pytest.mark.parametrize("column", ["room", "age_band", "incomeBracket", "ward", "price_tier", "zone"])
+def test_a_column_of_kinds_or_bands_is_counted_by_group_and_not_averaged(column):
+    schema = dict.fromkeys(("guest", "stay_no", column, "last_name", "nights"), Family.UNTYPED)
+    text = draft(schema, Source(path="stays.csv"), unit="guest")
+    found = parse_plan(filled(text))
+    assert [(each.name, each.kind, each.by) for each in found.query] == [
+        ("rows", "count", ()),
+        (f"rows by {column}", "count", (column,)),
+        ("nights", "mean", ()),
+    ]
+    assert text.count("[keys]") == 1
+    assert parse_plan(text).keys == {}
 
 
 def test_numbers_of_rows_and_of_cards_are_no_quantities_and_days_are_days():

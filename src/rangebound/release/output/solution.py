@@ -20,13 +20,15 @@ _DIGITS = 4
 class MarginMet:
     """A question of a plan that was solved: the margin asked, the half-width of its interval, its part of the account.
 
-    `half_width` is None where the data decide; then no margin was asked.
+    `half_width` is None where the data decide; then no margin was asked. `error` says in words how far a number may be
+    off.
     """
 
     query: str
     margin: float | None
     half_width: float | None
     share: float
+    error: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,25 +36,29 @@ class Solution:
     """The smallest epsilon at a plan's delta with which its margins are met, and what each question gets for it.
 
     `plan` is the plan at that epsilon; `rest` is the part of the account for what has no margin; `terms` states the
-    cost in several ways.
+    cost in several ways. `margins_alone` is the epsilon that the margins need by themselves, rounded up: the less is
+    left for what has no margin, the nearer is epsilon to it.
     """
 
     epsilon: float
     delta: float
     rest: float
+    margins_alone: float
     plan: Plan
     terms: Conversions
     questions: tuple[MarginMet, ...]
 
     def to_dict(self) -> dict[str, object]:
         """The solution as plain data, without the plan."""
-        facts = {"epsilon": self.epsilon, "delta": self.delta, "rest": self.rest, "privacy": self.terms.to_dict()}
-        return {**facts, "queries": [dict(vars(each)) for each in self.questions]}
+        facts = {"epsilon": self.epsilon, "delta": self.delta, "rest": self.rest, "margins_alone": self.margins_alone}
+        queries = [dict(vars(each)) for each in self.questions]
+        return {**facts, "privacy": self.terms.to_dict(), "queries": queries}
 
     def __str__(self) -> str:
         delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
         rest = f", with {arguments.upwards(100 * self.rest, 3)} % left for what has no margin" if self.rest else ""
-        return f"epsilon {self.epsilon!r}{delta} meets all margins{rest}; the plan file is not changed"
+        alone = f"; the margins alone need {self.margins_alone!r} (--rest leaves less)" if self.rest else ""
+        return f"epsilon {self.epsilon!r}{delta} meets all margins{rest}{alone}; the plan file is not changed"
 
 
 def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> Solution:
@@ -96,6 +102,7 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
         epsilon=epsilon,
         delta=plan.budget.delta,
         rest=float(least.rest),
+        margins_alone=min(epsilon, float(arguments.upwards(least_epsilon(plan, 0.0).epsilon, _DIGITS))),
         plan=found,
         terms=conversions(found, ready.allocation),
         questions=tuple(_met(ready, index) for index in range(len(plan.query))),
@@ -107,4 +114,5 @@ def _met(ready: Prepared, index: int) -> MarginMet:
     width = question.half_width(ready.publishers[index], ready.plan.unit_of(question))
     assert question.margin is None or (width is not None and width <= question.margin)
     share = part_of(ready.plan, ready.allocation, ready.allocation.questions[index])
-    return MarginMet(query=question.name, margin=question.margin, half_width=width, share=share)
+    error = question.expected_error(ready.publishers[index])
+    return MarginMet(query=question.name, margin=question.margin, half_width=width, share=share, error=error)

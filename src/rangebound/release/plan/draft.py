@@ -44,7 +44,7 @@ groups = 1            # {groups}
 [budget]
 epsilon = 1.0
 account = {account}
-ledger = {ledger}     # rangebound ledger open {ledger} {account} --epsilon 4
+ledger = {ledger}     # once, for all releases: rangebound ledger open {ledger} {account} --epsilon TOTAL
 
 [[query]]
 name = "rows"
@@ -116,10 +116,7 @@ def draft(
     ]
     texts.sort(key=lambda name: not sounds_like_text(name))
     if texts and not known.keys:
-        text += f"""
-# [keys]              # the public keys of grouping columns; those of others are selected privately, for a delta
-# {bare_or_quoted(texts[0])} = ["...", "..."]     # a query asks for each of them with by = [{quoted(texts[0])}]
-"""
+        text += _groups([each for each in texts if _is_kind(each)] or texts[:1])
     for name, family in schema.items():
         untyped = bare and description is None
         stub = _STUBS.get(_guess(name) if untyped else family)
@@ -135,6 +132,36 @@ def draft(
 # range = {ends}     # {words}
 """
     return text
+
+
+def _groups(columns: list[str]) -> str:
+    """A table for public keys, and a count for each of some columns, behind number signs."""
+    found = "\n[keys]                # the public keys of grouping columns; those of others need a delta\n"
+    found += "".join(f'# {bare_or_quoted(each)} = ["...", "..."]     # for by = [{quoted(each)}]\n' for each in columns)
+    for each in columns:
+        found += f"""
+# [[query]]
+# name = {quoted(f"rows by {each}")}
+# kind = "count"
+# by = [{quoted(each)}]     # with its keys above
+"""
+    return found
+
+
+_FREE_TEXT = re.compile(
+    "address|comments?|description|e?mail|firstname|forename|lastname|message|name|notes?|remarks?|street|surname|text|"
+    "title|url"
+)
+
+
+def _is_kind(column: str) -> bool:
+    """Whether the name of a column sounds like one of few texts, to group by.
+
+    >>> [_is_kind(each) for each in ("country", "age_band", "last_name", "age")]
+    [True, True, False, False]
+    """
+    words = re.findall("[a-z]+", column.lower())
+    return sounds_like_text(column) and not any(map(_FREE_TEXT.fullmatch, words))
 
 
 _NO_QUANTITY = re.compile("id|ids|uuid|code|zip|postcode|phone|card|ref|reference|isbn|iban")

@@ -22,11 +22,11 @@ from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 
 _WORDY = re.compile(
-    "address|branch|brand|breed|category|city|class|colou?r|comments?|country|county|department|description|"
+    "address|band|bracket|branch|brand|breed|category|city|class|colou?r|comments?|country|county|department|description|"
     "diagnosis|district|e?mail|firstname|forename|gender|genre|group|job|keyword|kind|label|language|lastname|"
     "message|method|mode|model|name|"
-    "nationality|notes?|occupation|profession|province|reason|region|remarks?|sector|sex|species|state|station|status|"
-    "street|surname|text|title|town|type|url|vendor|village"
+    "nationality|notes?|occupation|profession|province|reason|region|remarks?|room|sector|sex|species|state|station|"
+    "status|street|surname|text|tier|title|town|type|url|vendor|village|ward|zone"
 )
 """Words in the name of a column that is rarely one of numbers."""
 

@@ -12,8 +12,9 @@ from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivi
 from rangebound.release.noise.draw import Columns
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.joint_kind import JointKind
-from rangebound.release.plan.kinds.kind import OneCoordinate
+from rangebound.release.plan.kinds.kind import OneCoordinate, rounded_half_width
 from rangebound.release.plan.kinds.scalar_kind import MECHANISM
+from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.unit import Unit
 from rangebound.support import Interval
 
@@ -70,6 +71,23 @@ class FractionKind(JointKind):
         if self.mechanism is None:
             return super().no_margin(unit)
         return "must not stand beside the mechanism 'optimal', whose intervals are of different widths; leave it out"
+
+    @property
+    def half_range(self) -> float:
+        """Half the width of the range that the answer has whatever the data."""
+        return self._scale / 2.0
+
+    def half_width_of(self, publisher: Publisher, rows: float) -> float | None:
+        """Half the width of the interval of a group of so many rows, before it is cut to the support.
+
+        The coordinates p and n - p have intervals p +- h and n - p -+ h, so the fraction p / n has p / n +- h / n, and
+        the answer `_scale` times that: whatever the values are. None with weights, whose sum the rows do not say, and
+        for the table with the least error.
+        """
+        coordinate = publisher.half_width
+        if coordinate is None or (isinstance(self, WeightedKind) and self.weighted_by is not None):
+            return None
+        return rounded_half_width(coordinate * self._scale / rows, self.step)
 
     @property
     def effort(self) -> tuple[Hashable, float]:
