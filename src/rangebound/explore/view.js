@@ -165,7 +165,7 @@ function questionRow(each, facts, index, movable, bounded) {
 // Contribution bounds of one question, closed unless it has some.
 function boundsForm(each, facts, index) {
   const place = make("output", { id: `bounds-words-${index}` }), fields = {};
-  const found = make("details", { class: "own", open: Object.values(facts.bounds).some((value) => value !== null) }, make("summary", {}, "Its own bounds"));
+  const found = make("details", { class: "own", open: Object.values(facts.bounds).some((value) => value !== null) }, make("summary", {}, "Own bounds"));
   for (const name of Object.keys(facts.bounds)) {
     const field = make("input", { type: "text", inputMode: "numeric", "data-bound": name, "aria-label": `${name === "rows" ? "Rows" : "Groups"} of each that count in ${each.query}` });
     fields[name] = field;
