@@ -75,7 +75,7 @@ def _error_words(met: MarginMet, width: ExpectedWidth | None) -> str:
     if met.half_width is not None:
         return f"half-width {met.half_width:.4g}"
     if width is not None and width.half_width is not None:
-        return f"half-width about {width.half_width:.4g} for {width.rows:.4g} rows"
+        return f"half-width about {width.half_width:.4g} for {counted(f'{width.rows:.4g}', 'row')}"
     return f"error {met.error.partition(';')[0].partition(' (')[0]}"
 
 

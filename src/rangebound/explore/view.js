@@ -129,7 +129,7 @@ function showQuestions(view) {
 // The half-width in a table of about so many rows, where it is not that of every table, and whether that is of any use.
 function expectedWords(each, expected) {
   const width = each.half_width === null && expected.half_width !== null
-    ? [make("span", { class: "at-rows", "data-value": expected.half_width }, `about ${short(expected.half_width)} for ${short(expected.rows)} rows`)] : [];
+    ? [make("span", { class: "at-rows", "data-value": expected.half_width }, `about ${short(expected.half_width)} for ${expected.rows === 1 ? "one row" : `${short(expected.rows)} rows`}`)] : [];
   return expected.hopeless ? [...width, make("span", { class: "fault at-rows" }, `Hopeless: ${expected.hopeless}.`)] : width;
 }
 

@@ -83,9 +83,10 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
     weight = float(question.largest_weight) if isinstance(question, WeightedKind) else 1.0
     match question:
         case CountKind() if not question.made:
-            return f"a group has about {rows:.4g} rows", rows * weight
+            return f"a group has about {arguments.counted(f'{rows:.4g}', 'row')}", rows * weight
         case Histogram():
-            return f"a bin has about {rows / len(question.parts):.4g} rows", rows / len(question.parts)
+            own = rows / len(question.parts)
+            return f"a bin has about {arguments.counted(f'{own:.4g}', 'row')}", own
         case Sum():
             largest = rows * weight * max(abs(question.bounds.lower), abs(question.bounds.upper))
             return f"a group's sum is at most about {largest:.4g}", largest
