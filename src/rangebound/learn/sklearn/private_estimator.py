@@ -28,6 +28,7 @@ _REFUSED = (
     "partial_fit: every call would release numbers about the same people again, at the full cost each time; "
     "collect the data and call fit once"
 )
+_OTHERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
 _NO_TABLE = "X: must be a table, with as many cells in each row as there are features"
 
 
@@ -122,23 +123,27 @@ class StatisticsEstimator(Private):
 def cells(X: object) -> object:
     """A table as an array of numbers, NaN where a cell is missing or not a number; other objects are unchanged.
 
-    Edge cases: in a list of rows any object may be a cell, and none causes an error or a warning.
+    Edge cases: in a list of rows any object may be a cell, and none causes an error or a warning. A table of nothing
+    but complex numbers, days or durations is refused, as an array of them is.
     """
     if issparse(X):
         return X
-    if isinstance(X, (list, tuple)):
-        return _numbers(_listed(X))
-    try:
-        table = np.asarray(X)
-        if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has turned all cells into texts
-            table = np.asarray(X, dtype=object)
-    except Exception:  # whatever it raises, the message may show cells
-        raise ArgumentError(_NO_TABLE) from None
+    table = _listed(X) if isinstance(X, (list, tuple)) else _array(X)
     if table.dtype.kind == "c":
         raise ArgumentError("X: Complex data not supported")
     if table.dtype.kind in "mMV":
         raise ArgumentTypeError(f"X: must contain numbers, not {table.dtype.name}")
     return _numbers(table)
+
+
+def _array(X: object) -> npt.NDArray[np.generic]:
+    try:
+        table = np.asarray(X)
+        if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has turned all cells into texts
+            table = np.asarray(X, dtype=object)
+        return table
+    except Exception:  # whatever it raises, the message may show cells
+        raise ArgumentError(_NO_TABLE) from None
 
 
 def is_row(value: object) -> bool:
@@ -152,16 +157,17 @@ def _listed(X: list[object] | tuple[object, ...]) -> npt.NDArray[np.generic]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             table = np.asarray(X)
-        if table.dtype.kind in "biuf":
-            return table
     except Exception:  # whatever it raises, the message may show cells
-        table = np.empty(0)
-    if not X or not all(is_row(each) for each in X):
-        return _objects(X)
-    rows = [_objects(each) for each in X]  # type: ignore[arg-type]  # it is a row
-    if len({len(each) for each in rows}) > 1:
-        raise ArgumentError(_NO_TABLE)
-    return np.stack(rows)
+        table = np.empty(0, dtype=object)
+    if table.dtype.kind in "biuf":
+        return table
+    found = _objects(X)
+    if len(found) and all(is_row(each) for each in X):
+        rows = [_objects(each) for each in X]  # type: ignore[arg-type]  # it is a row
+        if len({len(each) for each in rows}) > 1:
+            raise ArgumentError(_NO_TABLE)
+        found = np.stack(rows)
+    return table if found.size and all(isinstance(each, _OTHERS) for each in found.flat) else found
 
 
 def _objects(values: Iterable[object]) -> npt.NDArray[np.generic]:
