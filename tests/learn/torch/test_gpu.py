@@ -14,6 +14,7 @@ from rangebound.bounding import Bounding  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher  # noqa: E402
 from rangebound.learn.torch.gradients.clamped import blocked, clamped_products  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
+from rangebound.learn.torch.tensor_draw import release_in_place  # noqa: E402
 from tests.learn.torch.models import CRITERION, SHAPES, data, images  # noqa: E402
 
 CLIP = Elementwise(clip=0.01)
@@ -89,3 +90,14 @@ def test_mixed_precision_clips_in_float32():
     for each in sums.values():
         assert torch.equal(each, each.round())
         assert each.abs().max() <= 16 * CLIP.levels
+
+
+def test_draws_by_a_graph_are_new_each_time():
+    m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=rb.Query(range=rb.Interval(-50, 50), sensitivity=1.0))
+    location = torch.linspace(-4.0, 4.0, 4096, dtype=torch.float64, device="cuda")
+    drawn = [release_in_place(m, location) for _ in range(5)]
+    for i, each in enumerate(drawn):
+        assert all(float((each == other).double().mean()) < 0.01 for other in drawn[:i])
+        assert float((each - location).std()) == pytest.approx(2.0, rel=0.1)
+    moved = release_in_place(m, -location)
+    assert float((moved + location).mean()) == pytest.approx(0.0, abs=0.2)

@@ -19,6 +19,7 @@ from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.adaptive_clipping import Adaptive, ClipController, tallied_sum
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
 from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum, learned
 from rangebound.learn.torch.gradients.survey import survey
 from rangebound.learn.torch.loader import PrivateLoader
@@ -77,6 +78,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         seen: Seen | None = None,
         keep_batches: bool = False,
         loss_scale: float = 1.0,
+        cuda_graphs: bool = False,
     ) -> None:
         self._inner, self._mechanism, self._scale = inner, mechanism, loss_scale
         self._control: ClipController | None = None
@@ -88,9 +90,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._module, self._noise, self._loader = module, noise, loader
         self._plain, self._criterion = criterion, criterion if loss_scale == 1.0 else _Scaled(criterion, loss_scale)
         self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
+        self._captured = CapturedPasses() if cuda_graphs else None
         self._parameters = learned(module)
         self._drawn = loader.drawn
-        self._bad = 0
+        self._bad: int | torch.Tensor = 0
+        self._lost: int | torch.Tensor = 0
+        self._tally = 0.0
         self._clear()
 
     @property
@@ -155,7 +160,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
         """
         device = next(iter(self._parameters.values())).device
         x, y = (each.to(device) for each in self._loader._batch(self._loader.members[:0])[:2])
-        return survey(self._module, self._parameters, self._criterion, x, y).explain(self._parameters)
+        found = survey(self._module, self._parameters, self._criterion, x, y).explain(self._parameters)
+        why = "" if self._captured is None else self._captured.refused
+        return f"{found}\nno CUDA graph: {why}" if why else found
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""
@@ -215,13 +222,13 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if isinstance(wide, Euclidean) and self._control is not None:
             sums, losses, tally = tallied_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
         else:
-            sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
+            sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory, self._chunk, self._captured)
         self._given += len(x)  # first, so that after an interruption no example is counted twice
         self._tally += tally
         pairs = [(total, sums[name]) for name, total in self._totals.items()]
         torch._foreach_add_([total for total, _ in pairs], [part for _, part in pairs])
         good = ~torch.isnan(losses)
-        self._lost += len(x) - int(good.sum())
+        self._lost = self._lost + (len(x) - good.sum())  # not read here: the processor need not wait for the GPU
         if self._keep:
             own = np.asarray(self._loader.members if members is None else members)
             self._batches.append((x[good], y[good], own[good.cpu().numpy()]))
@@ -248,11 +255,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
             with torch.enable_grad(), asked.cast:
                 self._add(asked.x, slopes, _product, None)
         self._check_parameters()
-        if not _all_finite([*self._parameters.values()]):
-            raise ArgumentError(
-                "module: has parameters that are not finite, which no step can repair; use a smaller learning rate, or "
-                "a smaller clipping norm with the same noise_multiplier"
-            )
         if not self._given and len(self._loader.members):  # an empty batch may be skipped
             raise ArgumentError(
                 "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward(), or take "
@@ -265,13 +267,19 @@ class PrivateOptimizer(torch.optim.Optimizer):
             dist.all_reduce(location)
         # powers of two: exact
         location *= self._clipping.quantum if isinstance(self._clipping, Elementwise) else 1.0 / self._scale
-        if not bool(torch.isfinite(location).all()):  # every part of it was made finite
-            raise AssertionError(
+        values = [*self._parameters.values()]
+        if not _all_finite([*values, location]):
+            if not _all_finite(values):
+                raise ArgumentError(
+                    "module: has parameters that are not finite, which no step can repair; use a smaller learning "
+                    "rate, or a smaller clipping norm with the same noise_multiplier"
+                )
+            raise AssertionError(  # every part of it was made finite
                 "unexpected sum that is not finite; nothing was released; this is a bug, please report it"
             )
         if self._seen is not None:
             self._seen(location, self._batches, self._loader.epoch)
-        self._bad += self._lost
+        self._bad = self._bad + self._lost
         self._clear()  # before the draw: what fails from here on is charged, and never drawn again from the same sums
         if not together:
             released = self._release(location)
@@ -355,7 +363,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._totals = {
             name: part.view(each.shape) for (name, each), part in zip(self._parameters.items(), ends, strict=True)
         }
-        self._given = self._lost = 0
+        self._given, self._lost = 0, 0
         self._tally = 0.0
 
 

@@ -115,6 +115,7 @@ class PrivacyEngine:
         memory: int | None = None,
         loss_scale: float = 1.0,
         chunk_size: int | None = None,
+        cuda_graphs: bool = False,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
@@ -142,6 +143,10 @@ class PrivacyEngine:
         same to the last bit whichever others are in its batch. `chunk_size` is a public number: by default what the
         memory has room for, at most slightly more than an expected batch. State it where `backward` gets parts of a
         batch.
+        With `cuda_graphs` the passes on a GPU are captured in a CUDA graph and repeated, which makes small steps fast.
+        Module and criterion must then do the same operations on tensors each time: Python code in them runs only
+        while a graph is captured, and a branch that depends on a counter or on a number of Python stays as it was.
+        `Adaptive` clipping uses no graph.
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
@@ -206,6 +211,7 @@ class PrivacyEngine:
             seen=self._saw,
             keep_batches=any(each.needs_batches for each in self._watchers),
             loss_scale=scale,
+            cuda_graphs=cuda_graphs,
         )
         if together:
             _agree((step, clipping, loader.expected, loader.examples, self._secure, planned), processes)

@@ -9,7 +9,9 @@ pass over the coordinates.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -25,8 +27,11 @@ from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, TAIL_END, Draw
 from rangebound.sampling.entropy import SECURE, fresh
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
+Constants = tuple["Numbers", torch.Tensor, torch.Tensor]
 
 _KEY = 32
+_SMALL = 1 << 22  # numbers up to which a draw is captured in a graph
+_GRAPHS = 4  # that are kept
 _WORDS = 8  # words of 64 bits in a block of the cipher
 _LARGEST_COUNT = 2**31 * _WORDS
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
@@ -49,15 +54,12 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor) -> torch.Tens
     constants = _constants(mechanism, location.device)
     if constants is None or not 0 < location.numel() < _LARGEST_COUNT:
         return None
-    words_of, draw_of = _compiled() if location.device.type == "cuda" else (keystream, drawn)
     secret = fresh(_KEY)
     key = torch.frombuffer(secret, dtype=torch.int32).to(location.device, copy=True)
     try:
-        words = words_of(key, location.numel())
-        value, undecided = draw_of(*constants, words, location)
-        words.zero_()
-        open_ = undecided.nonzero()[:, 0]
-        if len(open_):
+        value, undecided, some = _repeated(mechanism, constants, key, location) or _once(constants, key, location)
+        if bool(some):
+            open_ = undecided.nonzero()[:, 0]
             answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
             places = zip(open_.tolist(), answers, guesses, strict=True)
             value[open_] = as_in(value, [sampler.fallback(word(secret, i), q, x, SECURE) for i, q, x in places])
@@ -65,6 +67,59 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor) -> torch.Tens
     finally:
         key.zero_()
         secret[:] = bytes(_KEY)
+
+
+def _once(constants: Constants, key: torch.Tensor, location: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The numbers, which of them are undecided, and whether any is."""
+    words_of, draw_of = _compiled() if location.device.type == "cuda" else (keystream, drawn)
+    words = words_of(key, location.numel())
+    value, undecided = draw_of(*constants, words, location)
+    words.zero_()
+    return value, undecided, undecided.any()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _CapturedDraw:
+    """A draw as a CUDA graph: from the tensors that it was captured with, to those that it wrote to."""
+
+    graph: torch.cuda.CUDAGraph
+    key: torch.Tensor
+    location: torch.Tensor
+    found: tuple[torch.Tensor, ...]
+
+
+_DRAWS: dict[object, _CapturedDraw | None] = {}  # None: seen once
+
+
+def _repeated(
+    mechanism: Mechanism, constants: Constants, key: torch.Tensor, location: torch.Tensor
+) -> tuple[torch.Tensor, ...] | None:
+    """The same by a graph, whose work is launched at once; captured at the second draw of a mechanism and a number.
+
+    None where there is no graph: elsewhere than on a GPU, and for so many numbers that launching does not matter.
+    """
+    if location.device.type != "cuda" or location.numel() > _SMALL:
+        return None
+    place = mechanism, location.device, location.numel(), threading.get_ident()
+    if place not in _DRAWS:
+        while len(_DRAWS) >= _GRAPHS:
+            del _DRAWS[next(iter(_DRAWS))]
+        _DRAWS[place] = None
+        return None
+    captured = _DRAWS[place]
+    if captured is None:
+        own_key, own = torch.zeros_like(key), location.clone()
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            found = _once(constants, own_key, own)
+            own_key.zero_()
+        captured = _DRAWS[place] = _CapturedDraw(graph=graph, key=own_key, location=own, found=found)
+    captured.key.copy_(key)
+    captured.location.copy_(location)
+    captured.graph.replay()
+    value, undecided, some = captured.found
+    return value.clone(), undecided, some
 
 
 def keystream(key: torch.Tensor, count: int) -> torch.Tensor:
@@ -208,7 +263,7 @@ def _sampler(mechanism: Mechanism) -> Sampler:
 
 
 @cache
-def _constants(mechanism: Mechanism, device: torch.device) -> tuple[Numbers, torch.Tensor, torch.Tensor] | None:
+def _constants(mechanism: Mechanism, device: torch.device) -> Constants | None:
     plan = _sampler(mechanism).plan
     if plan is None or not mechanism.noise.gaussian or len(mechanism.query.range.spans) > 1:
         return None

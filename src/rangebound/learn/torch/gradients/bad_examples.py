@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import torch
 
+from rangebound.learn.torch.gradients.fixed_work import known_all
+
 R = TypeVar("R")
 ERRORS = (RuntimeError, IndexError, ValueError)  # what torch raises for numbers outside a function's domain
 
@@ -31,14 +33,14 @@ def all_finite(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
     found = [each for each in tensors if each.is_floating_point()]
     sums = torch.stack([each.flatten(1).sum(1, dtype=torch.float32) for each in found]).sum(0)
     good = torch.isfinite(sums)
-    if bool(good.all()):
+    if known_all(good):
         return good
     return torch.stack([torch.isfinite(each).flatten(1).all(1) for each in found]).all(0)
 
 
 def kept(rows: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
     """The rows of the valid examples, and zeros for the others."""
-    return torch.where(good.reshape(-1, *(1 for _ in rows.shape[1:])), rows, torch.zeros((), dtype=rows.dtype).to(rows))
+    return torch.where(good.reshape(-1, *(1 for _ in rows.shape[1:])), rows, rows.new_zeros(()))
 
 
 def without(losses: torch.Tensor, good: torch.Tensor) -> torch.Tensor:

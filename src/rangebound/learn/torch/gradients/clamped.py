@@ -13,6 +13,8 @@ import torch
 
 from rangebound.kernels import warn_of_slow_path
 from rangebound.learn.torch.clipping_norm import Elementwise
+from rangebound.learn.torch.gradients.bad_examples import finite, kept
+from rangebound.learn.torch.gradients.fixed_work import known_all
 
 try:
     from rangebound.learn import _kernel
@@ -50,12 +52,28 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
 
 def clamped_rows(rows: torch.Tensor, clip: Elementwise) -> torch.Tensor:
     """The sum of per-example gradients (one row each), clamped, as whole numbers in float64."""
-    if rows.device.type == "cuda" and rows.dtype != torch.float64 and 0 < rows.numel() < 2**31:
+    if _on_gpu(rows):
+        return finite_rows(rows, clip)[0]
+    ones = torch.ones((len(rows), 1), dtype=rows.dtype, device=rows.device)
+    return clamped_products(rows, ones, clip)[0]
+
+
+def finite_rows(rows: torch.Tensor, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, of the finite rows, and which of the rows they are.
+
+    Edge cases: on a GPU, where one pass over the rows makes both, an infinite number is clamped like any other, and
+    what is not a number counts as zero.
+    """
+    if _on_gpu(rows):
         from rangebound.learn.torch.gradients.triton_clamped import clamped_rows_on_gpu
 
         return clamped_rows_on_gpu(rows.detach().float().contiguous(), clip.quantum, clip.levels)
-    ones = torch.ones((len(rows), 1), dtype=rows.dtype, device=rows.device)
-    return clamped_products(rows, ones, clip)[0]
+    good = finite(rows)
+    return clamped_rows(rows if known_all(good) else kept(rows, good), clip), good
+
+
+def _on_gpu(rows: torch.Tensor) -> bool:
+    return rows.device.type == "cuda" and rows.dtype != torch.float64 and 0 < rows.numel() < 2**31
 
 
 def blocked(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> torch.Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 _CACHED = 1 << 17  # doubles
-_AT_ONCE = 1 << 25  # doubles on a GPU
+_AT_ONCE = 1 << 22  # doubles on a GPU
 _LONG = 1 << 16  # rows so long have enough columns for a GPU
 
 
@@ -18,6 +18,10 @@ def wide(*tensors: torch.Tensor) -> torch.dtype:
 
 def squares(rows: torch.Tensor) -> torch.Tensor:
     """The squared norm of each row."""
+    if rows.device.type == "cuda" and rows.dtype == torch.float32 and rows.numel():
+        from rangebound.learn.torch.gradients.triton_clamped import squares_on_gpu
+
+        return squares_on_gpu(rows.contiguous())
     if rows.device.type != "cpu":
         norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
         return norms.square()
@@ -39,15 +43,16 @@ def weighted(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         from rangebound.learn.torch.gradients.triton_clamped import weighted_on_gpu
 
         return weighted_on_gpu(weights.contiguous(), rows.contiguous())
-    return combined(weights[:, None], rows)[0]
+    return combined(weights, torch.ones_like(rows[:, :1]), rows)[0]
 
 
-def combined(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """The sums of the rows, one sum for each column of factors."""
+def combined(weights: torch.Tensor, factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The weighted sums of the rows, one sum for each column of factors."""
     total = torch.zeros((factors.shape[1], rows.shape[1]), dtype=torch.float64, device=rows.device)
     start = 0
     for each in _in_doubles(rows):
-        total.addmm_(factors[start : start + len(each)].T, each)
+        here = slice(start, start + len(each))
+        total.addmm_((factors[here].double() * weights[here, None]).T, each)
         start += len(each)
     return total
 

@@ -9,8 +9,8 @@ import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients import doubles
-from rangebound.learn.torch.gradients.bad_examples import finite, kept
-from rangebound.learn.torch.gradients.clamped import clamped_rows
+from rangebound.learn.torch.gradients.bad_examples import kept
+from rangebound.learn.torch.gradients.clamped import finite_rows
 
 _AT_ONCE = {"cpu": 1 << 20}  # numbers of rows that exist at once while they are clamped
 _ON_GPU = 1 << 26
@@ -95,8 +95,7 @@ class ExampleRows:
         for first, last in self._pieces():
             rows = self.rows(first, last)
             rows = rows if self.counted is None else rows[: max(self.counted - first, 0)]
-            good = finite(rows)
-            part = clamped_rows(rows if bool(good.all()) else kept(rows, good), clip)
+            part, good = finite_rows(rows, clip)
             total = part if total is None else total.add_(part)
             found.append(good)
         assert total is not None

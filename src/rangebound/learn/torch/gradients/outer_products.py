@@ -3,7 +3,8 @@
 For example b, the gradient is the sum over positions t of g[b, t, :] a[b, t, :]^T, with the inputs `a` of the layer and
 the gradients `g` of its outputs. With one position, norms and sums follow from the factors: the norm is |a| |g|, the
 weighted sum one product of matrices, and the clamped sum comes from a kernel that makes each product once. With several
-positions the rows are made, at the arithmetic of the layer's own backward pass.
+positions the rows are made, at the arithmetic of the layer's own backward pass, or, for few positions, not at all
+(`rangebound.learn.torch.gradients.summed_products`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rangebound.learn.torch.gradients import doubles
 from rangebound.learn.torch.gradients.bad_examples import kept
 from rangebound.learn.torch.gradients.clamped import clamped_products
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.summed_products import SummedProducts, are_cheaper
 
 
 @dataclass(kw_only=True)
@@ -54,7 +56,7 @@ class OuterProducts:
 
     def weighted(self, weights: torch.Tensor) -> torch.Tensor:
         """The sum of the gradients times their weights."""
-        return doubles.combined(self.g.double() * weights[:, None], self.a).flatten()
+        return doubles.combined(weights, self.g, self.a).flatten()
 
     def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum of the clamped gradients in quanta; a product that is too large is clamped like any other."""
@@ -71,4 +73,10 @@ def outer(a: torch.Tensor, g: torch.Tensor) -> OuterProducts | ExampleRows:
     def make(first: int, last: int) -> torch.Tensor:
         return torch.bmm(g[first:last].to(dtype).transpose(1, 2), a[first:last].to(dtype)).flatten(1)
 
-    return ExampleRows(count=len(a), width=a.shape[2] * g.shape[2], make=make, device=a.device)
+    width, (positions, inputs), outputs = a.shape[2] * g.shape[2], a.shape[1:], g.shape[2]
+    if are_cheaper(dtype, positions, inputs, outputs):
+        return SummedProducts(
+            count=len(a), width=width, make=make, device=a.device, positions=positions,
+            factors=lambda first, last: (a[first:last], g[first:last]),
+        )  # fmt: skip
+    return ExampleRows(count=len(a), width=width, make=make, device=a.device)

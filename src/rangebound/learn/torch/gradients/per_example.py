@@ -26,7 +26,9 @@ from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients import example_rows
 from rangebound.learn.torch.gradients.bad_examples import all_finite, spared, without
+from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.fixed_work import known_all
 from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.one_pass import Criterion as Criterion
 from rangebound.learn.torch.gradients.one_pass import Loose, check_hooks, one_pass
@@ -39,6 +41,7 @@ Measured = tuple[Tensors, torch.Tensor, torch.Tensor]
 """Sums and losses of a block, and with Euclidean clipping the squared norms of its gradients."""
 
 _COPIES = 4  # about so many copies of the gradients of a block exist at once
+_ALIGNED = 512  # where tensors begin that torch makes on a GPU; arithmetic may depend on it
 _SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
 
 
@@ -91,6 +94,7 @@ def clipped_sum(
     clip: Clipping,
     memory: int,
     chunk: int | None = None,
+    captured: CapturedPasses | None = None,
 ) -> Sums:
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
@@ -99,9 +103,10 @@ def clipped_sum(
     whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping depends on it
     only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks of that many,
     or of equal parts of it that fit into the memory, the last one filled with zeros that do not count: layers round by
-    the shapes that they see, and then they see one shape, whichever and however many others there are.
+    the shapes that they see, and then they see one shape, whichever and however many others there are. With
+    `captured`, blocks of one shape on a GPU are captured in a graph, which is then run again.
     """
-    return measured_sum(module, criterion, x, y, clip, memory, chunk)[:2]
+    return measured_sum(module, criterion, x, y, clip, memory, chunk, captured)[:2]
 
 
 def measured_sum(
@@ -112,6 +117,7 @@ def measured_sum(
     clip: Clipping,
     memory: int,
     chunk: int | None = None,
+    captured: CapturedPasses | None = None,
 ) -> tuple[Tensors, torch.Tensor, list[torch.Tensor]]:
     """What `clipped_sum` gives, and with Euclidean clipping the squared norms of the gradients in doubles, in parts.
 
@@ -131,7 +137,7 @@ def measured_sum(
             size = full or size
             here = x[start : start + size], y[start : start + size]
             try:
-                parts = _block(route, module, parameters, criterion, *here, clip, full)
+                parts = _block(route, module, parameters, criterion, *here, clip, full, captured)
             except Loose as more:  # the criterion uses a parameter, or the module has been changed
                 route.separate = True
                 route.loose |= more.names
@@ -177,6 +183,7 @@ def _block(
     y: torch.Tensor,
     clip: Clipping,
     full: int,
+    captured: CapturedPasses | None,
 ) -> list[Measured]:
     def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Measured:
         gradients, losses = example_gradients(module, parameters, criterion, some, targets, full)
@@ -186,10 +193,17 @@ def _block(
         (losses,) = _filled(full, losses)
         return _clipped(rows, losses, watched, clip, len(some))
 
-    def together(some: torch.Tensor, targets: torch.Tensor) -> Measured:
+    def passed(some: torch.Tensor, targets: torch.Tensor, counted: int | torch.Tensor) -> Measured:
         options = {"loose": route.loose.keys(), "separate": route.separate}
-        found = one_pass(module, parameters, criterion, *_filled(full, some, targets), **options)  # type: ignore[arg-type]
-        return _clipped(found.gradients, found.losses, found.watched, clip, len(some))
+        found = one_pass(module, parameters, criterion, some, targets, **options)  # type: ignore[arg-type]
+        return _clipped(found.gradients, found.losses, found.watched, clip, counted)
+
+    def together(some: torch.Tensor, targets: torch.Tensor) -> Measured:
+        inputs, goals = _filled(full, some, targets)
+        if captured is not None and some.device.type == "cuda":
+            setting = clip, id(criterion), route.separate, tuple(route.loose)
+            return captured.run(passed, module, setting, inputs, goals, len(some))
+        return passed(inputs, goals, len(some))
 
     def lost(some: torch.Tensor, targets: torch.Tensor) -> Measured:
         none = torch.zeros(len(some), dtype=torch.float64, device=some.device)
@@ -199,21 +213,26 @@ def _block(
 
 
 def _filled(full: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors with zeros after their examples, so that there are `full` of them; copies, which begin alike."""
-    if not full:
+    """The tensors with zeros after their examples, so that there are `full` of them; all begin alike in memory."""
+    if not full or all(len(each) == full and each.data_ptr() % _ALIGNED == 0 for each in tensors):
         return tensors
     return tuple(torch.cat([each, each.new_zeros(full - len(each), *each.shape[1:])]) for each in tensors)
 
 
 def _clipped(
-    gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping, count: int
+    gradients: dict[str, Gradients],
+    losses: torch.Tensor,
+    watched: list[torch.Tensor],
+    clip: Clipping,
+    counted: int | torch.Tensor,
 ) -> Measured:
     """The sums of the clipped gradients by the parameters' names, the losses, NaN where nothing counts, and norms.
 
-    Only the first `count` examples count.
+    Only the first `counted` examples count, or those for which it is true.
     """
+    count = counted if isinstance(counted, int) else len(losses)
     with torch.no_grad(), torch.autocast(losses.device.type, enabled=False):
-        good = ~torch.isnan(losses)
+        good = ~torch.isnan(losses) if isinstance(counted, int) else ~torch.isnan(losses) & counted
         packed, parts = _packed(gradients)
         if isinstance(clip, Elementwise):
             squares = losses.new_zeros(0, dtype=torch.float64)
@@ -244,7 +263,7 @@ def _clipped(
 
 
 def _keep(gradients: dict[str, Gradients], good: torch.Tensor) -> None:
-    if not bool(good.all()):
+    if not known_all(good):
         for each in gradients.values():
             each.keep(good)
 

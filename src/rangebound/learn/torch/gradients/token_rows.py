@@ -9,6 +9,7 @@ import torch
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients import doubles
 from rangebound.learn.torch.gradients.bad_examples import finite, kept
+from rangebound.learn.torch.gradients.fixed_work import is_fixed, known_all
 
 
 @dataclass(kw_only=True)
@@ -56,7 +57,7 @@ class TokenRows:
         bad = torch.zeros(self.count, device=self.values.device)
         bad.index_add_(0, self.example, (~finite(self.values)).to(bad.dtype))
         good = bad == 0
-        values = self.values if bool(good.all()) else kept(self.values, good[self.example])
+        values = self.values if known_all(good) else kept(self.values, good[self.example])
         largest = torch.finfo(values.dtype).max
         quanta = (values / clip.quantum).clamp_(-largest, largest).clamp_(-clip.levels, clip.levels).round_()
         return self._sum(quanta.double()), good[: self.counted]
@@ -70,8 +71,15 @@ def gathered(ids: torch.Tensor, g: torch.Tensor, tokens: int) -> TokenRows:
     """The rows of tokens `ids` (examples, positions) with the gradients `g` of their vectors, added by token."""
     count = len(ids)
     own = torch.arange(count, device=ids.device)[:, None]
-    keys, place = torch.unique(own * tokens + ids, return_inverse=True)
     g = g.to(doubles.wide(g)).flatten(0, 1)
+    if is_fixed():  # as many rows as there are tokens, the last of them empty
+        ordered, order = (own * tokens + ids).flatten().sort(stable=True)
+        place = (ordered != ordered.roll(1)).cumsum(0) - 1
+        place = place - place[:1]
+        keys = torch.zeros_like(ordered).index_copy_(0, place, ordered)
+        g = g[order]
+    else:
+        keys, place = torch.unique(own * tokens + ids, return_inverse=True)
     values = g.new_zeros(len(keys), g.shape[1]).index_add_(0, place.flatten(), g)
     example = torch.div(keys, tokens, rounding_mode="floor")
     return TokenRows(count=count, tokens=tokens, values=values, example=example, token=keys - example * tokens)

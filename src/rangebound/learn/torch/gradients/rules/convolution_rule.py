@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.summed_products import SummedProducts, are_cheaper
 from rangebound.learn.torch.gradients.tape import Tape, Unruled
 
 Sizes = tuple[int, ...]
@@ -95,15 +96,28 @@ def _rows(
     inner, slope = (g, a) if transposed else (a, g)
     width = slope.shape[1] * (inner.shape[1] // groups) * torch.Size(kernel).numel()
 
-    def make(first: int, last: int) -> torch.Tensor:
+    def factors(first: int, last: int) -> tuple[torch.Tensor, torch.Tensor]:
         factor = slope[first:last].to(dtype)
         pieces = patches(inner[first:last].to(dtype), kernel, steps, margins, dilation)
-        factor, pieces = _fitting(factor, pieces, inner, kernel, steps, margins, dilation)
+        return _fitting(factor, pieces, inner, kernel, steps, margins, dilation)
+
+    def by_position(first: int, last: int) -> tuple[torch.Tensor, torch.Tensor]:
+        factor, pieces = factors(first, last)
+        return pieces.mT, factor.mT
+
+    def make(first: int, last: int) -> torch.Tensor:
+        factor, pieces = factors(first, last)
         if groups > 1:
             factor = factor.reshape(-1, factor.shape[1] // groups, factor.shape[2])
             pieces = pieces.reshape(-1, pieces.shape[1] // groups, pieces.shape[2])
         return torch.bmm(factor, pieces.transpose(1, 2)).reshape(last - first, -1)
 
+    positions, outputs = slope[0, 0].numel(), slope.shape[1]
+    if groups == 1 and are_cheaper(dtype, positions, width // outputs, outputs):
+        return SummedProducts(
+            count=len(a), width=width, make=make, device=a.device, positions=positions,
+            factors=by_position,
+        )  # fmt: skip
     return ExampleRows(count=len(a), width=width, make=make, device=a.device)
 
 

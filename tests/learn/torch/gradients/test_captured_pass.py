@@ -1,0 +1,101 @@
+"""Passes as CUDA graphs find what passes find; what a graph is kept for."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
+from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, _key  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
+from tests.learn.torch.models import CRITERION, SHAPES, data, images  # noqa: E402
+
+CLIP = Elementwise(clip=0.01)
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+def test_a_graph_is_kept_for_one_shape_one_state_of_the_module_and_one_setting() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.5))
+    x, y = torch.zeros(4, 3), torch.zeros(4)
+    first = _key(module, "clip", x, y)
+    assert _key(module, "clip", x + 1.0, y) == first
+    others = [_key(module, "other", x, y), _key(module, "clip", x[:3], y), _key(module, "clip", x.double(), y)]
+    module[1].eval()
+    others.append(_key(module, "clip", x, y))
+    module[1].train()
+    module[0].weight.requires_grad_(False)
+    others.append(_key(module, "clip", x, y))
+    module[0].weight.requires_grad_(True)
+    assert _key(module, "clip", x, y) == first
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        others.append(_key(module, "clip", x, y))
+    module[0].bias = torch.nn.Parameter(torch.zeros(2))
+    others.append(_key(module, "clip", x, y))
+    assert first not in others
+
+
+def test_elsewhere_than_on_a_gpu_nothing_is_captured() -> None:
+    x, y = data(SHAPES[images], 4)
+    module, captured = images(), CapturedPasses()
+    wanted, _ = clipped_sum(module, CRITERION, x, y, CLIP, 2**24, 4)
+    for _ in range(3):
+        found, _ = clipped_sum(module, CRITERION, x, y, CLIP, 2**24, 4, captured)
+    assert all(torch.equal(found[name], sums) for name, sums in wanted.items())
+    assert captured.refused == ""
+
+
+@on_gpu
+@pytest.mark.parametrize("make", SHAPES)
+@pytest.mark.parametrize("clip", [CLIP, Euclidean(clip=0.5)])
+@pytest.mark.parametrize("count", [32, 20])
+def test_a_captured_pass_finds_the_same_sums(make, clip, count):
+    x, y = (each.cuda() for each in data(SHAPES[make], 32))
+    module, captured = make().cuda(), CapturedPasses()
+    for _ in range(2):
+        clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
+    assert captured.refused == ""
+    wanted, losses = clipped_sum(module, CRITERION, x[:count], y[:count], clip, 2**24, 32)
+    found, far_losses = clipped_sum(module, CRITERION, x[:count], y[:count], clip, 2**24, 32, captured)
+    torch.testing.assert_close(far_losses, losses, rtol=1e-6, atol=1e-6)
+    for name, sums in wanted.items():
+        torch.testing.assert_close(found[name], sums, rtol=1e-5, atol=1e-5)
+    others, _ = clipped_sum(module, CRITERION, x[-count:] * 2.0, y[:count], clip, 2**24, 32, captured)
+    assert any(not torch.allclose(others[name], sums) for name, sums in wanted.items())  # the control
+
+
+@on_gpu
+def test_a_captured_pass_follows_the_parameters_and_leaves_out_examples_that_are_not_finite():
+    x, y = (each.cuda() for each in data(SHAPES[images], 32))
+    module, captured, clip = images().cuda(), CapturedPasses(), Euclidean(clip=0.5)
+    for _ in range(3):
+        before, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
+    with torch.no_grad():
+        for each in module.parameters():
+            each.mul_(1.5)
+    x[3] = float("nan")
+    found, losses = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
+    wanted, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32)
+    assert [bool(each) for each in losses.isnan()] == [i == 3 for i in range(32)]
+    for name, sums in wanted.items():
+        torch.testing.assert_close(found[name], sums)
+        assert not torch.equal(before[name], sums)
+
+
+@on_gpu
+def test_a_module_that_cannot_be_captured_is_run_as_it_is():
+    class Branching(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            torch.cuda.synchronize()
+            return self.layer(x)
+
+    x, y = torch.randn(8, 3).cuda(), torch.zeros(8, dtype=torch.long).cuda()
+    module, captured = Branching().cuda(), CapturedPasses()
+    wanted, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8)
+    for _ in range(3):
+        found, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+        for name, sums in wanted.items():
+            torch.testing.assert_close(found[name], sums)
+    assert captured.refused
