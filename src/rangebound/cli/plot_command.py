@@ -137,9 +137,10 @@ def _number(text: str) -> float:
 
 def _save(axes: Axes, output: Path) -> None:
     from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
 
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
     figure.savefig(output)
     plt.close(figure)
     typer.echo(str(output))

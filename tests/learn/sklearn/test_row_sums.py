@@ -79,7 +79,7 @@ def test_products_have_the_square_of_the_length() -> None:
 
 def test_the_noise_is_gaussian_of_the_stated_scale() -> None:
     mu, length = 0.5, 3.0
-    drawn = row_sums.noisy(np.full(4000, QUANTA, dtype=np.int64), length, mu)
+    drawn = row_sums.noisy(np.full(16_000, QUANTA, dtype=np.int64), length, mu)
     assert kstest(drawn, norm(loc=length, scale=length / mu).cdf).pvalue > 1e-6
     assert kstest(drawn, norm(loc=length, scale=1.2 * length / mu).cdf).pvalue < 1e-6  # the control
 
