@@ -69,7 +69,7 @@ def test_a_limit_is_proved_again_and_one_that_is_too_high_is_refused(tmp_path, c
     code, out, _ = command(capsys, "verify", path)
     assert code == 0
     assert out.startswith("ok: proved again. No mechanism of epsilon 1 that answers\n  Query(range=Interval(")
-    assert "has an error (mae) below 0.3" in out
+    assert "has a mean absolute error below 0.3" in out
     assert json.loads(command(capsys, "verify", path, "--json")[1])["value"] == found.value
     data = json.loads(found.to_json())
     data["prices"] = [1.001 * each for each in data["prices"]]

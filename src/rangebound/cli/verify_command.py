@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _OF_A_TABLE = "rangebound release certificate"
 _OF_A_LIMIT = "rangebound limit"
+_ERRORS = {"mae": "mean absolute error", "mse": "mean squared error"}
 _NOT_SIGNED = "Nothing is signed: compare this with what you were promised."
 
 
@@ -115,7 +116,7 @@ def _limit(text: str) -> tuple[dict[str, object], str]:
     place = "at the worst true answer" if found.at.value == "worst" else "on average over a uniform true answer"
     words = (
         f"ok: proved again. No mechanism of epsilon {downwards(found.epsilon)} that answers\n  {found.query}\n"
-        f"has an error ({found.objective.value}) below {downwards(found.value)}, {place}.\n{_NOT_SIGNED}"
+        f"has a {_ERRORS[found.objective.value]} below {downwards(found.value)}, {place}.\n{_NOT_SIGNED}"
     )
     return facts, words
 
