@@ -10,12 +10,13 @@ tables. Noise comes from torch's generator, since nothing here is published: how
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +32,12 @@ from rangebound.learn.torch.step_mechanism import step_mechanism
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "which_noise.json", ROOT / "docs" / "which-noise.md"
 EPSILON, DELTA, STEPS = 8.0, 1e-5, 100
-WIDTHS = (1.0, 2.0, 4.0)  # of the support: half of it, over the scale of the noise
-RATES = {False: [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], True: [0.5, 1.0, 2.0, 4.0, 16.0]}  # bounded noise: smaller steps
-LARGE = {True: [2.0, 4.0], False: [0.03, 0.1, 0.3, 1.0]}  # for the perceptron, by whether the clipping is Euclidean
+STARTS = {  # where the search begins: clipping norm and learning rate of Euclidean clipping, and of elementwise
+    "digits": ((1.0, 4.0), (0.25, 1.0)),
+    "perceptron": ((1.0, 4.0), (2.0**-7, 0.125)),
+    "signs": ((2.0, 2.0), (0.25, 1.0)),
+    "heavy tails": ((2.0, 2.0), (0.25, 1.0)),
+}
 TASKS = {
     "digits": "logistic regression, digits",
     "perceptron": "perceptron, digits",
@@ -42,6 +46,9 @@ TASKS = {
 }
 MEANS = ("Gaussian", "Gaussian, clamped", "truncated", "rectified")
 BOUNDINGS = {"truncated": rb.TRUNCATE, "rectified": rb.RECTIFY, "one bit": rb.QUANTIZE}
+FIRST_WIDTHS = {"truncated": 2.0, "rectified": 2.0, "one bit": 1.0}  # of the support: half of it, in scales
+SIGNS = {"sign of Euclidean": "Euclidean", "sign of elementwise": "elementwise"}
+KINDS = ("Euclidean", "elementwise", "truncated", "rectified", "one bit", *SIGNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +76,7 @@ def mechanism(kind: str, width: float, multiplier: float, clip: float = 1.0) -> 
     return step_mechanism(clipping=clipping, noise_multiplier=multiplier, bounding=bounding, support=support)
 
 
+@functools.cache
 def calibrated(kind: str, width: float, coordinates: int, steps: int) -> Noise:
     """The noise whose account proves the target, for so many steps on all examples."""
 
@@ -82,6 +90,12 @@ def calibrated(kind: str, width: float, coordinates: int, steps: int) -> Noise:
         return worst_case.epsilon({step: steps}, DELTA)
 
     return Noise(kind=kind, width=width, multiplier=smallest_multiplier(epsilon, EPSILON))
+
+
+def noise_of(name: str, width: float, coordinates: int, steps: int) -> Noise:
+    """The noise of this name; signs of unbounded noise are post-processing, and need no account of their own."""
+    made = calibrated(SIGNS.get(name, name), width, coordinates, steps)
+    return replace(made, kind=f"{made.kind}, one bit") if name in SIGNS else made
 
 
 Sums = Callable[[list[torch.Tensor], "Noise", float], list[torch.Tensor]]
@@ -167,23 +181,63 @@ def trained(task: Task, noise: Noise, clip: float, rate: float, seed: int, steps
     return task.score(weights)
 
 
+Setting = tuple[Noise, float, float]
+Place = tuple[int, int, int]
+"""Clipping norm, learning rate and width, as powers of two times those of the start."""
+
+
+COARSE = (-3, -1, 1, 3)
+
+
+def around(at: Place, *, wide: bool) -> Iterator[Place]:
+    """All neighbours in clipping norm and learning rate, and where the support has a width those in width."""
+    for clip, rate in itertools.product((-1, 0, 1), repeat=2):
+        yield at[0] + clip, at[1] + rate, at[2]
+    if wide:
+        yield from ((at[0], at[1], at[2] + step) for step in (-1, 1))
+
+
+def climbed(score: Callable[[Place], float], *, wide: bool) -> tuple[Place, dict[Place, float]]:
+    """A place that no neighbour is better than, and all that was tried: from the best of a coarse grid, uphill."""
+    tried: dict[Place, float] = {(clip, rate, 0): score((clip, rate, 0)) for clip in COARSE for rate in COARSE}
+    best = max(tried, key=tried.__getitem__)
+    while True:
+        for place in (best, *around(best, wide=wide)):
+            if place not in tried:
+                tried[place] = score(place)
+        found = max((best, *around(best, wide=wide)), key=tried.__getitem__)  # the place itself, where some are as good
+        if found == best:
+            return best, tried
+        best = found
+
+
 def chosen(
-    tasks: Callable[[int], Task], kinds: dict[str, list[Noise]], clips: dict[bool, list[float]],
-    rates: Callable[[Noise], list[float]], tuning: int, seeds: int, steps: int,
+    tasks: Callable[[int], Task], names: tuple[str, ...], starts: tuple[tuple[float, float], ...], coordinates: int,
+    tuning: int, seeds: int, steps: int,
 ) -> Iterator[dict[str, object]]:  # fmt: skip
     """For each kind the setting that is best over the tuning seeds, and its accuracy over other seeds."""
     made = {seed: tasks(seed) for seed in range(tuning + seeds)}
-    for kind, noises in kinds.items():
-        best = (-1.0, noises[0], 0.0, 0.0)
-        for noise, clip in itertools.product(noises, clips[noises[0].euclidean]):
-            for rate in rates(noise):
-                mean = statistics.fmean(trained(made[s], noise, clip, rate, s, steps) for s in range(tuning))
-                best = max(best, (mean, noise, clip, rate), key=lambda each: each[0])
-        _, noise, clip, rate = best
+    for name in names:
+        first, start = FIRST_WIDTHS.get(name, 0.0), starts[not name.endswith("Euclidean")]
+
+        def setting(at: Place, name: str = name, first: float = first, start: tuple[float, float] = start) -> Setting:
+            noise = noise_of(name, first * 2.0 ** at[2], coordinates, steps)
+            return noise, start[0] * 2.0 ** at[0], start[1] * 2.0 ** at[1]
+
+        def score(at: Place, setting: Callable[[Place], Setting] = setting) -> float:
+            return statistics.fmean(trained(made[s], *setting(at), s, steps) for s in range(tuning))
+
+        wide = name in ("truncated", "rectified")
+        best, tried = climbed(score, wide=wide)
+        noise, clip, rate = setting(best)
         found = [trained(made[s], noise, clip, rate, s, steps) for s in range(tuning, tuning + seeds)]
+        ends = {
+            axis: [f * 2.0 ** min(each[k] for each in tried), f * 2.0 ** max(each[k] for each in tried)]
+            for k, (axis, f) in enumerate((("clip", start[0]), ("rate", start[1]), ("width", first))[: 2 + wide])
+        }
         yield {
-            "noise": kind, "accuracy": statistics.fmean(found), "deviation": statistics.pstdev(found),
-            **asdict(noise), "clip": clip, "rate": rate,
+            "noise": name, "accuracy": statistics.fmean(found), "deviation": statistics.pstdev(found),
+            **asdict(noise), "clip": clip, "rate": rate, "tried": ends, "settings": len(tried),
         }  # fmt: skip
 
 
@@ -209,21 +263,6 @@ def signs(seed: int, heavy: bool, rows: int = 2000, features: int = 50) -> Task:
     x = draw.standard_t(1.5, (rows, features)) if heavy else draw.choice([-1.0, 1.0], (rows, features))
     rule = draw.choice([-1.0, 1.0], features) / math.sqrt(features)
     return split(logistic, x, ((x @ rule + 0.3 * draw.standard_normal(rows)) > 0).astype(np.int64), seed)
-
-
-def all_kinds(coordinates: int, steps: int, widths: tuple[float, ...]) -> dict[str, list[Noise]]:
-    """Euclidean, elementwise and bounded noise, and two ways to send one bit for each coordinate."""
-    euclidean = calibrated("Euclidean", 0.0, coordinates, steps)
-    gaussian = calibrated("elementwise", 0.0, coordinates, steps)
-    return {
-        "Euclidean": [euclidean],
-        "elementwise": [gaussian],
-        "truncated": [calibrated("truncated", width, coordinates, steps) for width in widths],
-        "rectified": [calibrated("rectified", width, coordinates, steps) for width in widths],
-        "one bit": [calibrated("one bit", 1.0, coordinates, steps)],
-        "sign of Euclidean": [Noise(kind="Euclidean, one bit", width=0.0, multiplier=euclidean.multiplier)],
-        "sign of elementwise": [Noise(kind="elementwise, one bit", width=0.0, multiplier=gaussian.multiplier)],
-    }
 
 
 def clip_trial(start: float, adaptive: bool, multiplier: float, rate: float, seed: int, steps: int) -> float:
@@ -291,29 +330,14 @@ def one_mean(rows: int, epsilon: float, draws: int) -> dict[str, float]:
 
 
 def measured(*, quick: bool) -> dict[str, object]:
-    steps, tuning, seeds = (4, 1, 1) if quick else (STEPS, 2, 5)
-    widths = WIDTHS[1:2] if quick else WIDTHS
-
-    def rates(noise: Noise) -> list[float]:
-        usual = RATES[noise.width > 0.0 or noise.kind.endswith("one bit")]
-        return usual[:1] if quick else usual
-
-    flat = {True: [0.5], False: [0.02]} if quick else {True: [0.25, 0.5, 1.0, 2.0], False: [0.02, 0.08, 0.32]}
-    even = {True: [2.0], False: [0.3]} if quick else {True: [0.7, 2.0, 6.0], False: [0.1, 0.3, 1.0]}
+    steps, tuning, seeds = (4, 1, 1) if quick else (STEPS, 3, 5)
     found: dict[str, object] = {"epsilon": EPSILON, "delta": DELTA, "steps": steps, "tuning": tuning, "seeds": seeds}
-    kinds = all_kinds(650, steps, widths)
-    found["digits"] = list(chosen(digits(logistic), kinds, flat, rates, tuning, seeds, steps))
+    found["digits"] = list(chosen(digits(logistic), KINDS, STARTS["digits"], 650, tuning, seeds, steps))
     if not quick:
-        large = all_kinds(9610, steps, WIDTHS[1:2])
-        chosen_kinds = {name: large[name] for name in ("Euclidean", "elementwise", "truncated", "rectified")}
-        fewer = {True: [0.5, 1.0], False: [0.002, 0.01]}
-        found["perceptron"] = list(
-            chosen(digits(perceptron), chosen_kinds, fewer, lambda noise: LARGE[noise.euclidean], 1, 3, steps)
-        )
-    kinds = all_kinds(102, steps, widths)
+        found["perceptron"] = list(chosen(digits(perceptron), KINDS[:4], STARTS["perceptron"], 9610, 1, seeds, steps))
     for name, heavy in (("signs", False), ("heavy tails", True)):
         tasks = {seed: signs(seed, heavy) for seed in range(tuning + seeds)}
-        found[name] = list(chosen(tasks.__getitem__, kinds, even, rates, tuning, seeds, steps))
+        found[name] = list(chosen(tasks.__getitem__, KINDS, STARTS[name], 102, tuning, seeds, steps))
     found["clipping"] = clip_trials(quick=quick)
     sizes = (10,) if quick else (3, 10, 100)
     found["one mean"] = [{"rows": rows, **one_mean(rows, 1.0, 200 if quick else 20_000)} for rows in sizes]

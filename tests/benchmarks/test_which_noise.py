@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,32 @@ def test_the_page_has_the_tables_of_the_results() -> None:
     assert w.page(text, found) == text
     found["digits"][0]["accuracy"] = 0.123
     assert w.page(text, found) != text  # the control
+
+
+def at_an_edge(row: dict[str, Any]) -> list[str]:
+    return [name for name, (least, most) in row["tried"].items() if not least < row[name] < most]
+
+
+def test_no_tuned_value_is_at_an_edge_of_what_was_tried() -> None:
+    found = json.loads(w.RESULTS.read_text(encoding="utf-8"))
+    rows = [row for task in w.TASKS for row in found[task]]
+    assert len(rows) == 3 * len(w.KINDS) + 4
+    for row in rows:
+        assert {"clip", "rate"} <= row["tried"].keys()
+        assert ("width" in row["tried"]) == (row["noise"] in ("truncated", "rectified"))
+        assert not at_an_edge(row)
+    assert at_an_edge({**rows[0], "clip": rows[0]["tried"]["clip"][1]}) == ["clip"]  # the control
+
+
+@pytest.mark.parametrize("top", [(0, 0, 0), (5, -7, 0), (-4, 6, 3)])
+def test_the_search_ends_at_the_top_of_a_hill_with_all_neighbours_tried(top: w.Place) -> None:
+    def height(place: w.Place) -> float:
+        return -float(sum((a - b) ** 2 for a, b in zip(place, top, strict=True)))
+
+    best, tried = w.climbed(height, wide=top[2] != 0)
+    assert best == top
+    assert set(w.around(best, wide=top[2] != 0)) <= tried.keys()
+    assert w.climbed(lambda place: 0.0, wide=False)[0] in tried  # a plain ends, too
 
 
 def test_the_noise_is_that_of_a_closed_form() -> None:
