@@ -26,6 +26,7 @@ def main() -> None:
             page = opened(browser, address)
             changed(page, lambda: page.fill("#epsilon-exact", "2") or page.press("#epsilon-exact", "Enter"))
             changed(page, lambda: page.fill("#margin-1", "20") or page.press("#margin-1", "Enter"))
+            changed(page, lambda: page.fill("#about-rows", "7500") or page.press("#about-rows", "Enter"))
             page.wait_for_selector("#offers button")
             page.evaluate("document.activeElement.blur()")
             _picture(page, "explore-questions", "#dials", "#questions")

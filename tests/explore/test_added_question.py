@@ -28,6 +28,15 @@ def test_every_kind_that_is_offered_can_be_asked(kind):
     assert len(prepare(found).publishers) == 2
 
 
+def test_the_range_of_a_column_of_days_is_one_of_days():
+    data = {"kind": "median", "column": "day", "lower": "2025-01-01", "upper": "2025-12-31"}
+    text = with_question(PLAN, QuestionForm.from_dict(data))
+    assert "range = [2025-01-01, 2025-12-31]" in text
+    assert parse_plan(text).query[1].answers_dated
+    with pytest.raises(ArgumentError, match="upper='2025-02-30': must be a number, or a day"):
+        QuestionForm.from_dict({**data, "upper": "2025-02-30"})
+
+
 def test_a_name_that_is_taken_gets_a_number():
     text = PLAN
     for _ in range(2):
@@ -58,6 +67,7 @@ def test_groups_without_keys_need_a_delta_as_in_a_file():
         {"kind": "mean", "column": "age"},
         {"kind": "mean", "lower": 0, "upper": 1},
         {"kind": "mean", "column": "age", "lower": "0", "upper": 1},
+        {"kind": "mean", "column": "age", "lower": True, "upper": 1},
         {"kind": "count", "by": 7},
         {"kind": "count", "keys": "x" * 1001},
     ],

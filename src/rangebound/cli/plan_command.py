@@ -74,7 +74,7 @@ def new(
         sys.stderr.write(note)
         return
     write_new(output, text)
-    there = f"fill it in, there or on the page of rangebound explore {output}; then rangebound plan check {output}"
+    there = f"fill it in on a page: rangebound explore {output} (or in the file; then rangebound plan check {output})"
     sys.stdout.write(f"{output}: {there}\n{note}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from dataclasses import dataclass
 
@@ -19,34 +20,43 @@ class QuestionForm:
 
     kind: str
     column: str = ""
-    lower: float | None = None
-    upper: float | None = None
+    lower: float | datetime.date | None = None
+    upper: float | datetime.date | None = None
     by: str = ""
     keys: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, data: object) -> QuestionForm:
-        """The form in plain data, as the page sends it; keys are a text with commas.
+        """The form in plain data, as the page sends it; keys are a text with commas, days are texts.
 
         >>> QuestionForm.from_dict({"kind": "count", "by": "clinic", "keys": "north, south"}).keys
         ('north', 'south')
         """
         if not isinstance(data, dict) or not set(data) <= set(cls.__dataclass_fields__):
             raise ArgumentError("question: must have no fields but kind, column, lower, upper, by and keys")
-        kind, ends = data.get("kind"), {name: data.get(name) for name in ("lower", "upper")}
+        kind, ends = data.get("kind"), {name: _end(name, data.get(name)) for name in ("lower", "upper")}
         texts = {name: data.get(name, "") for name in ("column", "by", "keys")}
         if kind not in (*OF_ROWS, *OF_VALUES):
             raise ArgumentError(f"kind={kind!r:.80}: must be one of {', '.join((*OF_ROWS, *OF_VALUES))}")
         for name, text in texts.items():
             if not isinstance(text, str) or len(text) > _LONGEST:
                 raise ArgumentError(f"{name}: must be a text of at most {_LONGEST} characters")
-        for name, end in ends.items():
-            if end is not None and type(end) not in (int, float):
-                raise ArgumentError(f"{name}={end!r:.80}: must be a number")
         if kind in OF_VALUES and (not texts["column"].strip() or None in ends.values()):
             raise ArgumentError(f"column: a {kind} needs a column, and the lowest and highest value that it may have")
         keys = tuple(each.strip() for each in texts["keys"].split(",") if each.strip())
         return cls(kind=kind, column=texts["column"].strip(), **ends, by=texts["by"].strip(), keys=keys)
+
+
+def _end(name: str, value: object) -> float | datetime.date | None:
+    """An end of a range: a number, or a day."""
+    if isinstance(value, str):
+        try:
+            return datetime.date.fromisoformat(value)
+        except ValueError:
+            raise ArgumentError(f"{name}={value!r:.80}: must be a number, or a day such as 2025-01-31") from None
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return value
+    raise ArgumentError(f"{name}={value!r:.80}: must be a number")
 
 
 def with_question(text: str, form: QuestionForm) -> str:

@@ -60,9 +60,15 @@ export function showKeys() {
   at("add-keys").placeholder = known ? `as the plan has them: ${known.join(", ")}` : "north, south";
 }
 
+// An end of a range: a number, or a day.
+function end(field) {
+  const text = field.value.trim();
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) ? text : decimal(field);
+}
+
 function addFields() {
   const kind = at("add-kind").value;
-  return { kind, column: at("add-column").value, lower: decimal(at("add-lower")), upper: decimal(at("add-upper")), by: at("add-by").value, keys: at("add-keys").value };
+  return { kind, column: at("add-column").value, lower: end(at("add-lower")), upper: end(at("add-upper")), by: at("add-by").value, keys: at("add-keys").value };
 }
 
 export function showAddFields() {

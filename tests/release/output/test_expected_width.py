@@ -8,6 +8,7 @@ import pytest
 from rangebound.errors import RangeboundError
 from rangebound.release import forecast, make_plan, release
 from rangebound.release.output.expected_width import expected_widths
+from rangebound.release.prepare import prepare
 
 X = {"column": "x", "range": [0, 10]}
 KINDS = {
@@ -47,6 +48,15 @@ def test_other_widths_are_those_of_the_forecast():
     weighted = plan([{"name": "mean", **KINDS["mean"], "weighted_by": {"column": "w", "range": [0, 5]}}])
     assert expected_widths(weighted, 100)[0].half_width is None
     assert expected_widths(plan([{"name": "median", "kind": "median", **X}]), 100)[0].half_width is None
+
+
+def test_a_median_that_may_be_half_the_rows_away_is_hopeless():
+    asked = plan([{"name": "median", "kind": "median", **X, "step": 0.1}], epsilon=0.1)
+    off = prepare(asked).publishers[0].rank_error
+    few, many = expected_widths(asked, 1.9 * off)[0], expected_widths(asked, 2.1 * off)[0]
+    assert few.hopeless == f"may be {off:.4g} rows off, and a group has about {1.9 * off:.4g} rows"
+    assert (few.half_width, many.hopeless) == (None, "")
+    assert f"at most {off:.4g} rows" in forecast(asked)[0].error
 
 
 @pytest.mark.parametrize("kind", KINDS)

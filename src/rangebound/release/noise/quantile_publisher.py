@@ -93,13 +93,18 @@ class QuantilePublisher:
         together = 1.0 - (1.0 - confidence) / len(self.levels)
         return [max(exponential.rank_error(count, rate, together) for rate in self.rates)] * len(self.levels)
 
+    @property
+    def rank_error(self) -> float:
+        """The most rows between a published quantile and the true one, with the probability of the intervals."""
+        return max(self._rank_errors)
+
     def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
         """Not known: how far a rank error moves a quantile depends on the rows near it, which are private."""
         return
 
     def expected_error(self, scale: float = 1.0, form: str = "") -> str:
         """In rows: between the number and the quantile, and to either side of the interval; `scale` does not matter."""
-        most = arguments.counted(f"{max(self._rank_errors):.4g}", "row")
+        most = arguments.counted(f"{self.rank_error:.4g}", "row")
         return (
             f"at most {most} between it and the quantile, with probability {self.confidence:g}; "
             f"{self._expected_interval()}"

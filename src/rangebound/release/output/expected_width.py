@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.plan.kinds.count import CountKind
 from rangebound.release.plan.kinds.fraction_kind import FractionKind
 from rangebound.release.plan.kinds.histogram import Histogram
@@ -45,7 +46,7 @@ def expected_widths(plan: Plan | Mapping[str, object], rows: float) -> tuple[Exp
     Touches no data: `rows` is what somebody says. A mean or a share has an interval of a width that is inverse to the
     rows of its group, other half-widths are those of `forecast`. Hopeless is a count whose half-width is no less than
     the rows of an average group, a sum whose half-width is no less than the largest sum of such a group, a mean or a
-    share whose interval is as wide as its range.
+    share whose interval is as wide as its range, and a quantile that may be half the rows away.
 
     Assumes: all rows count. Where contribution bounds or filters cut some, means are less exact than this says.
     Edge cases: no `rows`, or less than one, raise `ArgumentError`.
@@ -75,7 +76,13 @@ def _expected(ready: Prepared, index: int, rows: float) -> ExpectedWidth:
         width = question.half_width_of(publisher, each)
     words, most = _most(question, each)
     hopeless = "" if width is None or width < most else f"half-width {width:.4g}, and {words}"
+    if isinstance(publisher, QuantilePublisher) and 2.0 * publisher.rank_error >= each:
+        hopeless = f"may be {_rows(publisher.rank_error)} off, and a group has about {_rows(each)}"
     return ExpectedWidth(query=question.name, rows=each, half_width=width, hopeless=hopeless)
+
+
+def _rows(rows: float) -> str:
+    return arguments.counted(f"{rows:.4g}", "row")
 
 
 def _most(question: Kind, rows: float) -> tuple[str, float]:
@@ -83,10 +90,10 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
     weight = float(question.largest_weight) if isinstance(question, WeightedKind) else 1.0
     match question:
         case CountKind() if not question.made:
-            return f"a group has about {arguments.counted(f'{rows:.4g}', 'row')}", rows * weight
+            return f"a group has about {_rows(rows)}", rows * weight
         case Histogram():
             own = rows / len(question.parts)
-            return f"a bin has about {arguments.counted(f'{own:.4g}', 'row')}", own
+            return f"a bin has about {_rows(own)}", own
         case Sum():
             largest = rows * weight * max(abs(question.bounds.lower), abs(question.bounds.upper))
             return f"a group's sum is at most about {largest:.4g}", largest
