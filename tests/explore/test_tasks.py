@@ -52,6 +52,8 @@ def test_a_small_epsilon_and_one_that_leaves_more_are_offered(tmp_path):
         assert offer["words"].endswith(said)
     assert "leaves 10 % of the budget" in found["offered"][0]["words"]
     assert "leaves 66.7 % of the budget" in found["offered"][1]["words"]
+    few = tasks.TASKS["solve"]({"plan": two, "changes": changes, "rows": 20}, tmp_path)[0]["offered"]
+    assert few[0]["words"].count(", hopeless") == 2
     without = tasks.TASKS["solve"]({"plan": two, "changes": changes}, tmp_path)[0]["offered"][0]["words"]
     assert without.endswith("divided by the number of rows that count).")
     (only,) = asked("solve", tmp_path, changes=changes)["offered"]  # the control: nothing is left to be said

@@ -72,11 +72,12 @@ def _solution_words(found: Solution, rows: float | None) -> str:
 
 
 def _error_words(met: MarginMet, width: ExpectedWidth | None) -> str:
+    hopeless = ", hopeless" if width is not None and width.hopeless else ""
     if met.half_width is not None:
-        return f"half-width {met.half_width:.4g}"
+        return f"half-width {met.half_width:.4g}{hopeless}"
     if width is not None and width.half_width is not None:
-        return f"half-width about {width.half_width:.4g} for {counted(f'{width.rows:.4g}', 'row')}"
-    return f"error {met.error.partition(';')[0].partition(' (')[0]}"
+        return f"half-width about {width.half_width:.4g} for {counted(f'{width.rows:.4g}', 'row')}{hopeless}"
+    return f"error {met.error.partition(';')[0].partition(' (')[0]}{hopeless}"
 
 
 def _rows(asked: Mapping[str, Any]) -> float | None:
