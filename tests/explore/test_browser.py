@@ -366,7 +366,7 @@ def test_rows_and_groups_of_the_unit_are_set_on_the_page(page, demo_folder):
     changed(page, lambda: page.fill("#unit-groups", "1") or page.press("#unit-groups", "Enter"))
     shown_equals(page, parse_plan(text.replace("rows = 5\ngroups = 2", "rows = 3\ngroups = 1")))
     assert page.input_value("#plan-text") == text.replace("rows = 5\ngroups = 2", "rows = 3\ngroups = 1")
-    assert "of each person_id, 3 rows in a group and one group counts" in page.inner_text("#unit-example")
+    assert "if no person_id has more than 10 rows" in page.inner_text("#unit-example")
     page.fill("#unit-rows", "0")
     page.press("#unit-rows", "Enter")
     page.wait_for_selector("#unit-fault.fault:not(:empty)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,7 +68,7 @@ def _solution_words(found: Solution, rows: float | None) -> str:
     others = [f"{met.query}: {_error_words(met, width)}" for met, width in pairs if met.margin is None and met.share]
     errors = "; ".join(others[:_MOST_NAMED])
     more = f"; and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-    part = f"meets all margins, and leaves {upwards(100 * found.rest, 3)} % of the budget for what has none"
+    part = f"meets all margins, and leaves {upwards(100 * found.rest, 3)} % of the budget for the others"
     return f"{part} ({errors}{more})." if errors else f"{part}."
 
 
@@ -77,7 +78,7 @@ def _error_words(met: MarginMet, width: ExpectedWidth | None) -> str:
         return f"half-width {met.half_width:.4g}{hopeless}"
     if width is not None and width.half_width is not None:
         return f"half-width about {width.half_width:.4g} for {counted(f'{width.rows:.4g}', 'row')}{hopeless}"
-    return f"error {met.error.partition(';')[0].partition(' (')[0]}{hopeless}"
+    return f"error {re.split(';|, with| [(]', met.error)[0]}{hopeless}"
 
 
 def _rows(asked: Mapping[str, Any]) -> float | None:

@@ -69,8 +69,8 @@ export function showCertified(view) {
 function showUnit(unit) {
   at("unit").hidden = state.begin.file === null;
   at("unit-bounds").hidden = at("unit-cut").hidden = at("unit-example").hidden = !unit.bounded;
-  const each = unit.column === "?" ? "owner" : unit.column;
-  at("unit-example").textContent = `Now, of each ${each}, ${rowsWords(unit.rows)} in a group and ${unit.groups === 1 ? "one group counts" : `${unit.groups} groups count`}. For example 10 and 3: nobody has more than 10 rows in one town (a group, where you ask by town), or rows in more than 3 towns. Without groups the second number does not matter.`;
+  const each = unit.column === "?" ? "nobody" : `no ${unit.column}`;
+  at("unit-example").textContent = `Such as 10 and 3, if ${each} has more than 10 rows in one town, or rows in more than 3 towns (groups, where you ask by town).`;
   at("unit-words").textContent = unit.column === "?"
     ? "Still to be said: name the column that says whose a row is, such as that of a person or a card; or protect each single row, if nobody has two."
     : unit.column === null
@@ -81,10 +81,6 @@ function showUnit(unit) {
   field.placeholder = open ? "such as person_id" : "none: each row";
   if (document.activeElement !== field) field.value = open ? "" : unit.column ?? "";
   for (const name of ["rows", "groups"]) if (document.activeElement !== at(`unit-${name}`)) at(`unit-${name}`).value = unit[name];
-}
-
-function rowsWords(rows) {
-  return rows === 1 ? "one row" : `${rows} rows`;
 }
 
 // Rows stay as long as the questions do: a slider that is being dragged is not replaced under the hand.
