@@ -21,7 +21,10 @@ TEXT = (
     "best is taken, by the rows that are held out. Both regressions' predictions are clamped to the bounds of the "
     "target. Forests are ours with default settings, and the better of diffprivlib's tree and forest of 10. k-means: "
     "the sum of squared distances over that of scikit-learn; components: the variance that two of them explain, over "
-    "that of scikit-learn."
+    "that of scikit-learn. Quartiles: how far the rank of a released quartile of a feature is from 1/4, 1/2 or 3/4, "
+    "over all features; ours are all of one `QuantileTransformer` with default settings, diffprivlib's one "
+    "`tools.quantile` each, with an even share of epsilon or what its accountant has room for at a delta of 1e-5, "
+    "whichever is better."
 )
 EPSILONS = (0.5, 1.0, 3.0)
 DELTA = 1e-5
@@ -168,10 +171,76 @@ def shapes_with_diffprivlib(name: str, epsilon: float, seeds: int) -> list[list[
     return found
 
 
+def rank_error(x: Any, found: Any) -> float:
+    """The mean distance of the ranks of quartiles, one row of them for each feature, from what they are to be."""
+    import numpy as np
+
+    found, wanted = np.asarray(found), np.array([0.25, 0.5, 0.75])
+    below = (x[:, :, None] < found[None]).mean(axis=0)  # with ties, a value has all ranks from here to there
+    upto = (x[:, :, None] <= found[None]).mean(axis=0)
+    return float(np.maximum(np.maximum(below - wanted, wanted - upto), 0.0).mean())
+
+
+def our_quartiles(name: str, epsilon: float, seeds: int, delta: float) -> dict[str, list[float]]:
+    import numpy as np
+
+    from rangebound.learn.sklearn import QuantileTransformer
+
+    x, _ = dataset(name)
+    ranks = np.tile(np.array([[0.25], [0.5], [0.75]]), x.shape[1])
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "bounds": (-1, 1)}
+    found = [QuantileTransformer(**given).fit(x).inverse_transform(ranks).T for _ in range(seeds)]
+    return {"": [rank_error(x, each) for each in found]}
+
+
+def quartiles_with_diffprivlib(name: str, epsilon: float, seeds: int) -> dict[str, list[float]]:
+    from diffprivlib import BudgetAccountant, tools
+
+    x, _ = dataset(name)
+    count = 3 * x.shape[1]
+    shares = {
+        "even shares": epsilon / count,
+        "its accountant": BudgetAccountant(epsilon, 1e-5, slack=1e-5).remaining(count)[0],
+    }
+    found: dict[str, list[float]] = {}
+    for seed in range(seeds):
+        for label, share in shares.items():
+            each = [
+                [
+                    tools.quantile(column, quant, epsilon=share, bounds=(-1, 1), random_state=1000 * seed + at)
+                    for quant in (0.25, 0.5, 0.75)
+                ]
+                for at, column in enumerate(x.T)
+            ]
+            found.setdefault(label, []).append(rank_error(x, each))
+    return found
+
+
 def told(values: list[float], theirs: list[float], label: str) -> str:
     """The spread of both, in words."""
     words = f"standard deviation {statistics.pstdev(values):.2g}"
     return words + (f", diffprivlib {statistics.pstdev(theirs):.2g} ({label})" if theirs else "")
+
+
+def best_row(
+    what: str, mine_by: Any, theirs_by: Any, given: tuple[str, float, int], using: Any, *, more: bool, quick: bool
+) -> Row:
+    """Ours beside the best of diffprivlib's ways; `more` if larger numbers are better."""
+    mine = peers.fresh(mine_by, *given, DELTA, using=using)[""]
+    theirs, label, other = [], "", "not asked"
+    if not quick:
+        try:
+            asked = peers.call("diffprivlib", theirs_by, *given, using=using)
+            best = max if more else min
+            label = best(asked, key=lambda each: statistics.fmean(asked[each]))
+            theirs = asked[label]
+        except peers.Absent as why:
+            other = str(why)
+    return Row(
+        what=what, ours=statistics.fmean(mine), unit="",
+        others={"diffprivlib": statistics.fmean(theirs) if theirs else other},
+        bar=1.0, of="diffprivlib", more=more, note=told(mine, theirs, label),
+    )  # fmt: skip
 
 
 def accuracy_rows(
@@ -187,22 +256,9 @@ def accuracy_rows(
     for name in names:
         more = name != "diabetes"
         for epsilon in epsilons:
-            mine = peers.fresh(mine_by, name, epsilon, seeds, DELTA, using=(dataset, splits, score))[""]
-            theirs, label, other = [], "", "not asked"
-            if not quick:
-                try:
-                    asked = peers.call("diffprivlib", theirs_by, name, epsilon, seeds, using=(dataset, splits, score))
-                    best = max if more else min
-                    label = best(asked, key=lambda each, found=asked: statistics.fmean(found[each]))  # type: ignore[misc]
-                    theirs = asked[label]
-                except peers.Absent as why:
-                    other = str(why)
-            yield Row(
-                what=f"{name}, epsilon {epsilon:g}: {kind}{'accuracy' if more else 'root mean squared error'}",
-                ours=statistics.fmean(mine), unit="",
-                others={"diffprivlib": statistics.fmean(theirs) if theirs else other},
-                bar=1.0, of="diffprivlib", more=more, note=told(mine, theirs, label),
-            )  # fmt: skip
+            what = f"{name}, epsilon {epsilon:g}: {kind}{'accuracy' if more else 'root mean squared error'}"
+            given = name, epsilon, seeds
+            yield best_row(what, mine_by, theirs_by, given, (dataset, splits, score), more=more, quick=quick)
 
 
 def shape_rows(names: tuple[str, ...], epsilon: float, seeds: int, *, quick: bool) -> Iterator[Row]:
@@ -230,6 +286,10 @@ def rows(*, quick: bool) -> Iterator[Row]:
     yield from accuracy_rows(names, epsilons, seeds, ours, with_diffprivlib, "", quick=quick)
     yield from accuracy_rows(names, (1.0,), seeds, our_forest, forest_with_diffprivlib, "forest, ", quick=quick)
     yield from shape_rows(names, 1.0, seeds, quick=quick)
+    for name in names:
+        what, given = f"{name}, epsilon 1: quartiles, distance of ranks", (name, 1.0, seeds)
+        using = (dataset, rank_error)
+        yield best_row(what, our_quartiles, quartiles_with_diffprivlib, given, using, more=False, quick=quick)
 
 
 def main() -> None:
