@@ -124,6 +124,15 @@ def test_a_column_of_kinds_or_bands_is_counted_by_group_and_not_averaged(column)
     assert parse_plan(text).keys == {}
 
 
+@pytest.mark.parametrize("column", ["member", "club", "home_store", "guest"])
+def test_no_mean_is_proposed_of_who_or_where(column):
+    schema = dict.fromkeys((column, f"{column}_age", f"{column}s"), Family.UNTYPED)
+    text = draft(schema, Source(path="visits.csv"))
+    assert f'# column = "{column}"' not in text
+    for quantity in (f"{column}_age", f"{column}s"):
+        assert f'# column = "{quantity}"' in text  # the control
+
+
 def test_numbers_of_rows_and_of_cards_are_no_quantities_and_days_are_days():
     schema = dict.fromkeys(("card", "loan_no", "taken_on", "returnedAt", "no_of_renewals", "days_kept"), Family.UNTYPED)
     text = draft(schema, Source(path="loans.csv"), unit="card")

@@ -166,6 +166,9 @@ def _is_kind(column: str) -> bool:
 
 _NO_QUANTITY = re.compile("id|ids|uuid|code|zip|postcode|phone|card|ref|reference|isbn|iban")
 _LAST = re.compile("no|nr|number")  # at the end of a name: that of the row itself
+_WHO_OR_WHERE = re.compile(  # at the end of a name, or all of it: member, but not member_age
+    "client|club|customer|employee|guest|household|member|owner|patient|person|pupil|school|shop|site|store|student|user"
+)
 _DAYS = re.compile("date|day|dob|birthday")
 _LAST_OF_DAYS = re.compile("on|at")
 
@@ -178,7 +181,9 @@ def _guess(column: str) -> Family:
     """
     words = [each.lower() for each in re.findall("[A-Z]*[a-z]+|[A-Z]+", column)]
     several, last = len(words) > 1, words[-1] if words else ""
-    if sounds_like_text(column) or any(map(_NO_QUANTITY.fullmatch, words)) or (several and _LAST.fullmatch(last)):
+    if sounds_like_text(column) or any(map(_NO_QUANTITY.fullmatch, words)) or _WHO_OR_WHERE.fullmatch(last):
+        return Family.TEXT
+    if several and _LAST.fullmatch(last):
         return Family.TEXT
     dated = any(map(_DAYS.fullmatch, words)) or (several and _LAST_OF_DAYS.fullmatch(last))
     return Family.DATE if dated else Family.NUMBER
