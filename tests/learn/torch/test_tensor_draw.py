@@ -14,6 +14,7 @@ from scipy import stats  # noqa: E402
 
 from rangebound.errors import EntropyUnavailable  # noqa: E402
 from rangebound.learn.torch import Elementwise, SecureNoise, tensor_draw  # noqa: E402
+from rangebound.learn.torch.noise_source import _coarse_step  # noqa: E402
 from rangebound.learn.torch.step_mechanism import step_mechanism  # noqa: E402
 from rangebound.sampling import entropy, sampler_for  # noqa: E402
 from tests.sampling.sources import Repeating, mechanisms, name, words  # noqa: E402
@@ -70,7 +71,8 @@ def test_what_has_no_form_in_tensors_is_left_to_the_processor(m, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("m", IN_TENSORS, ids=name)
 def test_what_it_decides_is_what_the_processor_draws(m, device):
-    constants = tensor_draw._constants(m, torch.device(device))
+    size = _coarse_step(m) if IN_TENSORS.index(m) % 2 else None  # on a coarser lattice, and on that of a release
+    constants = tensor_draw._constants(m, torch.device(device), size)
     count = 20_000
     answers, random = np.linspace(-9, 9, count), words(count, 3)
     random[:40] >>= np.arange(40, dtype=np.uint64)  # both tails too
@@ -78,7 +80,7 @@ def test_what_it_decides_is_what_the_processor_draws(m, device):
     value, undecided = tensor_draw.drawn(
         *constants, torch.from_numpy(random.view(np.int64)).to(device), torch.from_numpy(answers).to(device)
     )
-    sampler, expected = sampler_for(m.noise, m.shape, m.query), np.empty(count)
+    sampler, expected = sampler_for(m.noise, m.shape, m.query, size), np.empty(count)
     for start in range(0, count, sampler.chunk):
         part = slice(start, start + sampler.chunk)
         sampler.draw(random[part], answers[part], Repeating(4), expected[part])
@@ -137,6 +139,29 @@ def test_undecided_numbers_are_settled_with_the_word_that_was_drawn(monkeypatch)
     assert torch.equal(tensor_draw.release_in_place(m, location), expected)
     monkeypatch.setattr(tensor_draw, "word", lambda key, index: index)  # the control: other words, other numbers
     assert not torch.equal(tensor_draw.release_in_place(m, location), expected)
+
+
+@pytest.mark.parametrize("kind", ["unbounded", "truncate", "rectify"])
+def test_training_steps_are_released_on_a_coarse_lattice_and_so_seldom_undecided(kind):
+    m = step(kind)
+    size = _coarse_step(m)
+    assert m.noise.scale * 2.0**-14 < size <= m.noise.scale * 2.0**-12
+    drawn = SecureNoise().release(m, torch.zeros(1000, dtype=torch.float64))
+    lower, upper = m.shape.ends
+    assert bool(((drawn % size == 0.0) | (drawn == lower) | (drawn == upper)).all())
+    assert not bool((m.release(np.zeros(100)) % size == 0.0).all())  # the control: a single release has a finer one
+    count = 200_000
+    random, location = torch.from_numpy(words(count, 7).view(np.int64)), torch.zeros(count, dtype=torch.float64)
+    plan, *tables = tensor_draw._constants(m, torch.device("cpu"), size)
+    wider = plan._replace(margin=1e3 * plan.margin)  # by so much that undecided numbers can be counted
+    fine, *_ = tensor_draw._constants(m, torch.device("cpu"))
+    finer = fine._replace(margin=1e3 * fine.margin)
+    coarse = tensor_draw.drawn(wider, *tables, random, location)[1].sum()
+    assert 20 * int(coarse) < int(tensor_draw.drawn(finer, *tables, random, location)[1].sum())
+
+
+def test_a_grid_is_its_own_lattice():
+    assert _coarse_step(step("quantize")) is None
 
 
 def test_each_release_has_a_key_of_its_own(monkeypatch):

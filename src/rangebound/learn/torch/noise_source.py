@@ -12,6 +12,9 @@ from rangebound import arguments
 from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE
 from rangebound.learn.torch.tensor_draw import release_in_place
 from rangebound.mechanism import Mechanism
+from rangebound.sampling.lattice import default_lattice
+
+_COARSER = 2.0**8  # than the lattice of a single release
 
 
 class NoiseSource(Protocol):
@@ -26,21 +29,31 @@ class SecureNoise:
     """The draw of `Mechanism.release`: exact, from the operating system's entropy.
 
     On a GPU the numbers are drawn there, from the keystream of a cipher (`tensor_draw`). Where that does not support
-    the law, the numbers are drawn on the CPU and copied back.
+    the law, the numbers are drawn on the CPU and copied back. They are rounded to multiples of a power of two, at most
+    2^-12 of the scale: the coarser the lattice, the fewer draws lie so near the middle between two of its points that
+    only slower arithmetic can decide them.
     """
 
     threads: int = 1
 
     def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
         """Numbers distributed exactly as the laws."""
+        step = _coarse_step(mechanism)
         if location.device.type == "cuda":
-            there = release_in_place(mechanism, location.detach().to(torch.float64))
+            there = release_in_place(mechanism, location.detach().to(torch.float64), step)
             if there is not None:
                 return there
         answers = location.detach().to("cpu", torch.float64).numpy()
         drawn = np.empty(answers.shape)
-        mechanism.release(answers, out=drawn, threads=self.threads, progress=False)
+        mechanism.release(answers, step=step, out=drawn, threads=self.threads, progress=False)
         return torch.from_numpy(drawn).to(location.device)
+
+
+def _coarse_step(mechanism: Mechanism) -> float | None:
+    """The step of the lattice on which a training step is released; None for a grid, which is one itself."""
+    if not mechanism.shape.spans:
+        return None
+    return float(default_lattice(mechanism.noise, mechanism.shape).step) * _COARSER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

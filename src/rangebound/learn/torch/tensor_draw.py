@@ -43,21 +43,23 @@ _TAIL_ROW = functions.POWER_CELLS + functions.LOG_CELLS
 _INVERSE_ROW = _TAIL_ROW + functions.TAIL_END * functions.TAIL_CELLS
 
 
-def release_in_place(mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor | None:
+def release_in_place(mechanism: Mechanism, location: torch.Tensor, step: float | None = None) -> torch.Tensor | None:
     """One number for each location (a vector in float64), drawn on its device; None if the draw has no such form.
 
-    Guarantee: distributed exactly as those of `Mechanism.release`.
+    Guarantee: distributed exactly as those of `Mechanism.release` with the same `step`, a power of two.
     Edge cases: None for noise other than Gaussian, for laws with gaps, for points weighed by the density, and for
     truncated laws whose locations may lie more than 4 scales outside.
     """
-    sampler = _sampler(mechanism)
-    constants = _constants(mechanism, location.device)
+    sampler = _sampler(mechanism, step)
+    constants = _constants(mechanism, location.device, step)
     if constants is None or not 0 < location.numel() < _LARGEST_COUNT:
         return None
     secret = fresh(_KEY)
     key = torch.frombuffer(secret, dtype=torch.int32).to(location.device, copy=True)
     try:
-        value, undecided, some = _repeated(mechanism, constants, key, location) or _once(constants, key, location)
+        value, undecided, some = _repeated((mechanism, step), constants, key, location) or _once(
+            constants, key, location
+        )
         if bool(some):
             open_ = undecided.nonzero()[:, 0]
             answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
@@ -92,15 +94,15 @@ _DRAWS: dict[object, _CapturedDraw | None] = {}  # None: seen once
 
 
 def _repeated(
-    mechanism: Mechanism, constants: Constants, key: torch.Tensor, location: torch.Tensor
+    law: tuple[Mechanism, float | None], constants: Constants, key: torch.Tensor, location: torch.Tensor
 ) -> tuple[torch.Tensor, ...] | None:
-    """The same by a graph, whose work is launched at once; captured at the second draw of a mechanism and a number.
+    """The same by a graph, whose work is launched at once; captured at the second draw of a law and a number.
 
     None where there is no graph: elsewhere than on a GPU, and for so many numbers that launching does not matter.
     """
     if location.device.type != "cuda" or location.numel() > _SMALL:
         return None
-    place = mechanism, location.device, location.numel(), threading.get_ident()
+    place = law, location.device, location.numel(), threading.get_ident()
     if place not in _DRAWS:
         while len(_DRAWS) >= _GRAPHS:
             del _DRAWS[next(iter(_DRAWS))]
@@ -258,13 +260,13 @@ def _compiled() -> tuple[Callable[..., torch.Tensor], Callable[..., Tensors]]:
 
 
 @cache
-def _sampler(mechanism: Mechanism) -> Sampler:
-    return sampler_for(mechanism.noise, mechanism.shape, mechanism.query)
+def _sampler(mechanism: Mechanism, step: float | None) -> Sampler:
+    return sampler_for(mechanism.noise, mechanism.shape, mechanism.query, step)
 
 
 @cache
-def _constants(mechanism: Mechanism, device: torch.device) -> Constants | None:
-    plan = _sampler(mechanism).plan
+def _constants(mechanism: Mechanism, device: torch.device, step: float | None = None) -> Constants | None:
+    plan = _sampler(mechanism, step).plan
     if plan is None or not mechanism.noise.gaussian or len(mechanism.query.range.spans) > 1:
         return None
     table = torch.from_numpy(np.ascontiguousarray(functions.tables().T)).to(device)
