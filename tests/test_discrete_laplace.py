@@ -436,3 +436,59 @@ def test_the_worst_pair_attains_the_profile_also_where_the_support_is_narrower(s
     with pytest.raises(rb.ClaimFalse) as error:
         rb.certify(m, epsilon=0.9)
     assert error.value.pair == (low, high)
+
+
+def _clamped(m, answer):
+    """The law of a clamped answer by its outcomes, by adding up."""
+    noise = np.arange(-300, 301)
+    weights = np.exp(-np.abs(noise) / m.scale)
+    ends = int(m.support.lower), int(m.support.upper)
+    places = np.clip(noise + answer, *ends) - ends[0]
+    return np.bincount(places, weights / weights.sum(), ends[1] - ends[0] + 1)
+
+
+def _least_miss(p, q, rate):
+    """The least miss rate of a test at a false positive rate, by Neyman and Pearson's own order of outcomes."""
+    order = np.argsort(-p / q)
+    return 1.0 - np.interp(rate, [0.0, *np.cumsum(q[order])], [0.0, *np.cumsum(p[order])])
+
+
+def _pairs(m):
+    answers = range(-8, 10)
+    return [(_clamped(m, a), _clamped(m, b)) for a in answers for b in answers if abs(a - b) <= m.sensitivity]
+
+
+NARROW = [(2, 1), (5, 1), (5, 3)]
+
+
+@pytest.mark.parametrize(("sensitivity", "width"), NARROW)
+def test_in_a_narrow_support_the_exact_curve_is_enclosed(sensitivity, width):
+    m = DiscreteLaplace(scale=1.5, sensitivity=sensitivity, support=rb.Interval(0, width))
+    laws = _pairs(m)
+    exact = {rate: min(_least_miss(p, q, rate) for p, q in laws) for rate in (0.01, 0.2, 0.3)}
+    for rate, least in exact.items():
+        found = m.enclosed.tradeoff(rate)
+        assert found.lower - 1e-12 <= least <= found.upper + 1e-12
+    most = max(np.abs(p - q).sum() / 2 for p, q in laws)
+    assert m.enclosed.advantage().lower - 1e-12 <= most <= m.enclosed.advantage().upper + 1e-12
+    assert m.enclosed.advantage().width < 1e-12  # at one epsilon some pair attains all of it
+
+
+def test_in_a_narrow_support_no_pair_attains_the_whole_profile():
+    """The control: the curve of a wide support is below that of every pair of a narrow one."""
+    narrow, wide = (DiscreteLaplace(scale=1.5, sensitivity=2, support=rb.Interval(0, upper)) for upper in (1, 2))
+    least = min(_least_miss(p, q, 0.2) for p, q in _pairs(narrow))
+    assert wide.enclosed.tradeoff(0.2).upper < least - 0.01
+    assert wide.enclosed.tradeoff(0.2).upper == pytest.approx(min(_least_miss(p, q, 0.2) for p, q in _pairs(wide)))
+
+
+def test_in_a_narrow_support_two_uses_attain_no_more_than_two_pairs_do():
+    m = DiscreteLaplace(scale=1.5, sensitivity=2, support=rb.Interval(0, 1))
+    twice = [(np.outer(p, r).ravel(), np.outer(q, s).ravel()) for p, q in _pairs(m) for r, s in _pairs(m)]
+    found = rb.compose((m, 2)).enclosed
+    least = min(_least_miss(p, q, 0.2) for p, q in twice)
+    assert found.tradeoff(0.2, tolerance=1e-6).upper >= least - 1e-9
+    most = max(np.abs(p - q).sum() / 2 for p, q in twice)
+    assert 0.9 * most < found.advantage().lower <= most + 1e-9 <= found.advantage().upper + 2e-9
+    wide = rb.compose((DiscreteLaplace(scale=1.5, sensitivity=2), 2)).enclosed  # the control
+    assert wide.tradeoff(0.2, tolerance=1e-6).upper < least - 0.001

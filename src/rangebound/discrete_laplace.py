@@ -36,6 +36,7 @@ _LARGEST_SCALE = 1e150
 _FAR = 350.0  # from here on the error is below 1e-300
 _UNSEEN = 1e-20  # probability that a law leaves out
 _MOST_POINTS = 1 << 22
+_CUTS = 2  # on either side of the best one that are looked at too
 _ANSWERS = 100_000  # more true answers than this are not looked at one by one
 Bits = Callable[[int], int]
 Floats = npt.NDArray[np.float64]
@@ -305,9 +306,29 @@ class DiscreteLaplace(MechanismRisk):
         )
         return LatticeLaw(points, ends)
 
+    @property
+    def _is_wide(self) -> bool:
+        """Whether both answers of a pair fit into the support: then clamping hides nothing of the worst pair."""
+        return self.support.upper - self.support.lower >= self.sensitivity
+
     def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
+        """In a narrower support another pair is the worst at each epsilon, and all but one cut of its outcomes may go.
+
+        Answers may lie outside of the support, so every cut is seen of some pair.
+        """
         pure = self.exact_epsilon
+        if not self._is_wide:
+            cut = (self.sensitivity - Fraction(epsilon) * Fraction(self.scale)) / 2
+            best = max(math.ceil(cut) - 1, 0)
+            near = (best, *range(max(best - _CUTS, 0), min(best + _CUTS + 1, self.sensitivity)))
+            return tuple(partial(self._cut_profile, k) for k in dict.fromkeys(near))
         return (mirrored(lambda x: self.profile(arb(x)) if x < pure else ZERO),)
+
+    def _cut_profile(self, k: int, epsilon: float) -> Ball:
+        """What a pair leaks of which only whether the noise of the first answer is above k is seen."""
+        rate, t = 1 / arb(self.scale), arb(epsilon).exp()
+        above, below = ((-rate * each).exp() / (1 + (-rate).exp()) for each in (k + 1, self.sensitivity - k))
+        return (1 - above - t * below).max(above - t * (1 - below)).max(1 - t).max(ZERO)
 
     def _attack_pure_below(self) -> float:
         return down(refine(lambda: arb(self.sensitivity) / arb(self.scale)))

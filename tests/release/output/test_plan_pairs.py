@@ -94,6 +94,21 @@ def test_another_range_of_the_same_column_and_another_grouping_are_left_out():
     assert len(parts(plan(by, rest=keys))) == 1
 
 
+def test_a_sum_of_a_column_with_keys_is_left_out():
+    """Rows of the group 3 have the value 3, so that none of them moves the sum by 100."""
+    keys, by = "keys = {amount = [1, 2, 3]}", ', by = ["amount"]}'
+    assert parts(plan([SUM[:-1] + by], rest=keys)) == []
+    assert len(parts(plan([COUNT[:-1] + by, SUM], rest=keys))) == 1
+    assert len(parts(plan([COUNT[:-1] + by, SUM.replace("amount", "paid")], rest=keys))) == 2  # the control
+
+
+def test_a_grouping_by_the_unit_is_left_out():
+    """No other unit is in the group, so that the number there is as small as one unit makes it."""
+    given, keys = COUNT[:-1] + ', by = ["person"]}', "keys = {person = [1, 2, 3]}"
+    assert parts(plan([given], rest=f'unit = {{column = "person"}}\n{keys}')) == []
+    assert len(parts(plan([given], rest=f'unit = {{column = "owner"}}\n{keys}'))) == 1  # the control
+
+
 def test_counts_that_are_rounded_are_those_of_whole_numbers():
     given = plan([COUNT] + [COUNT.replace("visits", f"n{i}") for i in range(30)], "epsilon = 1.0, delta = 1e-6")
     found = parts(given)

@@ -169,9 +169,13 @@ def _(mechanism: Mechanism) -> bool:
     return mechanism.bounding is UNBOUNDED
 
 
-@is_mirrored.register(DiscreteLaplace)
-@is_mirrored.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase) -> bool:
+@is_mirrored.register
+def _(mechanism: DiscreteLaplace) -> bool:
+    return mechanism._is_wide
+
+
+@is_mirrored.register
+def _(mechanism: Staircase) -> bool:
     return True  # as far as the worst pair goes, which clamping leaves as it is
 
 
@@ -216,9 +220,15 @@ def _(mechanism: Table) -> tuple[Profile, Profile]:
     return found, found if second in (first, first[::-1]) else input_profile(weights, second)
 
 
-@pairs.register(DiscreteLaplace)
-@pairs.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase) -> tuple[Profile, Profile]:
+@pairs.register
+def _(mechanism: DiscreteLaplace) -> tuple[Profile, Profile]:
+    if mechanism._is_wide:
+        return (worst(mechanism),) * 2
+    return mechanism._attack_pairs(0.0)[0], mechanism._attack_pairs(mechanism.epsilon())[0]
+
+
+@pairs.register
+def _(mechanism: Staircase) -> tuple[Profile, Profile]:
     attained = mechanism.worst_pair() is not None
     return (worst(mechanism) if attained else nothing,) * 2
 

@@ -7,7 +7,8 @@ what is made of them afterwards hides nothing. The losses are those of the limit
 
 Left out are the numbers for which such tables are not at hand: of questions with conditions or weights, with privately
 selected keys, on another grouping, on columns that are made of others or joined, with bounds by periods, of all kinds
-that have several coordinates, and all numbers where units are replaced. What is left leaks no more than all of it.
+that have several coordinates, sums of columns that have keys, groupings by the unit itself, and all numbers where units
+are replaced. What is left leaks no more than all of it.
 """
 
 from __future__ import annotations
@@ -62,10 +63,11 @@ def _moved(plan: Plan) -> Iterator[int]:
             continue
         if isinstance(each, Sum):
             range_ = (each.bounds.lower, each.bounds.upper)
-            if each.values.column in made or ends.setdefault(each.values.column, range_) != range_:
+            column = each.values.column  # one with keys has the value of its group
+            if column in made or plan.rule(column) or ends.setdefault(column, range_) != range_:
                 continue
         grouping = grouping or each.by
-        if made.isdisjoint(each.by) and each.by in ((), grouping):
+        if made.isdisjoint(each.by) and plan.unit.column not in each.by and each.by in ((), grouping):
             yield index
 
 
