@@ -200,3 +200,27 @@ def test_the_margin_of_a_rounded_draw_grows_with_the_location_and_with_the_noise
         value, sure = tensor_draw._rounded(plan, torch.tensor([centre]).double(), torch.tensor([noise]).double())
         assert value.item() == round(centre + noise)
         assert sure.item() is expected
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_graph_that_did_not_run_publishes_nothing(monkeypatch, runs):
+    """As one does that was captured on a stream of another device; what it was captured with had a key of zeros."""
+    mechanism, location = step("unbounded"), torch.zeros(5, dtype=torch.float64)
+    constants = tensor_draw._constants(mechanism, location.device)
+    key, own = torch.zeros(8, dtype=torch.int32), location.clone()
+    found = tensor_draw._once(constants, key, own)
+
+    class Graph:
+        def replay(self):
+            for old, new in zip(found, tensor_draw._once(constants, key, own), strict=True):
+                if runs:
+                    old.copy_(new)
+
+    stale = found[0].clone()
+    captured = tensor_draw._CapturedDraw(graph=Graph(), key=key, location=own, found=found)
+    monkeypatch.setattr(tensor_draw, "_repeated", lambda m, c, key, at: tensor_draw._replayed(captured, key, at))
+    if runs:
+        assert not torch.equal(tensor_draw.release_in_place(mechanism, location), stale)
+    else:
+        with pytest.raises(AssertionError, match="did not run"):
+            tensor_draw.release_in_place(mechanism, location)

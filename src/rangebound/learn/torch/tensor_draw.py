@@ -9,6 +9,7 @@ pass over the coordinates.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor, step: float |
             constants, key, location
         )
         if bool(some):
+            if bool(value[:1].isnan().any()):
+                raise AssertionError("unexpected graph that did not run; nothing was released; this is a bug")
             open_ = undecided.nonzero()[:, 0]
             answers, guesses = mechanism.query.clip(location[open_].cpu().numpy()).tolist(), value[open_].tolist()
             places = zip(open_.tolist(), answers, guesses, strict=True)
@@ -112,15 +115,24 @@ def _repeated(
     if captured is None:
         own_key, own = torch.zeros_like(key), location.clone()
         graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
+        torch.cuda.synchronize(location.device)
+        # Without a stream, it is one of the device that was in use when the first graph was captured.
+        beside = torch.cuda.Stream(location.device)  # type: ignore[no-untyped-call, unused-ignore]
+        with torch.cuda.graph(graph, stream=beside):
             found = _once(constants, own_key, own)
             own_key.zero_()
         captured = _DRAWS[place] = _CapturedDraw(graph=graph, key=own_key, location=own, found=found)
+    return _replayed(captured, key, location)
+
+
+def _replayed(captured: _CapturedDraw, key: torch.Tensor, location: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What the graph draws; if it did not run, the first number is NaN and some are said to be undecided."""
+    value, undecided, some = captured.found
+    value[:1].fill_(math.nan)
+    some.fill_(True)
     captured.key.copy_(key)
     captured.location.copy_(location)
     captured.graph.replay()
-    value, undecided, some = captured.found
     return value.clone(), undecided, some
 
 

@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
+from rangebound.learn.torch.gradients import captured_pass  # noqa: E402
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, _key  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
 from tests.learn.torch.models import CRITERION, SHAPES, data, images  # noqa: E402
@@ -99,3 +100,35 @@ def test_a_module_that_cannot_be_captured_is_run_as_it_is():
         for name, sums in wanted.items():
             torch.testing.assert_close(found[name], sums)
     assert captured.refused
+
+
+class _Pretended:
+    """In place of a graph: what replaying it does, on the processor."""
+
+    def __init__(self, replay) -> None:
+        self.replay = replay
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(monkeypatch, runs) -> None:
+    """As one does that was captured on a stream of another device: it is empty."""
+
+    def passed(x, y, counted):
+        return {"weight": x.double().sum(0)}, x.sum(1), x.double().square().sum(1)
+
+    def captured(passed, x, y):
+        own = x.clone()
+        sums, losses, squares = passed(own, y, len(x))
+        replay = (lambda: sums["weight"].copy_(passed(own, y, len(x))[0]["weight"])) if runs else (lambda: None)
+        return captured_pass._Captured(
+            graph=_Pretended(replay), x=own, y=y.clone(), counted=torch.ones(len(x), dtype=torch.bool),
+            count=[len(x)], joined=sums["weight"], sizes={"weight": 3}, losses=losses, squares=squares,
+        )  # fmt: skip
+
+    monkeypatch.setattr(captured_pass, "_captured", captured)
+    passes, module, y = CapturedPasses(), torch.nn.Linear(3, 1), torch.zeros(4)
+    for size in (1.0, 2.0, 3.0):
+        x = torch.full((4, 3), size)
+        sums, _, _ = passes.run(passed, module, "clip", x, y, 4)
+    assert torch.equal(sums["weight"], x.double().sum(0)) is runs
+    assert bool(torch.isnan(sums["weight"]).any()) is not runs

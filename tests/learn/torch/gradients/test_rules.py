@@ -17,7 +17,8 @@ import rangebound as rb  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
 from rangebound.learn.torch.gradients import example_rows, outer_products  # noqa: E402
 from rangebound.learn.torch.gradients.one_pass import example_losses, one_pass  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum, learned  # noqa: E402
+from rangebound.learn.torch.gradients.outer_products import OuterProducts  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum, learned, shrink  # noqa: E402
 from rangebound.learn.torch.gradients.survey import survey  # noqa: E402
 from tests.learn.torch.models import Mixing, private  # noqa: E402
 
@@ -432,3 +433,15 @@ def test_rows_that_are_made_twice_give_the_same_sums(case: str, monkeypatch: pyt
     lengths = rows.squares()
     torch.testing.assert_close(lengths, torch.full((2,), 60.0).double())
     torch.testing.assert_close(rows.weighted(torch.ones(2, dtype=torch.float64)), torch.full((60,), 1.5).double())
+
+
+@pytest.mark.parametrize(("input", "slope"), [(3e307, 1e-300), (1e308, 1e-290), (1e-300, 1e308), (1.0, 1e150)])
+def test_no_double_is_too_large_or_too_small_for_a_clip(input, slope):
+    """A weight times a factor may be below all doubles where its product with the other factor is not."""
+    clip = Euclidean(clip=1e-16)
+    a, g = (torch.tensor([[each]], dtype=torch.float64) for each in (input, slope))
+    made = OuterProducts(a=a, g=g)
+    weights = shrink(made.squares(), clip)
+    assert 0.9 * clip.clip < float(made.weighted(weights)) <= clip.clip
+    if input == 3e307:  # the control: factor by factor it is longer than the clip
+        assert float((weights * g[0]) * a[0]) > 1.4 * clip.clip

@@ -4,7 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rangebound.learn.torch.clipping_norm import Elementwise  # noqa: E402
+from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean  # noqa: E402
+from rangebound.learn.torch.gradients import summed_products  # noqa: E402
 from rangebound.learn.torch.gradients.example_rows import ExampleRows  # noqa: E402
 from rangebound.learn.torch.gradients.outer_products import outer  # noqa: E402
 from rangebound.learn.torch.gradients.rules import convolution_rule  # noqa: E402
@@ -89,3 +90,21 @@ def test_an_elementwise_clip_takes_the_rows():
     wanted = (outer(a, g).rows(0, 6) / clip.quantum).clamp(-clip.levels, clip.levels).round().double().sum(0)
     assert torch.equal(sums, wanted)
     assert bool(good.all())
+
+
+def test_rounding_in_the_largest_step_stays_within_the_margin_of_the_clip():
+    """Two neighbours with twice as many examples as are allowed, as far as a dataset may be larger than stated."""
+    clip = Euclidean(clip=1.0)
+
+    def rounding(terms):
+        count = 2 * clip.most
+        return 2.0 * 2.0**-53 * count * (summed_products._REACH * terms + count)
+
+    assert rounding(summed_products._POSITIONS) < clip.clip - clip.target
+    assert rounding(4 * summed_products._POSITIONS) > clip.clip - clip.target  # the control
+
+
+def test_one_product_of_matrices_adds_no_more_terms_than_that():
+    made = outer(*factors(count=3000, positions=2))
+    longest = max(last - first for first, last in made._parts())
+    assert 2 * longest <= summed_products._POSITIONS < 2 * made.count

@@ -6,6 +6,7 @@ module runs then, so nothing new can let one example affect another: in the capt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,6 +71,7 @@ class CapturedPasses:
         if found.count[0] != count:
             found.counted.copy_(torch.arange(len(x), device=x.device) < count)
             found.count[0] = count
+        found.joined[:1].fill_(math.nan)  # a graph that did not run gives no sum of earlier examples
         found.graph.replay()
         parts = torch.split(found.joined.clone(), [*found.sizes.values()])  # type: ignore[no-untyped-call, unused-ignore]
         sums = dict(zip(found.sizes, parts, strict=True))
@@ -86,9 +88,12 @@ def _captured(passed: Run, x: torch.Tensor, y: torch.Tensor) -> _Captured:
                 passed(x, y, counted)
         torch.cuda.current_stream(x.device).wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]  # copies that live no longer
+        # Without a stream, it is one of the device that was in use when the first graph was captured.
+        with torch.cuda.graph(graph, stream=beside):
             sums, losses, squares = passed(x, y, counted)
             joined = torch.cat([each.flatten() for each in sums.values()])
+        torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]
     sizes = {name: each.numel() for name, each in sums.items()}
     return _Captured(
         graph=graph,

@@ -43,7 +43,8 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
         if _kernel is not None:
             return _compiled(a, g, clip)
         warn_of_slow_path("learn")
-    if a.device.type == "cuda" and wide == torch.float32 and a.numel():
+    largest_index = max(a.numel(), g.numel(), a.shape[1] * g.shape[1])
+    if a.device.type == "cuda" and wide == torch.float32 and a.numel() and largest_index < 2**31:
         from rangebound.learn.torch.gradients.triton_clamped import clamped_on_gpu
 
         return clamped_on_gpu(a, g, clip.levels)

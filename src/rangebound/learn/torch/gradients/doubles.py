@@ -33,8 +33,14 @@ def lengths(rows: torch.Tensor) -> torch.Tensor:
     length is not."""
     if rows.dtype != torch.float64:
         return squares(rows).sqrt()
+    units, largest = in_units(rows)
+    return squares(units).sqrt() * largest
+
+
+def in_units(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of doubles divided by the largest number of each, and that number."""
     largest = rows.abs().amax(1).clamp_(min=torch.finfo(torch.float64).tiny)
-    return squares(rows / largest[:, None]).sqrt() * largest
+    return rows / largest[:, None], largest
 
 
 def weighted(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -55,8 +55,11 @@ class OuterProducts:
         return (doubles.lengths(self.a) * doubles.lengths(self.g)).square()
 
     def weighted(self, weights: torch.Tensor) -> torch.Tensor:
-        """The sum of the gradients times their weights."""
-        return doubles.combined(weights, self.g, self.a).flatten()
+        """The sum of the gradients times their weights; of doubles in units of the largest, as their lengths are."""
+        if self.a.dtype != torch.float64:
+            return doubles.combined(weights, self.g, self.a).flatten()
+        (a, largest), (g, steepest) = doubles.in_units(self.a), doubles.in_units(self.g)
+        return doubles.combined(weights * (largest * steepest), g, a).flatten()
 
     def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum of the clamped gradients in quanta; a product that is too large is clamped like any other."""

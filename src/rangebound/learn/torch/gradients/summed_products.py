@@ -4,8 +4,10 @@ For example b, the gradient is the sum over positions t of g[b, t, :] a[b, t, :]
 positions s and t of (a_s . a_t) (g_s . g_t) [goodfellow2015; li2022], and a weighted sum of gradients is one product of
 matrices. Both are in doubles. Where the terms of a norm cancel, rounding is large beside it: with the reach
 S = sum_t |a_t| |g_t|, the square that is computed is off by at most a multiple of S^2, which is added to it. And a norm
-counts as S / 32 at least, so that what is clipped has a reach of 32 clipping norms at most, and rounding within the sum
-of all examples stays within the margin of the clip.
+counts as S / 32 at least, so that what is clipped has a reach of 32 clipping norms at most. With u = 2^-53, a product
+of matrices over m terms is off by m u of the reaches in it, and adding it to those before by u of their sum. So the sum
+of n examples is off by n u (32 m + n) clipping norms at most; twice that, for two neighbours, is within the margin of
+the clip.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from rangebound.learn.torch.gradients.bad_examples import kept
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
 
 _AT_ONCE = 1 << 24  # doubles of factors
-_POSITIONS = 1 << 14  # terms that one product of matrices adds
+_POSITIONS = 1 << 12  # terms that one product of matrices adds
 _ROUNDING = 2.0**-34  # over 2^17 roundings of a term, and as much again
 _REACH = 32.0
 _CHEAPER = 2  # so many times less arithmetic than a gradient

@@ -1,4 +1,7 @@
-"""Sums on a GPU, in Triton: over examples of clamped products and rows, of weighted rows; of squares within rows."""
+"""Sums on a GPU, in Triton: over examples of clamped products and rows, of weighted rows; of squares within rows.
+
+Triton runs on the present device, which need not be that of the tensors: each function makes it so.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ def clamped_on_gpu(a: torch.Tensor, g: torch.Tensor, levels: int) -> torch.Tenso
     wide, deep = (128, 256) if outputs * columns >= 1 << 18 else (64, 64)
     deep = _ROWS if rows >= 64 * _ROWS else deep
     grid = (triton.cdiv(outputs, _OUTPUTS), triton.cdiv(columns, wide), triton.cdiv(rows, deep))
-    _tile[grid](a, g, out, rows, columns, outputs, float(levels), TALL=_OUTPUTS, WIDE=wide, DEEP=deep)
+    with torch.cuda.device(a.device):
+        _tile[grid](a, g, out, rows, columns, outputs, float(levels), TALL=_OUTPUTS, WIDE=wide, DEEP=deep)
     return out
 
 
@@ -67,7 +71,8 @@ def clamped_rows_on_gpu(rows: torch.Tensor, quantum: float, levels: int) -> tupl
     out = torch.zeros(columns, dtype=torch.float64, device=rows.device)
     deep, wide = (_ROWS, 1024) if columns >= 1 << 18 else (32, 256)
     grid = (triton.cdiv(columns, wide), triton.cdiv(count, deep))
-    _row_tile[grid](rows, out, good, count, columns, 1.0 / quantum, float(levels), WIDE=wide, DEEP=deep)
+    with torch.cuda.device(rows.device):
+        _row_tile[grid](rows, out, good, count, columns, 1.0 / quantum, float(levels), WIDE=wide, DEEP=deep)
     return out, good.bool()
 
 
@@ -86,7 +91,8 @@ def weighted_on_gpu(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """The sum of contiguous float32 rows times their weights (float64), without a copy of the rows in doubles."""
     count, columns = rows.shape
     out = torch.empty(columns, dtype=torch.float64, device=rows.device)
-    _weighted_tile[(triton.cdiv(columns, 512),)](rows, weights, out, count, columns, WIDE=512)
+    with torch.cuda.device(rows.device):
+        _weighted_tile[(triton.cdiv(columns, 512),)](rows, weights, out, count, columns, WIDE=512)
     return out
 
 
@@ -108,5 +114,6 @@ def squares_on_gpu(rows: torch.Tensor) -> torch.Tensor:
     wide = 1024 if columns > 256 else 64
     parts = triton.cdiv(columns, _SQUARES)
     out = torch.empty((count, parts), dtype=torch.float64, device=rows.device)
-    _square_tile[(count, parts)](rows, out, columns, parts, LONG=_SQUARES, WIDE=wide)
+    with torch.cuda.device(rows.device):
+        _square_tile[(count, parts)](rows, out, columns, parts, LONG=_SQUARES, WIDE=wide)
     return out[:, 0] if parts == 1 else out.sum(1)
