@@ -281,10 +281,16 @@ def _constants(mechanism: Mechanism, device: torch.device, step: float | None = 
     plan = _sampler(mechanism, step).plan
     if plan is None or not mechanism.noise.gaussian or len(mechanism.query.range.spans) > 1:
         return None
-    table = torch.from_numpy(np.ascontiguousarray(functions.tables().T)).to(device)
     shape = mechanism.shape
     cells = [] if shape.spans else [[x, *cell] for x, cell in zip(shape.points, shape.cells, strict=True)]
-    return numbers(plan), table, torch.tensor(cells, dtype=torch.float64, device=device).reshape(-1, 3).T.contiguous()
+    ends = torch.tensor(cells, dtype=torch.float64, device=device).reshape(-1, 3).T.contiguous()
+    return numbers(plan), _table(device), ends
+
+
+@cache
+def _table(device: torch.device) -> torch.Tensor:
+    """The tables of the kernel, once for all mechanisms: with a norm that adapts, each step has another one."""
+    return torch.from_numpy(np.ascontiguousarray(functions.tables().T)).to(device)
 
 
 def numbers(plan: DrawPlan) -> Numbers:
