@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from functools import cache
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_a_proof_takes_no_more_digits_in_a_range_that_is_wider_than_its_inputs(m
     for width in (100, 320, 100_000):  # a limit has at most 321 inputs
         answers = rb.Grid(step=1, within=rb.Interval(0, width))
         found = rb.limit(query=rb.Query(range=answers, sensitivity=1.0), epsilon=1.0)
-        assert set(bits) == {128 + 3 * (len(found.inputs) - 1)}
+        assert set(bits) == {128 + 3 * len(found.inputs) + 10}
         assert len(found.inputs) == min(width + 1, 321)
         bits.clear()
 
@@ -122,13 +123,76 @@ def test_a_prior_that_leaves_the_uniform_one_is_refused():
         dataclasses.replace(found, width=0.0).verify()
 
 
+def in_balls(costs, first, rise):
+    """The recursion of `cheapest` in balls: the least sum of costs times a staircase."""
+    total, fall, nothing, up, down = costs[0], 1 / rise, arb(0), [arb(0)], [arb(0)]
+    for s in range(1, len(costs)):
+        before_up = nothing.min(up[first[s]]).min(down[s - 1])
+        before_down = nothing.min(down[first[s]]).min(up[s - 1])
+        up.append(up[s - 1].min(fall * (total + before_up) - total))
+        down.append(down[s - 1].min(rise * (total + before_down) - total))
+        total += costs[s]
+    return total + nothing.min(up[-1]).min(down[-1])
+
+
 @pytest.mark.parametrize("seed", range(10))
-def test_balls_and_doubles_find_the_same_staircase(seed):
+def test_whole_numbers_balls_and_doubles_find_the_same_staircase(seed):
     rng = np.random.default_rng(seed)
-    first, costs = windows(rng, 9), rng.normal(size=9)
-    found = cheapest([arb(x) for x in costs.tolist()], first.tolist(), arb(0.7).exp())
-    assert float(found.mid()) == pytest.approx(price(costs[:, None], first, 0.7).least[0], rel=1e-12)
-    assert found.rad() < 1e-9
+    first, costs, epsilon = windows(rng, 9), rng.normal(size=9), float(rng.choice([0.01, 0.7, 3.0, 40.0]))
+    whole = [round(2.0**80 * each) for each in costs.tolist()]
+    powers = [limit_proof._power(each, 300) for each in (epsilon, -epsilon)]
+    found = cheapest(whole, first.tolist(), *powers, 300)
+    with precision(2000):
+        balls = in_balls([arb(each) for each in whole], first.tolist(), arb(epsilon).exp())
+        size = arb(9 * epsilon).exp()
+        assert found <= balls  # rounded down at every jump, by less than a unit, which grows as levels do
+        assert balls - found < 40 * size
+    assert found / 2.0**80 == pytest.approx(price(costs[:, None], first, epsilon).least[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-700.0, -1.0, 1e-300, 2.0, 700.0])
+def test_a_power_of_e_lies_between_two_whole_numbers(exponent):
+    least, most = limit_proof._power(exponent, 200)
+    with precision(3000):
+        exact = arb(exponent).exp() * arb(2) ** 200
+        assert arb(least) <= exact
+        assert exact <= arb(most)
+    assert most - least <= 2
+
+
+def test_what_is_short_by_one_unit_of_the_check_is_refused():
+    """A price is the cheapest staircase's to the last of many digits: one double more, and it is not proved."""
+    query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    half = 1.0 / (1.0 + np.exp(1.0))  # the error of the best table on 0 and 1, in doubles
+    proved, refused = half, half
+    for _ in range(4):
+        proved, refused = np.nextafter(proved, 0.0), np.nextafter(refused, 1.0)
+    found = Limit(
+        query=query,
+        epsilon=1.0,
+        objective="mae",
+        at="worst",
+        inputs=[0.0, 1.0],
+        prior=[0.5, 0.5],
+        prices=[proved / 2, proved / 2],
+    )
+    assert found.verify()
+    with pytest.raises(CertificateInvalid, match="cheaper than its price"):
+        dataclasses.replace(found, prices=[refused / 2, refused / 2]).verify()
+
+
+def test_rounding_to_the_other_side_would_pass_what_is_not_proved():
+    """Control: costs whose least sum is just below 0 are seen to be so, and only because they are rounded down."""
+    rise, fall = (limit_proof._power(each, 40) for each in (1.0, -1.0))
+    price = math.ceil(1e6 / math.e)
+    assert cheapest([10**6, -price], [0, 0], rise, fall, 40) < 0
+    assert -(-(10**6) * fall[1] >> 40) - price >= 0  # the same sum, rounded up
+
+
+@pytest.mark.parametrize("epsilon", [701.0, 1e300])
+def test_an_epsilon_whose_powers_fill_the_memory_is_refused(limit, epsilon):
+    with pytest.raises(CertificateInvalid, match="at most 700"):
+        dataclasses.replace(limit, epsilon=epsilon).verify()
 
 
 def test_squared_error_is_limited_between_the_points_that_are_checked():

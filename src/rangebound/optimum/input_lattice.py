@@ -19,7 +19,8 @@ STEPPED = 1.2
 _FINEST, _FEWEST = 64, 160  # inputs to a sensitivity, and in all
 _MIDDLE = 6.5  # sensitivities from which on the middle of a range, where laws are those of noise, says what is best
 
-_LARGEST = 700.0  # epsilon: e^epsilon is a double
+LARGEST = 700.0
+"""The largest epsilon of a table or a limit: e^epsilon is a double."""
 _BITS = 46  # of the largest number of a lattice; the rest of a double is for sums
 
 
@@ -29,9 +30,9 @@ def check_doubles(query: Query, epsilon: float) -> None:
         raise ArgumentError(f"range={query.range}: must be bounded; the error of a table is over all of it")
     if not math.isfinite(query.range.hull.upper - query.range.hull.lower):
         raise ArgumentError(f"range={query.range}: must be narrower than the largest double; take larger units")
-    if epsilon > _LARGEST:
+    if epsilon > LARGEST:
         raise ArgumentError(
-            f"epsilon={epsilon}: must be at most {_LARGEST:g} for a table or a limit; from about 20 on errors are next "
+            f"epsilon={epsilon}: must be at most {LARGEST:g} for a table or a limit; from about 20 on errors are next "
             "to 0, and rb.Staircase has as small ones"
         )
 

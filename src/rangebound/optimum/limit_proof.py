@@ -7,17 +7,18 @@ import itertools
 import json
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from flint import arb, fmpq
+from flint import arb
 
 from rangebound import arguments
-from rangebound.ball import Ball, precision
+from rangebound.ball import precision
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
 from rangebound.numeric import rounded_down
-from rangebound.optimum.input_lattice import first_neighbours
+from rangebound.optimum.input_lattice import LARGEST, first_neighbours
 from rangebound.query import Query
 from rangebound.serial import read_json, same_data, support_from_dict, support_to_dict
 from rangebound.support import Grid
@@ -28,7 +29,7 @@ LONGEST = 4_000_000
 
 
 WORK = 4_000_000
-"""Pairs of an input and a number y that a proof may have: about half a minute."""
+"""Pairs of an input and a number y that a proof may have: some seconds."""
 
 
 class LimitedError(enum.Enum):
@@ -75,7 +76,7 @@ class Limit:
     `closed` says whether the search ended near the best limit on these inputs; where it is False, a higher one may
     exist. The proof does not use it; it is not written, and is None in what was read.
 
-    Guarantee: none as read; `verify` proves it, in ball arithmetic, from these numbers alone.
+    Guarantee: none as read; `verify` proves it, in whole numbers, from these numbers alone.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
@@ -129,7 +130,8 @@ class Limit:
     def verify(self) -> bool:
         """Prove the limit again, from its numbers alone; what does not prove it is refused.
 
-        Guarantee: ball arithmetic, epsilon being the double that it is. n points y cost O(n) operations each.
+        Guarantee: whole numbers that are rounded down, with e^epsilon between two of them by ball arithmetic, epsilon
+        being the double that it is. n points y cost O(n) operations each.
 
         >>> import dataclasses, rangebound as rb
         >>> found = rb.limit(query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), epsilon=1.0)
@@ -145,18 +147,35 @@ class Limit:
             (slice(a, b), [each - a for each in self._first[a:b]])
             for a, b in itertools.pairwise([*starts, len(self.inputs)])
         ]
-        levels = self.epsilon * (self.inputs[-1] - self.inputs[0]) / self.query.sensitivity
-        with precision(128 + math.ceil(3.0 * min(levels, 1e4))):
-            rise = arb(self.epsilon).exp()
-            inputs, prior, prices = ([*map(arb, each)] for each in (self.inputs, self.prior, self.prices))
-            for y in self._different_outputs():
-                place = arb(fmpq(y.numerator, y.denominator))
-                away = (abs(place - t) for t in inputs)
-                losses = away if self.objective is LimitedError.MAE else (each * each for each in away)
-                costs = [lam * loss - u for lam, loss, u in zip(prior, losses, prices, strict=True)]
-                if not all(cheapest(costs[block], first, rise) >= 0 for block, first in blocks):
-                    raise CertificateInvalid("limit: some output is cheaper than its price; it is not proved")
+        levels = self.epsilon * ((self.inputs[-1] - self.inputs[0]) / self.query.sensitivity + 1.0)
+        bits = 128 + math.ceil(3.0 * min(levels, 1e4))
+        rise, fall = (_power(each, bits) for each in (self.epsilon, -self.epsilon))
+        for costs in self._costs(bits):
+            if not all(cheapest(costs[block], first, rise, fall, bits) >= 0 for block, first in blocks):
+                raise CertificateInvalid("limit: some output is cheaper than its price; it is not proved")
         return True
+
+    def _costs(self, bits: int) -> Iterator[list[int]]:
+        """What every input costs at each y that is checked, lam loss - u, in one unit, rounded down to whole numbers.
+
+        Every number is a whole multiple of a power of two, or of its part for a y between two inputs: products and
+        differences are exact, and rounded once, to a unit so small that the largest price has so many binary places.
+        """
+        power, parts = (1, 1) if self.objective is LimitedError.MAE else (2, self.subdivisions)
+        (inputs, one), (prior, two), (prices, three) = map(_scaled, (self.inputs, self.prior, self.prices))
+        fine = max(two + power * one, three)  # binary places of lam loss and of u
+        wanted = bits - max(map(abs, prices)).bit_length() + three - fine
+        up, down = max(wanted, 0), max(-wanted, 0)
+        weights = [each << fine - two - power * one + up for each in prior]
+        known = [each * parts**power << fine - three + up for each in prices]
+        places = [each * parts for each in inputs]
+        for y in self._different_outputs():
+            at = y * parts * 2**one
+            if at.denominator != 1:
+                raise CertificateInvalid("limit: a number y is not where it is said to be")
+            here = at.numerator
+            away = (abs(here - each) ** power for each in places)
+            yield [lam * loss - u >> down for lam, loss, u in zip(weights, away, known, strict=True)]
 
     def _different_outputs(self) -> list[Fraction]:
         """The points y that need a check of their own: of a proof that is its own mirror image, one of each two."""
@@ -188,6 +207,8 @@ class Limit:
             raise CertificateInvalid("limit: must have two inputs or more, with a prior and a price for each")
         if any(a >= b for a, b in itertools.pairwise(self.inputs)):
             raise CertificateInvalid("limit: inputs must ascend")
+        if self.epsilon > LARGEST:
+            raise CertificateInvalid(f"limit: epsilon must be at most {LARGEST:g}, not {self.epsilon}")
         parts = 1 if self.objective is LimitedError.MAE else self.subdivisions
         if count * count * parts > WORK:
             raise CertificateInvalid(
@@ -263,19 +284,44 @@ class Limit:
         return found
 
 
-def cheapest(costs: list[Ball], first: list[int], rise: Ball) -> Ball:
-    """A ball around the least sum of costs times a staircase, in units of its level at the last input.
+def cheapest(costs: list[int], first: list[int], rise: tuple[int, int], fall: tuple[int, int], bits: int) -> int:
+    """A lower bound on the least sum of costs times a staircase, in units of its level at the last input.
 
-    >>> float(cheapest([arb(1), arb(-2)], [0, 0], arb(2)).mid())
-    -1.5
+    `rise` and `fall` enclose 2^bits e^epsilon and 2^bits e^-epsilon. A lower bound times the end of the enclosure that
+    makes it least, rounded down, is a lower bound: all else are sums and minima of whole numbers, which are exact.
+
+    >>> two, half = (2 << 64, 2 << 64), (1 << 63, 1 << 63)
+    >>> cheapest([2, -4], [0, 0], two, half, 64)
+    -3
     """
-    total, fall = costs[0], 1 / rise
-    nothing, far = arb(0), arb.pos_inf()
-    up, down = [far], [far]  # the least of what is left of a jump upward (downward) up to here, less the prefix sum
+    total, (rise_least, rise_most), (fall_least, fall_most) = costs[0], rise, fall
+    up, down = [0], [0]  # the least of what is left of a jump upward (downward) up to here, less the sum; none has 0
+    up_here = down_here = 0
     for s in range(1, len(costs)):
-        before_up = nothing.min(up[first[s]]).min(down[s - 1])
-        before_down = nothing.min(down[first[s]]).min(up[s - 1])
-        up.append(up[s - 1].min(fall * (total + before_up) - total))
-        down.append(down[s - 1].min(rise * (total + before_down) - total))
+        far_up, far_down = up[first[s]], down[first[s]]
+        left_up = total + (far_up if far_up < down_here else down_here)
+        left_down = total + (far_down if far_down < up_here else up_here)
+        jump_up = (left_up * (fall_most if left_up < 0 else fall_least) >> bits) - total
+        jump_down = (left_down * (rise_most if left_down < 0 else rise_least) >> bits) - total
+        up_here, down_here = min(up_here, jump_up), min(down_here, jump_down)
+        up.append(up_here)
+        down.append(down_here)
         total += costs[s]
-    return total + nothing.min(up[-1]).min(down[-1])
+    return total + min(up_here, down_here)
+
+
+def _power(exponent: float, bits: int) -> tuple[int, int]:
+    """Whole numbers around 2^bits e^exponent, from a ball."""
+    with precision(bits + math.ceil(1.5 * abs(exponent)) + 8):
+        found = arb(exponent).exp() * arb(2) ** bits
+        least, most = found.lower().floor().unique_fmpz(), found.upper().ceil().unique_fmpz()
+    if least is None or most is None:
+        raise CertificateInvalid(f"limit: e^{exponent} is not known closely enough")
+    return int(least), int(most)
+
+
+def _scaled(numbers: tuple[float, ...]) -> tuple[list[int], int]:
+    """Doubles as whole multiples of 2^-places, exactly, and the places."""
+    pairs = [each.as_integer_ratio() for each in numbers]
+    places = max(below for _, below in pairs).bit_length() - 1
+    return [above << places - below.bit_length() + 1 for above, below in pairs], places

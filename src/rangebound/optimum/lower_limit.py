@@ -59,7 +59,7 @@ def limit(
     squared error; `at` is the worst true answer of the range, or the average over a uniform one. `progress` shows how
     far a search of more than two seconds is (by default on a terminal).
 
-    Guarantee: `value` is proved in ball arithmetic from the certificate's own numbers, before it is returned.
+    Guarantee: `value` is proved in whole numbers from the certificate's own ones, before it is returned.
     Assumes: pure privacy; with a delta of 1e-6 the best error is about 0.01 % less, with 1e-3 up to some percent.
     Edge cases: the range must be bounded. Over wide ranges the limit is that of a part of it, and so a little lower
     than it could be. Where a union's gaps are wider than the sensitivity, the worst case is that of one of the parts,
