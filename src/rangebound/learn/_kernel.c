@@ -11,12 +11,21 @@ enum { WIDE = 64, ROWS = 512 };
 #define SHIFT 12582912.0f
 #define SHIFT_BITS 0x4B400000u
 
+/* The second where the first is not a number: one instruction in either form, but not in the other one's place. */
+#ifdef __aarch64__
+#define LARGER(x, y) __builtin_fmaxf(x, y)
+#define SMALLER(x, y) __builtin_fminf(x, y)
+#else
+#define LARGER(x, y) ((x) > (y) ? (x) : (y))
+#define SMALLER(x, y) ((x) < (y) ? (x) : (y))
+#endif
+
 INLINE void add_row(uint32_t *sums, const float *row, float factor, float limit) {
     float low = -limit, high = limit;
     for (int i = 0; i < WIDE; i++) {
         float x = factor * row[i];
-        x = x > low ? x : low; /* what is not a number becomes the lower limit, so that the bound always holds */
-        x = x < high ? x : high;
+        x = LARGER(x, low); /* what is not a number becomes the lower limit, so that the bound always holds */
+        x = SMALLER(x, high);
         x += SHIFT;
         uint32_t bits;
         memcpy(&bits, &x, 4);

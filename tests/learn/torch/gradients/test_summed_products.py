@@ -12,7 +12,7 @@ from rangebound.learn.torch.gradients.rules import convolution_rule  # noqa: E40
 from rangebound.learn.torch.gradients.summed_products import SummedProducts, are_cheaper  # noqa: E402
 
 
-def factors(count=6, positions=3, inputs=40, outputs=30, seed=0):
+def factors(count=6, positions=3, inputs=90, outputs=80, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(count, positions, inputs, generator=generator), torch.randn(
         count, positions, outputs, generator=generator
@@ -26,9 +26,9 @@ def gradients(a, g):
 def convolution(transposed):
     generator = torch.Generator().manual_seed(1)
     if transposed:
-        a, g = torch.randn(4, 32, 2, 2, generator=generator), torch.randn(4, 24, 4, 4, generator=generator)
+        a, g = torch.randn(4, 64, 2, 2, generator=generator), torch.randn(4, 48, 4, 4, generator=generator)
     else:
-        a, g = torch.randn(4, 24, 4, 4, generator=generator), torch.randn(4, 32, 2, 2, generator=generator)
+        a, g = torch.randn(4, 48, 4, 4, generator=generator), torch.randn(4, 64, 2, 2, generator=generator)
     return convolution_rule._rows(a, g, transposed, 1, (3, 3), (2, 2), (1, 1), (1, 1))
 
 
@@ -36,7 +36,7 @@ def test_few_positions_are_not_made_into_rows_and_many_are():
     assert isinstance(outer(*factors()), SummedProducts)
     assert type(outer(*factors(positions=20))) is ExampleRows
     assert type(outer(*(each.double() for each in factors()))) is ExampleRows
-    assert not are_cheaper(torch.float32, 1 << 15, 1 << 20, 1 << 20)
+    assert not are_cheaper(torch.device("cpu"), torch.float32, 1 << 15, 1 << 20, 1 << 20)
 
 
 def test_norms_and_sums_are_those_of_the_gradients():

@@ -77,7 +77,7 @@ def outer(a: torch.Tensor, g: torch.Tensor) -> OuterProducts | ExampleRows:
         return torch.bmm(g[first:last].to(dtype).transpose(1, 2), a[first:last].to(dtype)).flatten(1)
 
     width, (positions, inputs), outputs = a.shape[2] * g.shape[2], a.shape[1:], g.shape[2]
-    if are_cheaper(dtype, positions, inputs, outputs):
+    if are_cheaper(a.device, dtype, positions, inputs, outputs):
         return SummedProducts(
             count=len(a), width=width, make=make, device=a.device, positions=positions,
             factors=lambda first, last: (a[first:last], g[first:last]),

@@ -24,7 +24,8 @@ _AT_ONCE = 1 << 24  # doubles of factors
 _POSITIONS = 1 << 12  # terms that one product of matrices adds
 _ROUNDING = 2.0**-34  # over 2^17 roundings of a term, and as much again
 _REACH = 32.0
-_CHEAPER = 2  # so many times less arithmetic than a gradient
+_CHEAPER = {"cuda": 2}  # so many times less arithmetic than a gradient
+_ON_PROCESSOR = 8  # where doubles cost twice as much as floats, and memory less
 
 
 @dataclass(kw_only=True)
@@ -85,7 +86,8 @@ class SummedProducts(ExampleRows):
         return [(first, min(first + size, self.count)) for first in range(0, self.count, size)]
 
 
-def are_cheaper(dtype: torch.dtype, positions: int, inputs: int, outputs: int) -> bool:
+def are_cheaper(device: torch.device, dtype: torch.dtype, positions: int, inputs: int, outputs: int) -> bool:
     """Whether norms by pairs of positions need far less arithmetic than the gradients themselves."""
-    few = _CHEAPER * positions * (inputs + outputs) <= inputs * outputs and positions <= _POSITIONS
+    times = _CHEAPER.get(device.type, _ON_PROCESSOR)
+    few = times * positions * (inputs + outputs) <= inputs * outputs and positions <= _POSITIONS
     return few and positions**2 + inputs + outputs <= 1 << 17 and dtype == torch.float32

@@ -113,7 +113,7 @@ def _rows(
         return torch.bmm(factor, pieces.transpose(1, 2)).reshape(last - first, -1)
 
     positions, outputs = slope[0, 0].numel(), slope.shape[1]
-    if groups == 1 and are_cheaper(dtype, positions, width // outputs, outputs):
+    if groups == 1 and are_cheaper(a.device, dtype, positions, width // outputs, outputs):
         return SummedProducts(
             count=len(a), width=width, make=make, device=a.device, positions=positions,
             factors=by_position,
