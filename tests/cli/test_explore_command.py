@@ -15,7 +15,7 @@ from tests.explore.browsing import PATIENCE, running_explorer
 def test_without_a_plan_it_is_one_number():
     with running_explorer() as address, urllib.request.urlopen(f"{address}start", timeout=PATIENCE) as answer:
         found = json.load(answer)
-    assert found["one_number"]
+    assert found["file"] is None
     assert 'title = "One number"' in found["plan"]
 
 

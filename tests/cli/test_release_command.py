@@ -187,8 +187,9 @@ def test_a_first_plan_is_written_for_a_table_and_runs_as_it_is(folder, monkeypat
     code, out, _ = command(capsys, "plan", "new", "visits.csv", "--unit", "who", "-o", "plans/first.toml")
     note = "note: rows = 1 and groups = 1 count one row of each 'who' and cut the others; raise them"
     first, second = out.splitlines()
-    page = "there or on the page of rangebound explore plans/first.toml"
-    assert (code, first) == (0, f"plans/first.toml: fill it in, {page}; then rangebound plan check plans/first.toml")
+    page = "fill it in on a page: rangebound explore plans/first.toml"
+    check = "or in the file; then rangebound plan check plans/first.toml"
+    assert (code, first) == (0, f"plans/first.toml: {page} ({check})")
     assert second.startswith(note)
     assert command(capsys, "plan", "check", "plans/first.toml")[:2] == (0, "ok: 1 query\n")
     assert command(capsys, "ledger", "open", "plans/visits.ledger", "visits", "--epsilon", "4")[0] == 0
