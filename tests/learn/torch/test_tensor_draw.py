@@ -220,10 +220,10 @@ def test_a_graph_that_did_not_run_publishes_nothing(monkeypatch, runs):
     captured = tensor_draw._CapturedDraw(graph=Graph(), key=key, location=own, found=found)
     monkeypatch.setattr(tensor_draw, "_repeated", lambda m, c, key, at: tensor_draw._replayed(captured, key, at))
     if runs:
-        assert not torch.equal(tensor_draw.release_in_place(mechanism, location), stale)
+        assert not torch.equal(tensor_draw.release_in_place(mechanism, location, graphs=True), stale)
     else:
         with pytest.raises(AssertionError, match="did not run"):
-            tensor_draw.release_in_place(mechanism, location)
+            tensor_draw.release_in_place(mechanism, location, graphs=True)
 
 
 def test_all_mechanisms_share_the_tables():
@@ -231,3 +231,13 @@ def test_all_mechanisms_share_the_tables():
     first, second = (tensor_draw._constants(step(kind), torch.device("cpu")) for kind in ("unbounded", "rectify"))
     assert first[1] is second[1]
     assert first[0] != second[0]
+
+
+def test_no_draw_is_captured_unless_it_was_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(tensor_draw, "_repeated", lambda *given: asked.append(given))
+    mechanism, location = step("unbounded"), torch.zeros(5, dtype=torch.float64)
+    tensor_draw.release_in_place(mechanism, location)
+    assert asked == []
+    tensor_draw.release_in_place(mechanism, location, graphs=True)
+    assert len(asked) == 1

@@ -143,7 +143,7 @@ class PrivacyEngine:
         same to the last bit whichever others are in its batch. `chunk_size` is a public number: by default what the
         memory has room for, at most slightly more than an expected batch. State it where `backward` gets parts of a
         batch.
-        With `cuda_graphs` the passes on a GPU are captured in a CUDA graph and repeated, which makes small steps fast.
+        With `cuda_graphs` passes and draws on a GPU are captured in graphs and repeated, which makes small steps fast.
         Module and criterion must then do the same operations on tensors each time: Python code in them runs only
         while a graph is captured, and a branch that depends on a counter or on a number of Python stays as it was.
         `Adaptive` clipping uses no graph.
@@ -204,7 +204,7 @@ class PrivacyEngine:
             criterion=criterion,
             clipping=clipping,
             mechanism=step.mechanism,
-            noise=SecureNoise() if noise is None else noise,
+            noise=SecureNoise(cuda_graphs=cuda_graphs) if noise is None else noise,
             loader=loader,
             memory=int(limit),
             chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),

@@ -44,7 +44,9 @@ _TAIL_ROW = functions.POWER_CELLS + functions.LOG_CELLS
 _INVERSE_ROW = _TAIL_ROW + functions.TAIL_END * functions.TAIL_CELLS
 
 
-def release_in_place(mechanism: Mechanism, location: torch.Tensor, step: float | None = None) -> torch.Tensor | None:
+def release_in_place(
+    mechanism: Mechanism, location: torch.Tensor, step: float | None = None, *, graphs: bool = False
+) -> torch.Tensor | None:
     """One number for each location (a vector in float64), drawn on its device; None if the draw has no such form.
 
     Guarantee: distributed exactly as those of `Mechanism.release` with the same `step`, a power of two.
@@ -58,9 +60,8 @@ def release_in_place(mechanism: Mechanism, location: torch.Tensor, step: float |
     secret = fresh(_KEY)
     key = torch.frombuffer(secret, dtype=torch.int32).to(location.device, copy=True)
     try:
-        value, undecided, some = _repeated((mechanism, step), constants, key, location) or _once(
-            constants, key, location
-        )
+        repeated = _repeated((mechanism, step), constants, key, location) if graphs else None
+        value, undecided, some = repeated or _once(constants, key, location)
         if bool(some):
             if bool(value[:1].isnan().any()):
                 raise AssertionError("unexpected graph that did not run; nothing was released; this is a bug")
