@@ -164,3 +164,50 @@ def test_the_limit_of_a_range_uses_both_of_its_ends(upper, sensitivity):
 )
 def test_inputs_with_one_neighbour_on_a_side_have_a_limit_that_is_worth_something(answers, sensitivity, epsilon, least):
     assert rb.limit(query=rb.Query(range=answers, sensitivity=sensitivity), epsilon=epsilon).value > least
+
+
+def test_a_squared_error_over_a_gap_is_limited_nearly_as_without_one():
+    """A gap that is hardly one: its limit was 20 % lower where outputs were as far apart as the gap is wide."""
+    whole = rb.limit(query=rb.Query(range=rb.Interval(0, 6), sensitivity=1.0), epsilon=1.5, objective="mse")
+    query = rb.Query(range=rb.Union((0, 2), (2.4, 6)), sensitivity=1.0)
+    found = rb.limit(query=query, epsilon=1.5, objective="mse")
+    assert found.closed
+    assert rb.Limit.from_json(found.to_json()).verify()
+    assert 0.9 * whole.value < found.value < 1.1 * whole.value
+
+
+@pytest.mark.parametrize(
+    ("answers", "least"),
+    [
+        (rb.Union((0, 1e-6), (0.2, 0.2 + 1e-6), (0.5, 0.5 + 1e-6)), 0.0491),  # most inputs are next to each other
+        (rb.Union((0, 1), (1.9999, 2)), 0.5),
+        (rb.Union((0, 1e-9), (1.0 - 1e-9, 1)), 0.1963),
+    ],
+    ids=str,
+)
+def test_gaps_of_hostile_ranges_have_few_outputs_and_a_limit(answers, least):
+    """Two neighbours d apart alone have d^2 e / (1 + e)^2: randomised response, which publishes means."""
+    query = rb.Query(range=answers, sensitivity=1.0)
+    found = rb.limit(query=query, epsilon=1.0, objective="mse")
+    assert found.value > least
+    assert found.subdivisions <= 128
+    best = rb.choose(query=query, epsilon=1.0, objective="mse").choices[0].score
+    assert found.value < best
+
+
+def test_an_average_over_parts_with_gaps_and_without_is_that_of_all_of_them():
+    """Of parts with more and with fewer outputs: each is proved at the outputs of both."""
+    query = rb.Query(range=rb.Union((0, 1), (1.5, 2), (5, 8)), sensitivity=1.0)
+    found = rb.limit(query=query, epsilon=1.0, objective="mse", at="average")
+    alone = [
+        rb.limit(query=rb.Query(range=part, sensitivity=1.0), epsilon=1.0, objective="mse", at="average").value
+        for part in (rb.Union((0, 1), (1.5, 2)), rb.Interval(5, 8))
+    ]
+    assert found.value == pytest.approx((1.5 * alone[0] + 3.0 * alone[1]) / 4.5, rel=1e-2)
+    assert runpy.run_path(str(CHECKER))["check_limit"](json.loads(found.to_json())) == found.value
+
+
+def test_a_limit_over_a_union_is_worth_something_where_epsilon_is_large():
+    """With 32 inputs to a sensitivity it was 0.00467: the stairs of the best noise are a 27th of one wide."""
+    query = rb.Query(range=rb.Union((1.855, 1.957), (2.094, 2.25)), sensitivity=0.256)
+    assert rb.limit(query=query, epsilon=6.5).value > 0.0056

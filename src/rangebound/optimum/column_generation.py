@@ -34,6 +34,7 @@ _CROWDED = 6, 8  # columns to an unknown (with tents, and without) from which on
 _KEPT = 4, 3  # columns to an unknown that it keeps
 _NEAR = (1e-2, 3e-3)  # of the error, between it and a limit: below, a search for either ends after two idle rounds
 _FEWER = 0.75  # of the inputs: beginning with a problem on more of them saves no time
+_RATIOS = 100  # of cost to size, in turn: a few are enough, and what is not exact is found when a limit is proved
 _ROUGH = 1e-2  # of the error, between it and a limit: where the search on every second input ends
 
 
@@ -247,7 +248,8 @@ class _ColumnSearch:
                 tolerance = max(1e-8, min(tolerance, (0.03 if average else 0.1) * self.open_gap))
                 # where columns are dropped the dual moves away, in circles if that is all that happens
                 many = len(self.columns) / self.master.unknowns
-                if average or many > (crowded if raised or apart == 1 else 2 * crowded):
+                patience = 1 if raised or (apart == 1 and self.half) else 2 if apart > 1 else 3
+                if average or many > patience * crowded:
                     self.columns = self.columns.taken(self.master.useful(self.solved.primal, self.solved.dual, kept))
             before = self.open_gap
             self.join(found)
@@ -276,7 +278,7 @@ def _limit(problem: DesignProblem, prior: Floats, prices: Floats, half: bool) ->
     costs = np.einsum("qt,qty->ty", prior, problem.losses[:, :, outputs]) - prices[:, None]
     found, worst = [], -np.inf
     shift = np.zeros(len(outputs))
-    while True:  # Dinkelbach's method: the worst ratio of cost to size rises until no staircase has a worse one
+    for _ in range(_RATIOS):  # Dinkelbach's method: the worst ratio of cost to size rises until none is worse
         priced = price(costs + shift, problem.first_neighbour, problem.epsilon)
         columns = Columns(levels=priced.levels.T, outputs=outputs)
         heights = columns.heights(problem.epsilon)

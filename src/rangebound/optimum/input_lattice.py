@@ -69,6 +69,15 @@ def fitting_parts(epsilon: float, most: int) -> int:
     return min(range(max(most // 2, 1), most + 1), key=error)
 
 
+def steep_parts(epsilon: float) -> int:
+    """Inputs to a sensitivity that have two steps and a half in the first stair of the best noise: where it is steep.
+
+    >>> [steep_parts(each) for each in (2.0, 6.0, 8.0)]
+    [6, 50, 136]
+    """
+    return math.floor(2.5 * math.exp(min(epsilon, 20.0) / 2.0))
+
+
 def stepped_parts(epsilon: float, width: float, room: float) -> int:
     """Inputs to a sensitivity above an epsilon of `STEPPED`: 16 epsilon or a few less, as far as there is room.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +22,7 @@ from rangebound.optimum.input_lattice import (
     first_neighbours,
     limit_inputs,
     limit_inputs_from_both_ends,
+    steep_parts,
     stepped_parts,
 )
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
@@ -39,6 +40,11 @@ _SPARE = 1.1  # times as many inputs, where these parts need them
 _REST = 2e-4  # of the range: where more of it is left out, inputs are counted from both ends
 _REST_STEPPED = 4e-3  # ... where they have to be fine, and half as many from each end prove less
 _FINEST = 1e-3  # of a squared error: what the distance of the outputs may cost
+_MOST_PARTS = 2  # outputs from one input to the next, in a range with gaps
+_ENOUGH = 5e-3  # of a limit: what the distance of the outputs may cost in a range with gaps, before more are tried
+_FEW_ROUNDS = 15  # of that search
+_WIDEST = 64  # times the usual distance of two inputs: a wider gap has no more outputs
+_CHECKED = 220_000  # pairs of an input and an output, in a range with gaps: what is checked in half a second
 _UNITS = 52  # binary places of the prior
 _LONGEST = 4  # blocks without neighbours in each other, of which the one with the highest limit is taken
 _TIMES = 4  # as many inputs for an average, block by block
@@ -124,7 +130,7 @@ def proved(
     check_doubles(query, epsilon)
     if over is Over.AVERAGE or loss is LimitedError.MSE:  # more gain less than they cost
         most = min(most, _FEW)
-    inputs, width, interleaved = _inputs(query, epsilon, over, most)
+    inputs, width, interleaved = _inputs(query, epsilon, loss, over, most)
     blocks = _blocks(query, inputs, most if over is Over.AVERAGE else len(inputs))
     uniform = None
     if over is Over.AVERAGE:
@@ -143,11 +149,15 @@ def proved(
         found = [max(found, key=lambda pair: pair[1].design.limit)]
     parts = 1
     if loss is LimitedError.MSE:
-        gap, total = max(each.gap for _, each in found), sum(each.design.value for _, each in found)
-        parts = math.ceil(gap / 2.0 / math.sqrt(_FINEST * total))
-        parts = max(1, min(parts, 1600 // sum(len(block) for block, _ in found)))
-        for each in {id(each): each for _, each in found}.values():
-            each.refine(parts)
+        total = sum(each.design.value for _, each in found)
+        wanted, count = 2.0 * math.sqrt(_FINEST * total), sum(len(block) for block, _ in found)
+        different = {id(each): each for _, each in found}.values()
+        for each in different:
+            each.refine(wanted, max(1, 1600 // count), max(1, _CHECKED // count**2))
+        parts = max(each.parts for each in different)
+        for each in different:
+            if each.parts < parts:
+                each.hold_between()
     return _rounded(query, epsilon, loss, over, width, parts, found)
 
 
@@ -171,9 +181,13 @@ class _Block:
         self.first = np.array(first_neighbours(query, inputs))
         self.gap = float(np.diff(self.points).max())
         self.interleaved = interleaved
+        self.parts, self.outputs = 1, self.points
+        if self._has_gaps:
+            self.outputs = _between(self.points, self._step)
+        start = None if known is None else known.on(self.points)
         self.design = solve(
-            self._problem(self.points),
-            start=None if known is None else known.on(self.points),
+            self._problem(self.outputs),
+            start=start and start.published_at(np.searchsorted(self.outputs, self.points)),
             dual=None if known is None or uniform is not None else known.dual_on(self.points),
             gap=_GAP * self._gaps,
             limit_enough=_GAP * (uniform is None),
@@ -188,13 +202,53 @@ class _Block:
         many = len(self.points) > _SPARE * _FEW
         return 1.0 if self.uniform is not None else 10.0 if many else 2.5
 
-    def refine(self, parts: int) -> None:
-        """Solve again with outputs between the inputs."""
-        places = np.arange(parts * (len(self.points) - 1) + 1) / parts
-        finer = np.interp(places, np.arange(len(self.points)), self.points)
-        start = Columns(levels=self.design.columns.levels, outputs=self.design.columns.outputs * parts)
+    @property
+    def _step(self) -> float:
+        """The usual distance of two inputs, which a gap of the range is wider than; a part of the gap at least."""
+        return max(float(np.median(np.diff(self.points))), self.gap / _WIDEST)
+
+    @property
+    def _has_gaps(self) -> bool:
+        """Whether outputs of a squared error are needed in a gap of the range, wherever there are inputs."""
+        return self.loss is LimitedError.MSE and self.gap > 1.5 * self._step and not self.interleaved
+
+    def refine(self, wanted: float, most: int, across: int) -> None:
+        """Solve again with outputs between the inputs, so far apart if there is time.
+
+        The most parts from one input to the next that there is time for depend on whether there is a gap.
+        """
+        if not self._has_gaps:
+            self.parts = max(1, min(math.ceil(self.gap / wanted), most))
+            places = np.arange(self.parts * (len(self.points) - 1) + 1) / self.parts
+            self._solve_at(np.interp(places, np.arange(len(self.points)), self.points), 60)
+            return
+        apart, outputs, design = self._step, self.outputs, self.design
+        self.hold_between()
+        if self.design.limit < (1.0 - _ENOUGH) * design.limit:
+            coarse, apart = self.design, max(self._step / _MOST_PARTS, wanted)
+            self.outputs, self.design = outputs, design
+            self._solve_at(_between(self.points, apart), _FEW_ROUNDS)
+            self.hold_between()
+            self.design = max(coarse, self.design, key=lambda each: each.limit)
+        self.parts = min(math.ceil(self.gap / apart * (1.0 - 1e-9)), across)
+
+    def _solve_at(self, outputs: Floats, rounds: int) -> None:
+        """The best table with these outputs, from the one that is known."""
+        near = np.minimum(np.searchsorted(outputs, self.outputs), len(outputs) - 1)
         dual = (self.design.prior, self.design.prices) if self.uniform is None else None
-        self.design = solve(self._problem(finer), start=start, dual=dual, gap=2.0 * _GAP, tell=self.tell)
+        start, problem = self.design.columns.published_at(near), self._problem(outputs)
+        self.design = solve(problem, start=start, dual=dual, gap=2.0 * _GAP, rounds=rounds, tell=self.tell)
+        self.outputs = outputs
+
+    def hold_between(self) -> None:
+        """Lower the prices so that they are proved for all outputs between those, however many are checked.
+
+        At an output between two that are d apart, the sum of costs over a staircase is at most d^2 / 4 times that of
+        the prior less: prices that are lower by d^2 / 4 of the prior make up for it.
+        """
+        lower = self.design.prior[0] * (float(np.diff(self.outputs).max()) ** 2 / 4.0)
+        limit = self.design.limit - float(lower.sum())
+        self.design = replace(self.design, prices=self.design.prices - lower, limit=limit)
 
     def _problem(self, outputs: Floats) -> DesignProblem:
         away = np.abs(self.points[None, :, None] - outputs)
@@ -207,6 +261,17 @@ class _Block:
             prior=prior,
             interleaved=self.interleaved and len(outputs) == len(self.points),
         )
+
+
+def _between(points: Floats, apart: float) -> Floats:
+    """The points, and others between any two of them that are farther apart than that.
+
+    >>> _between(np.array([0.0, 1.0, 4.0]), 1.5).tolist()
+    [0.0, 1.0, 2.5, 4.0]
+    """
+    pieces = np.maximum(np.ceil(np.diff(points) / apart * (1.0 - 1e-9)), 1.0).astype(np.int64)
+    places = [a + (b - a) * np.arange(n) / n for a, b, n in zip(points[:-1], points[1:], pieces.tolist(), strict=True)]
+    return np.concatenate((*places, points[-1:]))
 
 
 def _rounded(
@@ -249,7 +314,7 @@ def _rounded(
     raise Unsatisfiable(f"epsilon={epsilon}: no limit could be proved over {query.range}")
 
 
-def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[float], float, bool]:
+def _inputs(query: Query, epsilon: float, loss: LimitedError, over: Over, most: int) -> tuple[list[float], float, bool]:
     """Inputs for a limit, their distance, and whether they are two lattices: so many, for an average some times more.
 
     A lattice of D/k is coarse where epsilon is large, and a part of the range is short where epsilon is small.
@@ -277,6 +342,8 @@ def _inputs(query: Query, epsilon: float, over: Over, most: int) -> tuple[list[f
             parts, halves = (stepped_parts(epsilon, wide, room / _SPARE / each) for each in (1, 2))
         else:
             parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
+            if loss is LimitedError.MAE:  # stairs of the noise for a squared error are wider
+                parts = max(parts, min(steep_parts(epsilon), math.floor(room)))
         every = every if len(spans) == 1 else most  # the search over a union is slow
         step, every = sensitivity / max(parts, least), math.floor(_SPARE * every)
         if len(spans) == 1:

@@ -48,6 +48,10 @@ class Columns:
         """Some of them."""
         return Columns(levels=self.levels[chosen], outputs=self.outputs[chosen])
 
+    def published_at(self, places: Whole) -> Columns:
+        """The same staircases where outputs have other numbers: the place of each."""
+        return Columns(levels=self.levels, outputs=places[self.outputs])
+
 
 def first_columns(problem: DesignProblem) -> Columns:
     """Columns to begin with: the constant, and stairs of regular width that fall away from each place."""
