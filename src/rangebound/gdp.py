@@ -8,13 +8,14 @@ chosen one after the other, with knowledge of all before, are together mu-GDP as
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+
+from flint import ctx
 
 from rangebound import arguments
-from rangebound.ball import Ball, ball, down, refine, up
+from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.errors import ArgumentError
 from rangebound.roots import boundary
 
@@ -44,33 +45,40 @@ def _profile(mu: float, epsilon: float | Fraction, pure: PureParts = ()) -> Ball
     """
 
     def evaluate() -> Ball:
-        m, e = ball(mu), _exact(epsilon)
+        m = ball(mu)
 
         def of_mu(x: Ball) -> Ball:
             if not mu:
                 return (1 - x.exp()).max(0)
             return _tail(x / m - m / 2) - x.exp() * _tail(x / m + m / 2)
 
-        coins = []
+        total = Ball(0)
+        for loss, chance in _losses(tuple(pure), ctx.prec).items():
+            total += chance * of_mu(_exact(Fraction(epsilon) - loss))
+        return total
+
+    return refine(evaluate)
+
+
+@lru_cache(maxsize=64)
+def _losses(pure: tuple[tuple[Fraction, int], ...], bits: int) -> Mapping[Fraction, Ball]:
+    """The privacy losses of the coins of pure parts together, each with its chance, computed with `bits` of precision.
+
+    Outcomes with the same loss are one: of parts with multiples of one epsilon there are few.
+    """
+    found = {Fraction(0): Ball(1)}
+    with precision(bits):
         for own, number in pure:
             size = _exact(own)
             heads = 1 / (1 + (-size).exp())
             tails = 1 / (1 + size.exp())
-            coins.append(
-                [
-                    (size * (2 * k - number), math.comb(number, k) * heads**k * tails ** (number - k))
-                    for k in range(number + 1)
-                ]
-            )
-        total = Ball(0)
-        for outcome in product(*coins):
-            loss, chance = Ball(0), Ball(1)
-            for own_loss, own_chance in outcome:
-                loss, chance = loss + own_loss, chance * own_chance
-            total += chance * of_mu(e - loss)
-        return total
-
-    return refine(evaluate)
+            before, found = found, {}
+            for k in range(number + 1):
+                chance = math.comb(number, k) * heads**k * tails ** (number - k)
+                for loss, chance_before in before.items():
+                    together = loss + own * (2 * k - number)
+                    found[together] = found.get(together, Ball(0)) + chance * chance_before
+    return found
 
 
 @arguments.guided
@@ -131,6 +139,12 @@ def delta_of_parts(mu: float, pure: PureParts, *, epsilon: float) -> float:
     """
     if not mu and sum((own * number for own, number in pure), Fraction(0)) <= epsilon:
         return 0.0
+    return _delta_of_parts(mu, tuple(pure), epsilon)
+
+
+@lru_cache(maxsize=4096)
+@precision(PRECISIONS[0])
+def _delta_of_parts(mu: float, pure: tuple[tuple[Fraction, int], ...], epsilon: float) -> float:
     return min(up(_profile(mu, epsilon, pure)), 1.0)
 
 

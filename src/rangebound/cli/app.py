@@ -6,9 +6,12 @@ import importlib
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.main import get_command
 
 import rangebound
 from rangebound.cli import (
@@ -79,6 +82,12 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+@cache
+def _command() -> Callable[..., object]:
+    """All commands and options, which Typer would read from the annotations again in every call."""
+    return get_command(app)
+
+
 def _one_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
@@ -89,7 +98,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; return 0 on success, 1 for a closed pipe or a refuted claim, 2 after an error, 3 where a request
     waits for approval."""
     try:
-        code = app(arguments, prog_name="rangebound", standalone_mode=False)
+        code = _command()(arguments, prog_name="rangebound", standalone_mode=False)
         sys.stdout.flush()
     except typer.Exit as end:
         return end.exit_code

@@ -10,6 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
+import numpy as np
+
 from rangebound.bounding import Bounding
 from rangebound.calibration import calibrate
 from rangebound.choice import choose
@@ -35,6 +37,7 @@ from rangebound.support import Interval, Union, is_line
 
 _LINE = Interval(-math.inf, math.inf)
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
+_FAR = 60.0  # scales from an end, beyond which errors change no more
 _ADDITIVE = "rectify Laplace"  # its intervals have one width, whatever the number
 
 
@@ -136,9 +139,17 @@ def whole_number(
         if additive:
             return DiscreteLaplacePublisher(mechanism=other, level=confidence, clamped=clamped)
     best = _mechanism(support, reach, share.epsilon, share.delta, mechanism or (_ADDITIVE if additive else None))
-    if whole and other.mse <= best.worst_error().mse:
+    if whole and _no_worse(other.mse, best):
         return DiscreteLaplacePublisher(mechanism=other, level=confidence, clamped=clamped)
     return MechanismPublisher(mechanism=best, grain=1.0, step=step, level=confidence, clamped=clamped, whole=unclamped)
+
+
+def _no_worse(mse: float, best: Mechanism) -> bool:
+    """Whether a mean squared error is at most the largest one of a mechanism; few answers show it most often."""
+    hull, far = best.query.range.hull, _FAR * best.noise.scale
+    ends = [end for end in (hull.lower, hull.upper) if math.isfinite(end)] or [0.0]
+    few = np.array([ends[0] - far, ends[0], 0.5 * ends[0] + 0.5 * ends[-1], ends[-1], ends[-1] + far])
+    return mse <= float(best.error(few).mse.max()) or mse <= best.worst_error().mse
 
 
 def _are_whole(sensitivity: Fraction, support: Interval) -> bool:
