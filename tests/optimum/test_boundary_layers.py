@@ -1,6 +1,7 @@
 """Boundary layers: private and smooth over wide ranges, with the error of the staircase between them."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import rangebound as rb
 from rangebound.finite.weights import exponential
 from rangebound.optimum.boundary_layers import StairLattice, layered
 from tests.optimum.test_smooth_table import falls_away
+from tests.thinning import crossed
 
 CASES = [(401, 16, 1.0), (201, 1, 0.2), (97, 32, 4.0), (150, 3, 0.7), (60, 2, 8.0), (41, 1, 1.0)]
 
@@ -21,6 +23,12 @@ def losses(count, squared=False):
     return away**2 if squared else away
 
 
+@cache
+def layered_table(count, steps, epsilon, squared, average):
+    loss = losses(count, squared)
+    return layered(loss, np.full(loss.shape[:2], 0.5 / count) if average else None, steps, epsilon)
+
+
 def worst_ratio(table, steps):
     """The largest excess of an entry over e^epsilon times that of a neighbour, over all pairs: the definition."""
     return lambda epsilon: max(
@@ -30,13 +38,9 @@ def worst_ratio(table, steps):
     )
 
 
-@pytest.mark.parametrize(("count", "steps", "epsilon"), CASES)
-@pytest.mark.parametrize("squared", [False, True])
-@pytest.mark.parametrize("average", [False, True])
+@crossed({"count, steps, epsilon": CASES, "squared": [False, True], "average": [False, True]})
 def test_every_pair_of_neighbours_is_private_and_every_row_falls_away(count, steps, epsilon, squared, average):
-    loss = losses(count, squared)
-    prior = np.full(loss.shape[:2], 0.5 / count) if average else None
-    table = layered(loss, prior, steps, epsilon)
+    table = layered_table(count, steps, epsilon, squared, average)
     assert table.sum(axis=1) == pytest.approx(1.0)
     assert worst_ratio(table, steps)(epsilon) < 1e-9
     assert worst_ratio(table, steps)(0.98 * epsilon) > 1e-5  # the control: less epsilon is too little
@@ -47,8 +51,8 @@ def test_every_pair_of_neighbours_is_private_and_every_row_falls_away(count, ste
 
 @pytest.mark.parametrize(("count", "steps", "epsilon"), CASES)
 def test_the_layers_have_no_more_error_than_the_middle(count, steps, epsilon):
-    loss = losses(count)
-    risks = np.einsum("ty,qty->qt", layered(loss, None, steps, epsilon), loss).max(axis=0)
+    table = layered_table(count, steps, epsilon, False, False)
+    risks = np.einsum("ty,qty->qt", table, losses(count)).max(axis=0)
     assert risks.max() < risks[count // 2] * 1.001
 
 
