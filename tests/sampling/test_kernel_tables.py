@@ -10,14 +10,14 @@ from flint import arb, arb_series
 import rangebound as rb
 from rangebound.ball import ball, precision
 from rangebound.sampling import inversion, kernel_tables
-from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, plan
+from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, RARER, WIDER_MARGIN, plan
 from rangebound.sampling.lattice import default_lattice
 from rangebound.sampling.sampler import _kernel, sampler_for
 from tests.sampling.sources import words
 
 POWER, LOG, TAIL = 0, kernel_tables.POWER_CELLS, kernel_tables.POWER_CELLS + kernel_tables.LOG_CELLS
 INVERSE = TAIL + kernel_tables.TAIL_END * kernel_tables.TAIL_CELLS
-DEEPEST = 6.6  # a tail beyond this is rarer than any that is not left to balls
+DEEPEST = 7.0  # a tail beyond this is rarer than any that is not left to balls
 DEPTH = 14  # the Taylor polynomials here go so far that their own remainder does not matter
 
 
@@ -137,13 +137,15 @@ def test_the_error_of_the_floats_is_far_within_the_margin(m):
     assert worst < MARGIN / 8
 
 
-def test_the_margin_adds_up():
+@pytest.mark.parametrize(("margin", "rare"), [(MARGIN, RARE), (WIDER_MARGIN, RARER)])
+def test_the_margin_adds_up(margin, rare):
     """The terms of docs/sampling.md, in scales: tails, masses, sums, the inverse, and the width of a word."""
-    tail, inverse, word = 2.0**-45.5, 2.0**-44.5, 2.0**-65 / RARE
+    tail, inverse, word = 2.0**-45.5, 2.0**-44.5, 2.0**-65 / rare
     mills = math.sqrt(math.pi / 2)
-    assert mills * (4 * tail + inverse + word) + 2.0**-47 < MARGIN
+    assert mills * (4 * tail + inverse + word) + 2.0**-47 < margin
+    assert mills * (4 * tail + inverse + 2.0 * word) + 2.0**-47 > margin  # a control: no room for tails twice as rare
     # The tables reach: what is not rare from NEAR scales away lies within the binades and the cells of the tail.
-    rarest = 0.5 * math.erfc(NEAR / math.sqrt(2)) * RARE
+    rarest = 0.5 * math.erfc(NEAR / math.sqrt(2)) * rare
     assert rarest > 2.0**-kernel_tables.BINADES
     assert rarest > 0.5 * math.erfc(DEEPEST / math.sqrt(2))
     assert 0.5 * math.erfc(kernel_tables.TAIL_END / math.sqrt(2)) < rarest * 2.0**-46

@@ -27,6 +27,7 @@ from rangebound.support import Interval, Union
 MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md
 ROUNDING = 2.0**-50  # some roundings of doubles
 RARE = 2.0**-20  # a tail rarer than this, among the numbers that can be drawn, is left to ball arithmetic
+WIDER_MARGIN, RARER = 2.0**-40, 2.0**-24  # the same on coarse lattices, where the margin costs less than rare tails do
 TAIL_END = 12.0  # scales to which the table of the normal tail goes
 NEAR = 4.0  # scales from a location to the support up to which the tables reach
 _LARGEST = sys.float_info.max

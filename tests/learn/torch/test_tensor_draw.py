@@ -186,7 +186,7 @@ def test_noise_for_a_gpu_is_drawn_there(monkeypatch):
     location = torch.zeros(1000, device="cuda", dtype=torch.float64)
     released = SecureNoise().release(step("truncate"), location)
     assert released.is_cuda
-    assert released.unique().numel() > 990
+    assert released.unique().numel() > 900  # a lattice of 2^-12 of the scale repeats about 34 of 1000
 
 
 def test_the_margin_of_a_rounded_draw_grows_with_the_location_and_with_the_noise():

@@ -1,10 +1,10 @@
 """The exact draw of Gaussian releases on the device of the gradients: the kernel of `rangebound.sampling` in tensors.
 
 Random words are the ChaCha20 keystream [rfc8439] of a key from the operating system for this one release. The draw has
-the plan, the tables and the margin of `rangebound/sampling/_kernel.c`, whose proof in docs/sampling.md needs no more of
-the arithmetic than sums and products rounded at most once. The few numbers that it leaves undecided fall back to ball
-arithmetic on the CPU, which recomputes their words from the key. On a GPU the two functions are compiled, each to one
-pass over the coordinates.
+the plan and the tables of `rangebound/sampling/_kernel.c`, a wider margin, and rarer tails that it decides. The proof
+in docs/sampling.md needs no more of the arithmetic than sums and products rounded at most once. The few numbers that it
+leaves undecided fall back to ball arithmetic on the CPU, which recomputes their words from the key. On a GPU the two
+functions are compiled, each to one pass over the coordinates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rangebound.mechanism import Mechanism
 from rangebound.numeric import as_in
 from rangebound.sampling import Sampler, sampler_for
 from rangebound.sampling import kernel_tables as functions
-from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, TAIL_END, DrawPlan, largest
+from rangebound.sampling.draw_plan import MARGIN, RARER, ROUNDING, TAIL_END, WIDER_MARGIN, DrawPlan, largest
 from rangebound.sampling.entropy import SECURE, fresh
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
@@ -202,7 +202,7 @@ def drawn(
     z = _inverse(table, w)
     noise = torch.where(flip ^ (first < second), -z, z)
     value, sure = _quantized(plan, cells, centre, noise) if cells.numel() else _rounded(plan, centre, noise)
-    return value, ~(sure & (w >= mass * RARE))
+    return value, ~(sure & (w >= mass * RARER))
 
 
 def _rounded(plan: Numbers, centre: torch.Tensor, noise: torch.Tensor) -> Tensors:
@@ -222,7 +222,7 @@ def _rounded(plan: Numbers, centre: torch.Tensor, noise: torch.Tensor) -> Tensor
 def _quantized(plan: Numbers, cells: torch.Tensor, centre: torch.Tensor, noise: torch.Tensor) -> Tensors:
     points, lowers, uppers = cells.unbind()
     x = centre + plan.scale * noise
-    margin = MARGIN * plan.scale + ROUNDING * (centre.abs().clamp(min=plan.largest) + x.abs())
+    margin = WIDER_MARGIN * plan.scale + ROUNDING * (centre.abs().clamp(min=plan.largest) + x.abs())
     last = len(points) - 1
     index = ((x - points[0]) * (last / (points[last] - points[0]))).round().clamp(0, last).to(torch.int64)
     for _ in range(2):
@@ -306,6 +306,6 @@ def numbers(plan: DrawPlan) -> Numbers:
         scale=plan.scale,
         scale_steps=plan.scale_steps,
         per_step=plan.per_step,
-        margin=plan.margin,
+        margin=plan.margin + plan.scale_steps * (WIDER_MARGIN - MARGIN),
         margin_growth=plan.margin_growth,
     )
