@@ -223,6 +223,28 @@ def steps(device: str, names: list[str], *, quick: bool) -> Iterator[Row]:
                 )
 
 
+class Unchanged:
+    """No noise, to measure what the noise costs."""
+
+    def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
+        return location.clone()
+
+
+def shares(device: str, names: list[str]) -> Iterator[Row]:
+    """What part of a step the noise takes, on models of a million parameters and more."""
+    for name in names:
+        model, (x, y) = MODELS[name][0]().to(device), batch(name, device, MODELS[name][2 if device == "cuda" else 3])
+        if sum(each.numel() for each in model.parameters() if each.requires_grad) < 10**6:
+            continue
+        bounded = {"clipping": Elementwise(clip=0.01), "support": rb.Interval(-1, 1), "bounding": rb.TRUNCATE}
+        for kind, options in (("Euclidean", {"clipping": Euclidean(clip=1.0)}), ("truncated", bounded)):
+            graphs = {"cuda_graphs": device == "cuda", **options}
+            calls = {"with": ours(model, x, y, **graphs), "without": ours(model, x, y, noise=Unchanged(), **graphs)}
+            times = together(calls, device)
+            share = 100.0 * (1.0 - times["without"] / times["with"])
+            yield Row(what=f"noise, of a step, {name}, {kind}", ours=share, unit="%", bar=15.0)
+
+
 def noise(device: str) -> Iterator[Row]:
     """Drawing the noise of a step on the GPU, beside the processor with both transfers."""
     for kind, count in (("truncated", 10**6), ("truncated", 10**7), ("rectified", 10**7)) if device == "cuda" else ():
@@ -318,6 +340,8 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     names = [name for name in MODELS if chosen.model in name]
     rows = [*steps(chosen.device, names, quick=chosen.quick)]
+    if not chosen.quick:
+        rows += shares(chosen.device, names)
     if not chosen.model:
         rows += [*noise(chosen.device), *accounting(chosen.device, quick=chosen.quick)]
     setting = {"threads": chosen.threads}

@@ -140,7 +140,8 @@ class PrivacyEngine:
         `loss_scale` is a fixed power of two that losses are multiplied by before the backward pass, and gradients
         divided by after it, for float16: it keeps small gradients from vanishing, and changes nothing else.
         Gradients are computed in chunks of one fixed size, filled up with zeros, so that an example's gradient is the
-        same to the last bit whichever others are in its batch. `chunk_size` is a public number: by default what the
+        same to the last bit whichever others are in its batch; that is tried at the first step, chunks may grow for it,
+        and where it cannot be had there is a warning. `chunk_size` is a public number: by default what the
         memory has room for, at most slightly more than an expected batch. State it where `backward` gets parts of a
         batch.
         With `cuda_graphs` passes and draws on a GPU are captured in graphs and repeated, which makes small steps fast.

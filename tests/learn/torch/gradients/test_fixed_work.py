@@ -35,7 +35,9 @@ def test_sums_are_the_same(make, clip):
         torch.testing.assert_close(found[name], sums)
 
 
-@pytest.mark.parametrize("ids", [[[1, 1, 4], [4, 0, 0]], [[2, 2, 2], [2, 2, 2]], [[0, 1, 2], [3, 4, 0]], [[3], [3]]])
+@pytest.mark.parametrize(
+    "ids", [[[1, 1, 4], [4, 0, 0]], [[2, 2, 2], [2, 2, 2]], [[0, 1, 1], [2, 2, 2]], [[0, 1, 2], [3, 4, 0]], [[3], [3]]]
+)
 def test_rows_of_tokens_are_the_same_with_empty_ones_after_them(ids):
     ids = torch.tensor(ids)
     g = torch.randn(*ids.shape, 2, generator=torch.Generator().manual_seed(0))
@@ -44,6 +46,7 @@ def test_rows_of_tokens_are_the_same_with_empty_ones_after_them(ids):
         found = gathered(ids, g, 5)
     assert len(found.values) == ids.numel() >= len(wanted.values)
     torch.testing.assert_close(found.squares(), wanted.squares())
+    torch.testing.assert_close(found.rows(0, 2), wanted.rows(0, 2))
     weights = torch.tensor([0.5, 1.0], dtype=torch.float64)
     torch.testing.assert_close(found.weighted(weights), wanted.weighted(weights))
     assert torch.equal(found.clamped(Elementwise(clip=0.1))[0], wanted.clamped(Elementwise(clip=0.1))[0])

@@ -19,6 +19,7 @@ from rangebound.learn.torch.adaptive_clipping import tallied_sum  # noqa: E402
 from rangebound.learn.torch.gradients import per_example  # noqa: E402
 from rangebound.learn.torch.gradients.one_pass import one_pass  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import clipped_sum, measured_sum, shrink  # noqa: E402
+from rangebound.learn.torch.gradients.survey import SteadyChunk  # noqa: E402
 from tests.learn.torch.models import NoNoise, data, linear, private  # noqa: E402
 
 MEMORY = 2**30
@@ -86,6 +87,21 @@ def tally_alone(name: str, device: str, *, full: int | None) -> tuple[float, int
 def test_whether_a_gradient_is_below_the_norm_does_not_depend_on_others(name: str, device: str) -> None:
     """The norm is to the last bit that of the example in any company, and with it the tally of adaptive clipping."""
     assert tally_alone(name, device, full=6) == (0.0, 0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("clip", [Elementwise(clip=1e-3), Euclidean(clip=0.1)], ids=["elementwise", "Euclidean"])
+@pytest.mark.parametrize(("name", "count"), [("ResNet-18", 128), ("five convolutions", 64), ("transformer", 64)])
+def test_places_in_chunks_of_real_sizes_do_not_matter(
+    name: str, count: int, clip: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: convolutions with TF32 in chunks of these sizes."""
+    (model,) = [each for each in train_models.MODELS if each.startswith(name)]
+    assert moved(model, clip, "cuda", full=count, count=count) == 0.0
+    if "transformer" not in name:
+        as_it_is = SteadyChunk(size=count, threads=torch.get_num_threads())
+        monkeypatch.setattr(per_example, "steady_chunk", lambda *_: as_it_is)
+        assert moved(model, clip, "cuda", full=count, count=count) > 0.0
 
 
 @pytest.mark.parametrize("name", [name for name in train_models.MODELS if name.startswith(("MLP", "CNN"))])
@@ -159,4 +175,4 @@ def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pyte
     for a, b in loader:
         optimizer.backward(a, b)
         optimizer.step()
-    assert seen == [7] * 6
+    assert seen == [7] * 7  # the first with made-up examples

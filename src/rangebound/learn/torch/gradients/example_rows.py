@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -62,7 +62,7 @@ class ExampleRows:
     def squares(self) -> torch.Tensor:
         """The squared norm of each row."""
         if self.remade:
-            self.found = torch.cat([doubles.squares(self.rows(*ends)) for ends in self._pieces()])
+            self.found = torch.cat([doubles.squares(rows) for _, _, rows in self.pieces()])
             return self.found
         self.held = self.rows(0, self.count)
         return doubles.squares(self.held)
@@ -76,24 +76,25 @@ class ExampleRows:
         if not self.remade or self.found is None:
             return doubles.weighted(weights, self.rows(0, self.count))
         total = torch.zeros(self.width, dtype=torch.float64, device=self.device)
-        for first, last in self._pieces():
-            rows, before = self.rows(first, last), self.found[first:last]
+        for first, last, rows in self.pieces():
+            before = self.found[first:last]
             now = doubles.squares(rows)
             shorter = torch.where(now > before, (before / now).sqrt(), 1.0)
             total += doubles.weighted(weights[first:last] * shorter, rows)
         return total
 
-    def _pieces(self) -> list[tuple[int, int]]:
-        """From where to where rows are made at once."""
-        size = max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1))
-        return [(first, min(first + size, self.count)) for first in range(0, self.count, size)]
+    def pieces(self) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """Some rows at a time, with the first example and the end; all are made in one shape, the last ones again."""
+        size = min(self.count, max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1)))
+        for first in range(0, self.count, max(size, 1)):
+            last = min(first + size, self.count)
+            yield first, last, self.rows(last - size, last)[first - last + size :]
 
     def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum of the clamped rows in quanta, and for each example whether its row was finite and counts."""
         total: torch.Tensor | None = None
         found = []
-        for first, last in self._pieces():
-            rows = self.rows(first, last)
+        for first, _, rows in self.pieces():
             rows = rows if self.counted is None else rows[: max(self.counted - first, 0)]
             part, good = finite_rows(rows, clip)
             total = part if total is None else total.add_(part)

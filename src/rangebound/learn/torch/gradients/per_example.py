@@ -32,7 +32,8 @@ from rangebound.learn.torch.gradients.fixed_work import known_all
 from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.one_pass import Criterion as Criterion
 from rangebound.learn.torch.gradients.one_pass import Loose, check_hooks, one_pass
-from rangebound.learn.torch.gradients.survey import Route, survey
+from rangebound.learn.torch.gradients.steady_chunks import Made, computed_as, steady_chunk
+from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey
 from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
 
 Tensors = dict[str, torch.Tensor]
@@ -103,7 +104,8 @@ def clipped_sum(
     whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping depends on it
     only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks of that many,
     or of equal parts of it that fit into the memory, the last one filled with zeros that do not count: layers round by
-    the shapes that they see, and then they see one shape, whichever and however many others there are. With
+    the shapes that they see, and then they see one shape, whichever and however many others there are. Whether the
+    place matters is tried first (`rangebound.learn.torch.gradients.steady_chunks`), and chunks may grow for it. With
     `captured`, blocks of one shape on a GPU are captured in a graph, which is then run again.
     """
     return measured_sum(module, criterion, x, y, clip, memory, chunk, captured)[:2]
@@ -133,14 +135,19 @@ def measured_sum(
         while start < len(x):
             route = survey(module, parameters, criterion, x, y)
             size = block(route, parameters, clip, memory)
-            full = 0 if chunk is None else math.ceil(chunk / math.ceil(chunk / size))
-            size = full or size
-            here = x[start : start + size], y[start : start + size]
+            steady = SteadyChunk(size=0, threads=torch.get_num_threads())
             try:
-                parts = _block(route, module, parameters, criterion, *here, clip, full, captured)
+                if chunk is not None:
+                    made = _maker(route, module, parameters, criterion)
+                    steady = steady_chunk(route, module, made, x, y, clip, chunk, size)
+                size = steady.size or size
+                here = x[start : start + size], y[start : start + size]
+                with computed_as(steady):
+                    parts = _block(route, module, parameters, criterion, *here, clip, steady.size, captured)
             except Loose as more:  # the criterion uses a parameter, or the module has been changed
                 route.separate = True
                 route.loose |= more.names
+                route.chunks.clear()
                 continue
             for sums, some, lengths in parts:
                 for name, each in sums.items():
@@ -172,6 +179,19 @@ def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int
     if route.refused:
         return max(1, memory // (8 * _COPIES * max(sum(each.numel() for each in parameters.values()), 1)))
     return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
+
+
+def _maker(route: Route, module: torch.nn.Module, parameters: Tensors, criterion: Criterion) -> Made:
+    """What makes the gradients of some examples along this route."""
+
+    def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Gradients]:
+        if route.refused:
+            rows, _ = example_gradients(module, parameters, criterion, x, y)
+            return {name: example_rows.of(each) for name, each in rows.items()}
+        options = {"loose": route.loose.keys(), "separate": route.separate}
+        return one_pass(module, parameters, criterion, x, y, **options).gradients  # type: ignore[arg-type]
+
+    return made
 
 
 def _block(

@@ -17,6 +17,21 @@ _TENSORS = 3  # of the size of each that is noted exist at once, about
 _KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDictionary()
 
 
+@dataclass(frozen=True, kw_only=True)
+class SteadyChunk:
+    """How many examples are computed at once, and how; `why` their gradients may depend on the place, if they may."""
+
+    size: int
+    threads: int
+    exact: bool = False  # without TF32 on a GPU
+    why: str = ""
+
+    def explain(self) -> str:
+        """What it means for an example."""
+        how = "without TF32" if self.exact else f"at most {self.threads} threads of the processor"
+        return f"chunks of {self.size} examples, {how}; gradients: {self.why or 'the same bits at every place'}"
+
+
 @dataclass(kw_only=True)
 class Route:
     """How a module's gradients are made; `refused` says why one pass cannot make them, and is empty if it can."""
@@ -27,6 +42,7 @@ class Route:
     stored: int = 0
     noted: int = 0
     refused: str = ""
+    chunks: dict[object, SteadyChunk] = field(default_factory=dict)  # that were tried
 
     def room(self, *, rows: bool) -> int:
         """The bytes that an example takes in a pass, with or without the rows that are held for its norm."""
@@ -34,8 +50,10 @@ class Route:
 
     def explain(self, parameters: Tensors) -> str:
         """One line for each parameter: by the rule of a layer, alone, or with the whole module, and why."""
+        tried = [each.explain() for each in self.chunks.values()][-1:]
         if self.refused:
-            return f"every parameter: torch.func.vmap of the whole module, or one example at a time: {self.refused}"
+            whole = f"every parameter: torch.func.vmap of the whole module, or one example at a time: {self.refused}"
+            return "\n".join([whole, *tried])
         ways = {name: f"in the one pass, rule: {layer}" for name, layer in self.layers.items()}
         ways |= {
             name: f"its own view for each example, since {why or 'other code'} uses it and has no rule"
@@ -43,7 +61,7 @@ class Route:
         }
         lines = [f"{name}: {ways.get(name, 'not used: its gradient is zero')}" for name in parameters]
         how = "under torch.func.vmap, one example each" if self.separate else "as it is: a chain of known layers"
-        return "\n".join([f"the module runs {how}", *lines])
+        return "\n".join([f"the module runs {how}", *lines, *tried])
 
 
 def survey(

@@ -14,7 +14,7 @@ from rangebound.learn.torch.gradients.fixed_work import is_fixed, known_all
 
 @dataclass(kw_only=True)
 class TokenRows:
-    """Rows with the example and the token that each belongs to; no two rows have both in common."""
+    """Rows with the example and the token that each belongs to; two that have both in common are zero but for one."""
 
     count: int
     tokens: int
@@ -32,7 +32,7 @@ class TokenRows:
         """The rows of some examples, with those of all tokens."""
         some = (self.example >= first) & (self.example < last)
         full = self.values.new_zeros((last - first) * self.tokens, self.values.shape[1])
-        full[(self.example[some] - first) * self.tokens + self.token[some]] = self.values[some]
+        full.index_add_(0, (self.example[some] - first) * self.tokens + self.token[some], self.values[some])
         return full.view(last - first, -1)
 
     def keep(self, good: torch.Tensor) -> None:
@@ -45,8 +45,7 @@ class TokenRows:
 
     def squares(self) -> torch.Tensor:
         """The squared norm of each example's rows."""
-        found = torch.zeros(self.count, dtype=torch.float64, device=self.values.device)
-        return found.index_add_(0, self.example, doubles.squares(self.values))
+        return _added(doubles.squares(self.values), self.example, self.count)
 
     def weighted(self, weights: torch.Tensor) -> torch.Tensor:
         """The sum of the rows times the weights of their examples."""
@@ -67,19 +66,28 @@ class TokenRows:
         return total.index_add_(0, self.token, values).flatten()
 
 
+def _added(rows: torch.Tensor, place: torch.Tensor, count: int) -> torch.Tensor:
+    """The sums of rows with the same place, which does not fall; in their order, so with the same bits each time.
+
+    On a GPU `index_add_` adds in an order of chance.
+    """
+    lengths = torch.zeros(count, dtype=torch.int64, device=rows.device).index_add_(0, place, torch.ones_like(place))
+    return torch.segment_reduce(rows, "sum", lengths=lengths, unsafe=True, initial=0.0)
+
+
 def gathered(ids: torch.Tensor, g: torch.Tensor, tokens: int) -> TokenRows:
     """The rows of tokens `ids` (examples, positions) with the gradients `g` of their vectors, added by token."""
     count = len(ids)
     own = torch.arange(count, device=ids.device)[:, None]
     g = g.to(doubles.wide(g)).flatten(0, 1)
-    if is_fixed():  # as many rows as there are tokens, the last of them empty
+    if is_fixed() or g.is_cuda:  # as many rows as there are tokens, the last of them empty
         ordered, order = (own * tokens + ids).flatten().sort(stable=True)
         place = (ordered != ordered.roll(1)).cumsum(0) - 1
         place = place - place[:1]
-        keys = torch.zeros_like(ordered).index_copy_(0, place, ordered)
-        g = g[order]
+        keys = ordered[-1:].expand_as(ordered).clone().index_copy_(0, place, ordered)
+        values = _added(g[order], place, len(keys))
     else:
         keys, place = torch.unique(own * tokens + ids, return_inverse=True)
-    values = g.new_zeros(len(keys), g.shape[1]).index_add_(0, place.flatten(), g)
+        values = g.new_zeros(len(keys), g.shape[1]).index_add_(0, place.flatten(), g)
     example = torch.div(keys, tokens, rounding_mode="floor")
     return TokenRows(count=count, tokens=tokens, values=values, example=example, token=keys - example * tokens)

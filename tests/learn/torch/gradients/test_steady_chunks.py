@@ -1,0 +1,163 @@
+"""Chunks in which an example's gradient has the same bits at every place, found by trying."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
+from rangebound.learn.torch.gradients import example_rows, steady_chunks  # noqa: E402
+from rangebound.learn.torch.gradients.example_rows import ExampleRows  # noqa: E402
+from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
+from rangebound.learn.torch.gradients.steady_chunks import steady_chunk  # noqa: E402
+from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey  # noqa: E402
+from tests.learn.torch.models import data, linear, private  # noqa: E402
+
+CLIPS = [Elementwise(clip=1.0), Euclidean(clip=1.0)]
+
+
+def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
+    """What is found where the last of some examples has another gradient if `moves(examples, threads)`."""
+
+    def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+        rows = torch.ones(len(x), 5)
+        rows[-1, 3] += 1e-6 * moves(len(x), torch.get_num_threads())
+        return {"weight": example_rows.of(rows)}
+
+    x, y = data((6,), count=3)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return steady_chunk(Route(separate=False), linear(), made, x, y, clip, size, most)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("clip", CLIPS, ids=["elementwise", "Euclidean"])
+@pytest.mark.parametrize(
+    ("moves", "size", "most", "threads", "expected"),
+    [
+        (lambda n, t: False, 6, 99, 1, (6, 1)),
+        (lambda n, t: n < 10, 6, 99, 1, (16, 1)),
+        (lambda n, t: n % 16, 30, 40, 1, (32, 1)),
+        (lambda n, t: n % 16, 35, 40, 1, (32, 1)),  # as many as there is memory for
+        (lambda n, t: False, 50, 40, 1, (25, 1)),
+        (lambda n, t: n % 16, 50, 40, 1, (32, 1)),
+        (lambda n, t: t > 8, 6, 99, 16, (6, 8)),
+        (lambda n, t: t > 1, 6, 99, 16, (6, 1)),
+        (lambda n, t: t > 8 or n < 10, 6, 99, 16, (16, 8)),
+    ],
+)
+def test_a_chunk_grows_and_then_threads_are_fewer(moves, size, most, threads, expected, clip):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = chunk(moves, size, most, clip, threads)
+    assert (found.size, found.threads, found.why) == (*expected, "")
+
+
+@pytest.mark.parametrize(("chunk", "most"), [(256, 180), (10, 99), (100, 8), (1, 1)])
+def test_on_a_gpu_smaller_chunks_come_before_full_precision(chunk, most):
+    found = [*steady_chunks._candidates(torch.device("cuda"), chunk, most, 4)]
+    assert all(0 < each.size <= most and each.threads == 4 for each in found)
+    assert [each.exact for each in found] == [False] * 5 + [True]
+    if chunk == 256:
+        assert [each.size for each in found] == [128, 128, 96, 64, 64, 128]
+
+
+def test_full_precision_is_for_the_chunk_alone():
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    try:
+        torch.backends.cudnn.allow_tf32 = True
+        torch.set_float32_matmul_precision("high")
+        with steady_chunks.computed_as(SteadyChunk(size=1, threads=1, exact=True)):
+            assert not torch.backends.cudnn.allow_tf32
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.backends.cudnn.allow_tf32
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.backends.cudnn.allow_tf32 = before[0]
+        torch.set_float32_matmul_precision(before[1])
+
+
+@pytest.mark.parametrize("clip", CLIPS, ids=["elementwise", "Euclidean"])
+def test_where_nothing_helps_it_is_said(clip):
+    with pytest.warns(UserWarning, match="which no account covers"):
+        found = chunk(lambda n, t: True, 6, 99, clip)
+    assert (found.size, found.threads) == (6, 1)
+    assert "no account covers" in found.explain()
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x + torch.randn_like(x))
+
+
+def route_of(module: nn.Module, clip: Any = CLIPS[1]) -> Route:
+    x, y = data((6,), count=5)
+    clipped_sum(module, F.cross_entropy, x, y, clip, 2**30, 7)
+    return survey(module, dict(module.named_parameters()), F.cross_entropy, x, y)
+
+
+def test_dropout_does_not_count_as_a_move():
+    module = nn.Sequential(nn.Linear(6, 40), nn.Dropout(0.5), nn.Linear(40, 3))
+    (found,) = route_of(module).chunks.values()
+    assert not found.why
+    assert [each.training for each in module.modules()] == [True] * 4
+
+
+def test_a_module_that_is_random_cannot_be_tried():
+    (found,) = route_of(Noisy()).chunks.values()
+    assert "not tried" in found.why
+
+
+def test_it_is_tried_once_for_a_shape_and_leaves_no_trace(monkeypatch):
+    module, tries = linear(), []
+    real = steady_chunks._same_everywhere
+    monkeypatch.setattr(steady_chunks, "_same_everywhere", lambda *a: tries.append(a[5].size) or real(*a))
+    state = torch.random.get_rng_state()
+    for clip in (*CLIPS, *CLIPS):
+        route_of(module, clip)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert tries == [7, 7]  # one for each way of clipping
+    assert all(each.grad is None for each in module.parameters())
+
+
+def test_the_engine_says_what_was_found():
+    x, y = data((6,), count=40)
+    engine_module = linear()
+    _, optimizer, loader = private(engine_module, x, y, rate=0.25, expected_batch=10)
+    for a, b in loader:
+        optimizer.backward(a, b)
+        optimizer.step()
+        break
+    assert "gradients: the same bits at every place" in optimizer.explain()
+
+
+def test_all_rows_are_made_in_one_shape(monkeypatch):
+    monkeypatch.setitem(example_rows._AT_ONCE, "cpu", 12)
+    seen, table = [], torch.arange(28.0).reshape(7, 4)
+
+    def make(first: int, last: int) -> torch.Tensor:
+        seen.append(last - first)
+        return table[first:last]
+
+    rows = ExampleRows(count=7, width=4, make=make, device=table.device)
+    parts = [*rows.pieces()]
+    assert [part[:2] for part in parts] == [(0, 3), (3, 6), (6, 7)]
+    assert torch.equal(torch.cat([part[2] for part in parts]), table)
+    assert seen == [3, 3, 3]
+    total, good = rows.clamped(Elementwise(clip=100.0))
+    assert torch.equal(total * Elementwise(clip=100.0).quantum, table.double().sum(0))
+    assert good.tolist() == [True] * 7
+    assert not [*ExampleRows(count=0, width=4, make=make, device=table.device).pieces()]
