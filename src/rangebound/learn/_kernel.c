@@ -5,7 +5,8 @@
 
 #include "../kernel.h"
 
-enum { WIDE = 64, ROWS = 512 };
+/* Columns whose sums stay in registers, examples whose numbers stay in the first cache, outputs in a line of it. */
+enum { WIDE = 48, ROWS = 192, OUTPUTS = 16 };
 
 /* Adding this rounds a float below 2^22 in size to a whole number, which then stands in the low bits of its pattern. */
 #define SHIFT 12582912.0f
@@ -33,23 +34,23 @@ INLINE void add_row(uint32_t *sums, const float *row, float factor, float limit)
     }
 }
 
+/* The factors are copied first: rows that are a multiple of 4 kB apart would drive each other out of the cache. */
 TUNED static void tile(const float *a, const float *g, double *out, int64_t rows, int64_t columns, int64_t outputs,
                        int64_t wide, float limit) {
-    for (int64_t o = 0; o < outputs; o++) {
-        uint32_t sums[WIDE];
-        memset(sums, 0, sizeof sums);
-        if (wide == WIDE) {
-            for (int64_t b = 0; b < rows; b++) add_row(sums, a + b * columns, g[b * outputs + o], limit);
-        } else {
-            float padded[WIDE];
-            memset(padded, 0, sizeof padded);
-            for (int64_t b = 0; b < rows; b++) {
-                memcpy(padded, a + b * columns, (size_t)wide * 4);
-                add_row(sums, padded, g[b * outputs + o], limit);
-            }
+    float inputs[ROWS * WIDE], slopes[OUTPUTS * ROWS];
+    if (wide < WIDE) memset(inputs, 0, sizeof inputs);
+    for (int64_t b = 0; b < rows; b++) memcpy(inputs + b * WIDE, a + b * columns, (size_t)wide * 4);
+    for (int64_t first = 0; first < outputs; first += OUTPUTS) {
+        int64_t many = outputs - first < OUTPUTS ? outputs - first : OUTPUTS;
+        for (int64_t b = 0; b < rows; b++)
+            for (int64_t o = 0; o < many; o++) slopes[o * ROWS + b] = g[b * outputs + first + o];
+        for (int64_t o = 0; o < many; o++) {
+            uint32_t sums[WIDE];
+            memset(sums, 0, sizeof sums);
+            for (int64_t b = 0; b < rows; b++) add_row(sums, inputs + b * WIDE, slopes[o * ROWS + b], limit);
+            double *to = out + (first + o) * columns;
+            for (int64_t i = 0; i < wide; i++) to[i] += (double)(int32_t)(sums[i] - (uint32_t)rows * SHIFT_BITS);
         }
-        for (int64_t i = 0; i < wide; i++)
-            out[o * columns + i] += (double)(int32_t)(sums[i] - (uint32_t)rows * SHIFT_BITS);
     }
 }
 

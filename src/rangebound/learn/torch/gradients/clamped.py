@@ -92,7 +92,7 @@ def _compiled(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> torch.Tens
     total = torch.zeros((outputs, columns), dtype=torch.float64)
     arrays = a.numpy(), g.numpy(), total.numpy()
     workers = min(torch.get_num_threads(), max(columns // _SHARE, 1))
-    cuts = [columns * i // workers // 64 * 64 for i in range(workers)] + [columns]
+    cuts = [columns * i // workers // 48 * 48 for i in range(workers)] + [columns]
 
     def part(i: int) -> None:
         _kernel.clamped(*arrays, rows, columns, outputs, float(clip.levels), cuts[i], cuts[i + 1])
