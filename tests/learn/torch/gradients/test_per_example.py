@@ -102,7 +102,9 @@ def test_the_clip_is_exact_at_the_bound() -> None:
     assert Elementwise(clip=0.75).bound == 0.75
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 2), (700, 70, 3), (33, 129, 10), (2, 64, 1), (193, 96, 33), (384, 48, 16)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (5, 3, 2), (700, 70, 3), (33, 129, 10), (2, 64, 1), (193, 96, 33), (384, 48, 16)]
+)
 @pytest.mark.parametrize("clip", [1e-3, 0.3, 1e4])
 def test_the_kernel_is_the_blocked_route(shape: tuple[int, int, int], clip: float) -> None:
     rows, columns, outputs = shape
