@@ -29,7 +29,9 @@ LONGEST = 4_000_000
 
 
 WORK = 4_000_000
-"""Pairs of an input and a number y that a proof may have: some seconds."""
+"""Pairs of an input and a number y that a proof may have: some seconds, at a large epsilon up to a minute or two."""
+NUMBERS = 100_000
+"""Numbers y that it may have, however few its inputs are."""
 
 
 class LimitedError(enum.Enum):
@@ -105,7 +107,10 @@ class Limit:
         if type(self.subdivisions) is not int or self.subdivisions < 1:
             raise ArgumentError(f"subdivisions={arguments.shown(self.subdivisions)}: must be a whole number from 1 on")
         for name in ("inputs", "prior", "prices"):
-            object.__setattr__(self, name, tuple(arguments.reals(name, getattr(self, name)).tolist()))
+            numbers = arguments.reals(name, getattr(self, name))
+            if numbers.ndim != 1:
+                raise ArgumentError(f"{name}={arguments.shown(getattr(self, name))}: must be a list of numbers")
+            object.__setattr__(self, name, tuple(numbers.tolist()))
 
     @property
     def value(self) -> float:
@@ -147,8 +152,9 @@ class Limit:
             (slice(a, b), [each - a for each in self._first[a:b]])
             for a, b in itertools.pairwise([*starts, len(self.inputs)])
         ]
-        levels = self.epsilon * ((self.inputs[-1] - self.inputs[0]) / self.query.sensitivity + 1.0)
-        bits = 128 + math.ceil(3.0 * min(levels, 1e4))
+        # A jump loses a unit times the level right of it, and 2^-bits of the sum left of it times e^epsilon: less than
+        # 2^-100 of the highest level, however many there are below it.
+        bits = 128 + math.ceil(3.0 * self.epsilon)
         rise, fall = (_power(each, bits) for each in (self.epsilon, -self.epsilon))
         for costs in self._costs(bits):
             if not all(cheapest(costs[block], first, rise, fall, bits) >= 0 for block, first in blocks):
@@ -210,18 +216,21 @@ class Limit:
         if self.epsilon > LARGEST:
             raise CertificateInvalid(f"limit: epsilon must be at most {LARGEST:g}, not {self.epsilon}")
         parts = 1 if self.objective is LimitedError.MAE else self.subdivisions
-        if count * count * parts > WORK:
+        if count * count * parts > WORK or count * parts > NUMBERS:
             raise CertificateInvalid(
-                f"limit: must have at most {WORK} pairs of an input and a number y at which the sum is checked, not "
-                f"{count * count * parts}; have fewer inputs or subdivisions"
+                f"limit: must have at most {WORK} pairs of an input and a number y at which the sum is checked, and "
+                f"{NUMBERS} numbers y; {count} inputs and {arguments.shown(parts)} subdivisions have more"
             )
         if isinstance(self.query.range, Grid):
             inside = not self.width and set(self.inputs).issubset(self.query.range.points.tolist())
         else:
             width, spans = Fraction(self.width), self.query.range.spans
-            ends = [(Fraction(lower), Fraction(upper)) for lower, upper in spans if math.isfinite(lower + upper)]
-            places = map(Fraction, self.inputs)
-            inside = all(any(lower <= t and t + width <= upper for lower, upper in ends) for t in places)
+            starts = [lower for lower, _ in spans]
+            found = ((t, spans[max(bisect_right(starts, t) - 1, 0)]) for t in self.inputs)  # the last that begins there
+            inside = all(
+                math.isfinite(lower) and math.isfinite(upper) and lower <= t and Fraction(t) + width <= Fraction(upper)
+                for t, (lower, upper) in found
+            )
         if not inside:
             raise CertificateInvalid("limit: every input, and its cell, must lie in the range")
 
@@ -233,6 +242,8 @@ class Limit:
             if sum(prior) != 1:
                 raise CertificateInvalid("limit: the prior must sum to 1")
             return
+        if not self.query.range.bounded:
+            raise CertificateInvalid("limit: an average needs a bounded range, over which a true answer can be uniform")
         width, size = Fraction(self.width), sum(Fraction(b) - Fraction(a) for a, b in self.query.range.spans)
         if isinstance(self.query.range, Grid):
             width, size = Fraction(1), Fraction(len(self.query.range.points))
