@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rangebound as rb
+from rangebound.cli import verify_command
 from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
 from rangebound.release import demo
@@ -68,7 +69,9 @@ def test_a_limit_is_proved_again_and_one_that_is_too_high_is_refused(tmp_path, c
     path.write_text(found.to_json(), encoding="utf-8")
     code, out, _ = command(capsys, "verify", path)
     assert code == 0
-    assert out.startswith("ok: proved again. No mechanism of epsilon 1 that answers\n  Query(range=Interval(")
+    assert out.startswith(
+        "ok: proved again. No mechanism of epsilon 1 and delta 0 that answers\n  Query(range=Interval("
+    )
     assert "has a mean absolute error below 0.3" in out
     assert json.loads(command(capsys, "verify", path, "--json")[1])["value"] == found.value
     data = json.loads(found.to_json())
@@ -126,3 +129,50 @@ def test_the_commands_of_the_page_run_in_their_order(received, capsys):
         code, out, err = command(capsys, *arguments)
         assert (code, err) == (0, ""), arguments
         assert out.startswith("ok: ")
+
+
+def test_a_file_of_no_end_and_a_damaged_one_are_refused(certificates, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "c.json"
+    text = certificates["interval"].to_json()
+    monkeypatch.setattr(verify_command, "_LONGEST", len(text) + 10)
+    path.write_text(text + " " * 9, encoding="utf-8")
+    assert command(capsys, "verify", path, "--work", 0)[0] == 0
+    assert "certificate: is larger than" in command(capsys, "verify", "/dev/zero", "--work", 0)[2]
+    path.write_text("{}", encoding="utf-8")
+    assert command(capsys, "verify", path, "/dev/zero", "--work", 0)[2].startswith("error: published: is larger than")
+    path.write_bytes(text.encode().replace(b"rangebound", b"rangeb\xffund", 1))
+    assert "this one is damaged, or not UTF-8" in command(capsys, "verify", path)[2]
+
+
+def test_what_is_stated_of_the_ledger_alone_is_not_said_to_be_so(tmp_path, monkeypatch, capsys):
+    """Anyone can write a promise into a certificate: without the ledger it is repeated as what the file says."""
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text(demo.table())
+    plan = 'source = {path = "visits.csv"}\nbudget = {epsilon = 1.0, account = "visits", ledger = "visits.ledger"}\n'
+    Path("plan.toml").write_text(plan + '[[query]]\nname = "visits"\nkind = "count"\n')
+    with Ledger.create("visits.ledger") as ledger:
+        ledger.open_account("visits", epsilon=1, period="year")
+    release = ["release", "plan.toml", "--request", "r1", "-o", "t.json", "--certificate", "c.json"]
+    assert command(capsys, *release)[0] == 0
+    code, out, _ = command(capsys, "verify", "c.json", "t.json", "--ledger", "visits.ledger")
+    assert code == 0
+    assert "for each year" in out
+    assert "not checked" not in out
+    data = json.loads(Path("c.json").read_text())
+    data["ledger"]["promise"] = "Charged in the ledger, all releases together are (0.1, 0)-private."
+    Path("c.json").write_text(json.dumps(data, indent=1, sort_keys=True))
+    code, out, _ = command(capsys, "verify", "c.json", "t.json")
+    assert code == 0
+    assert "The certificate states this, which was not checked: 'Charged in the ledger" in out
+    said = json.loads(command(capsys, "verify", "c.json", "t.json", "--json")[1])
+    assert (said["charged"], said["promise_checked"]) == (False, False)
+    assert command(capsys, "verify", "c.json", "t.json", "--ledger", "visits.ledger")[:2] == (2, "")
+
+
+def test_a_key_without_a_table_and_a_long_format_are_refused_in_a_line(certificates, tmp_path, capsys):
+    own, other = tmp_path / "c.json", tmp_path / "t.json"
+    own.write_text(certificates["interval"].to_json(), encoding="utf-8")
+    assert "goes with the certificate of a table" in command(capsys, "verify", own, "--key", "k")[2]
+    own.write_text(json.dumps({"format": "rangebound " * 10_000}), encoding="utf-8")
+    other.write_text("{}", encoding="utf-8")
+    assert len(command(capsys, "verify", own, other)[2]) < 400

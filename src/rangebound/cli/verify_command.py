@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rangebound.arguments import shown
 from rangebound.cli.options import Json
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _OF_A_TABLE = "rangebound release certificate"
 _OF_A_LIMIT = "rangebound limit"
 _ERRORS = {"mae": "mean absolute error", "mse": "mean squared error"}
+_LONGEST, _STEP = 64_000_000, 100_000  # bytes of a file that is read, and more of them to a step of the work allowed
 _NOT_SIGNED = "Nothing is signed: compare this with what you were promised."
 
 
@@ -46,23 +49,44 @@ def verify(
     """
     from rangebound.cli import printing
 
-    text = certificate.read_text(encoding="utf-8", errors="replace")
+    text = _text(certificate, work)
     stated = _stated_format(text)
     if published is not None:
         if stated is not None and not stated.startswith(_OF_A_TABLE):
             raise ArgumentError(
-                f"certificate: is a {stated!r}, not that of a table; it is verified alone, without {str(published)!r}"
+                f"certificate: is a {shown(stated)}, not that of a table; it is verified alone, without "
+                f"{str(published)!r}"
             )
-        facts, words = _table(text, published.read_bytes(), ledger, key, work)
+        facts, words = _table(text, _bytes("published", published, work), ledger, key, work)
     else:
         if stated is not None and stated.startswith(_OF_A_TABLE):
             raise ArgumentError(
                 "published: missing; the certificate is that of a table: name the published .json file after it"
             )
-        if ledger is not None:
-            raise ArgumentError(f"ledger={ledger!r}: goes with the certificate of a table and its published .json file")
+        if ledger is not None or key is not None:
+            name, given = ("key", str(key)) if ledger is None else ("ledger", ledger)
+            raise ArgumentError(f"{name}={given!r}: goes with the certificate of a table and its published .json file")
         facts, words = _limit(text) if stated is not None and stated.startswith(_OF_A_LIMIT) else _mechanism(text)
     printing.fact(facts, words, as_json=as_json)
+
+
+def _bytes(name: str, path: Path, work: float) -> bytes:
+    """What a file holds; one that is longer than any check takes is refused before the rest of it is read."""
+    longest = max(_LONGEST, work * _STEP)
+    with path.open("rb") as file:
+        data = file.read(-1 if math.isinf(longest) else int(longest) + 1)
+    if len(data) > longest:
+        raise CertificateInvalid(f"{name}: is larger than {longest / 1e6:g} MB, and is not checked")
+    return data
+
+
+def _text(certificate: Path, work: float) -> str:
+    try:
+        return _bytes("certificate", certificate, work).decode()
+    except UnicodeDecodeError:
+        raise CertificateInvalid(
+            "certificate: cannot be read; give the JSON file as it was written; this one is damaged, or not UTF-8"
+        ) from None
 
 
 def _stated_format(text: str) -> str | None:
@@ -108,6 +132,7 @@ def _limit(text: str) -> tuple[dict[str, object], str]:
     facts: dict[str, object] = {
         "ok": True,
         "epsilon": found.epsilon,
+        "delta": 0.0,
         "objective": found.objective.value,
         "at": found.at.value,
         "value": found.value,
@@ -115,8 +140,9 @@ def _limit(text: str) -> tuple[dict[str, object], str]:
     }
     place = "at the worst true answer" if found.at.value == "worst" else "on average over a uniform true answer"
     words = (
-        f"ok: proved again. No mechanism of epsilon {downwards(found.epsilon)} that answers\n  {found.query}\n"
-        f"has a {_ERRORS[found.objective.value]} below {downwards(found.value)}, {place}.\n{_NOT_SIGNED}"
+        f"ok: proved again. No mechanism of epsilon {downwards(found.epsilon)} and delta 0 that answers\n"
+        f"  {found.query}\nhas a {_ERRORS[found.objective.value]} below {downwards(found.value)}, {place}.\n"
+        f"{_NOT_SIGNED}"
     )
     return facts, words
 
@@ -140,7 +166,7 @@ def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
     facts: dict[str, object] = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": charged}
     if found.entry is not None and found.entry.promise is not None:
-        facts |= {"promise": found.entry.promise}
+        facts |= {"promise": found.entry.promise, "promise_checked": charged}
     return facts if found.terms is None else facts | {"privacy": found.terms.to_dict()}
 
 
@@ -151,5 +177,6 @@ def _words(found: Checked, *, charged: bool) -> str:
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if charged else unchecked}"
     if found.entry is not None and found.entry.promise is not None:
-        words += f". {plain(found.entry.promise)}"
+        said = plain(found.entry.promise)
+        words += f". {said}" if charged else f". The certificate states this, which was not checked: {said!r}"
     return words if found.terms is None else f"{words}; in other terms {found.terms.brief()}"
