@@ -26,10 +26,12 @@ def save_plan(path: Path, text: str, *, opened: str) -> None:
     """
     try:
         real = path.resolve(strict=True)
-        found = real.read_bytes()
+        with real.open("r+b") as file:  # a file that must not be written could be replaced all the same
+            found = file.read()
         if _read(found) != opened:
             raise ArgumentError(f"{path.name}: has changed since this page read it, and is left as it is; {_WAYS}")
-        _replace(real, text.replace("\n", "\r\n") if b"\r\n" in found else text)
+        plain = _read(text.encode("utf-8"))
+        _replace(real, plain.replace("\n", "\r\n") if b"\r\n" in found else plain)
     except (OSError, UnicodeError) as reason:
         raise ArgumentError(f"{path.name}: cannot be saved ({reason}); save a copy instead") from None
 
