@@ -79,7 +79,7 @@ def check_limit(data):  # no staircase v and output y have sum_t (prior_t loss(y
         terms = zip(t, prior, prices, strict=True)
         costs = [math.floor((lam * abs(y - x) ** (1 + squared) - price) * 2**BITS) for x, lam, price in terms]
         require(all(cheapest(costs[a:b], near, *powers) >= 0 for a, b, near in blocks), "prices: not proved")
-    gap = max(t[j] - t[j - 1] for j in range(1, len(t)) if j not in starts) / parts
+    gap = max((t[j] - t[j - 1] for j in range(1, len(t)) if j not in starts), default=Fraction(0)) / parts
     require(data["value"] <= max(sum(prices) - squared * gap * gap / 4 * sum(prior), 0), "value: above what is proved")
     return data["value"]
 

@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import math
+import runpy
 import time
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from rangebound.optimum.stair_pricing import price
 from tests.optimum.test_stair_pricing import windows
 
 QUERY = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
+CHECKER = Path(__file__).parents[2] / "examples" / "check_limit.py"
 
 
 @pytest.fixture(scope="module", params=[("mae", "worst"), ("mse", "worst"), ("mae", "average"), ("mse", "average")])
@@ -281,3 +284,42 @@ def test_a_proof_whose_inputs_are_not_their_own_mirror_image_is_checked_everywhe
     assert not found._is_mirrored()
     assert found._different_outputs() == found._outputs()
     assert found.verify()
+
+
+def made(inputs, prior, prices, **others):
+    query = rb.Query(range=rb.Interval(0, 8), sensitivity=1.0)
+    return Limit(query=query, epsilon=2.0, at="worst", inputs=inputs, prior=prior, prices=prices, **others)
+
+
+@pytest.mark.parametrize("objective", ["mae", "mse"])
+@pytest.mark.parametrize(
+    ("inputs", "prior", "best"),
+    [
+        ([2.0, 3.0], [0.5, 0.5], 0.5),
+        ([2.0, 2.75, 3.5], [0.25, 0.5, 0.25], 0.5),
+        ([1.0, 2.0, 6.0, 7.0], [0.25] * 4, 0.25),
+        ([2.0, 4.0], [0.5, 0.5], 0.0),  # not neighbours: every error may be 0
+    ],
+)
+def test_the_independent_program_accepts_and_refuses_the_same_limits(objective, inputs, prior, best):
+    """From prices that both accept up to prices that both refuse, close to where it changes."""
+    checked = runpy.run_path(str(CHECKER))["check_limit"]
+
+    def here(price):
+        found = made(inputs, prior, [price] * len(inputs), objective=objective, subdivisions=3)
+        try:
+            assert found.verify()
+        except CertificateInvalid:
+            with pytest.raises(ValueError, match="prices: not proved"):
+                checked(json.loads(found.to_json()))
+            return False
+        assert checked(json.loads(found.to_json())) == found.value
+        return True
+
+    low, high = -1.0, best + 1e-9
+    assert here(low)
+    assert not here(high)
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if here(middle) else (low, middle)
+    assert here(low) is True
