@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from rangebound.learn.torch.gradients.fixed_work import fixed_work
+from rangebound.learn.torch.gradients.float_precision import float_precision
 
 Measured = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 """Sums, losses, and squared norms or nothing."""
@@ -117,5 +118,5 @@ def _key(module: torch.nn.Module, setting: object, x: torch.Tensor, y: torch.Ten
         tuple((each.data_ptr(), each.dtype, each.requires_grad) for each in tensors),
         tuple(each.training for each in module.modules()),
         torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
-        torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32,
+        float_precision(),
     )  # fmt: skip
