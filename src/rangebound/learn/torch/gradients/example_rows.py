@@ -85,7 +85,8 @@ class ExampleRows:
 
     def pieces(self) -> Iterator[tuple[int, int, torch.Tensor]]:
         """Some rows at a time, with the first example and the end; all are made in one shape, the last ones again."""
-        size = min(self.count, max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1)))
+        most = max(1, _AT_ONCE.get(self.device.type, _ON_GPU) // max(self.width, 1))
+        size = -(-self.count // max(-(-self.count // most), 1))  # as even as can be, or half the rows are made twice
         for first in range(0, self.count, max(size, 1)):
             last = min(first + size, self.count)
             yield first, last, self.rows(last - size, last)[first - last + size :]
