@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from torch import nn  # noqa: E402
 from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
 from rangebound.learn.torch.gradients import example_rows, steady_chunks  # noqa: E402
 from rangebound.learn.torch.gradients.example_rows import ExampleRows  # noqa: E402
+from rangebound.learn.torch.gradients.float_precision import float_precision  # noqa: E402
 from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
 from rangebound.learn.torch.gradients.steady_chunks import steady_chunk  # noqa: E402
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey  # noqa: E402
@@ -35,7 +38,7 @@ def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return steady_chunk(Route(separate=False), linear(), made, x, y, clip, size, most)
+        return steady_chunk(Route(separate=False), linear(), lambda module: made, x, y, clip, size, most)
     finally:
         torch.set_num_threads(before)
 
@@ -72,18 +75,17 @@ def test_on_a_gpu_smaller_chunks_come_before_full_precision(chunk, most):
 
 
 def test_full_precision_is_for_the_chunk_alone():
-    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    before = float_precision()
+    torch.set_float32_matmul_precision("high")
     try:
-        torch.backends.cudnn.allow_tf32 = True
-        torch.set_float32_matmul_precision("high")
+        set_before = float_precision()
         with steady_chunks.computed_as(SteadyChunk(size=1, threads=1, exact=True)):
             assert not torch.backends.cudnn.allow_tf32
             assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.backends.cudnn.allow_tf32
-        assert torch.get_float32_matmul_precision() == "high"
+        assert float_precision() == set_before
     finally:
-        torch.backends.cudnn.allow_tf32 = before[0]
-        torch.set_float32_matmul_precision(before[1])
+        torch.set_float32_matmul_precision("highest")
+    assert before[:2] == float_precision()[:2]
 
 
 @pytest.mark.parametrize("clip", CLIPS, ids=["elementwise", "Euclidean"])
@@ -133,6 +135,122 @@ def test_it_is_tried_once_for_a_shape_and_leaves_no_trace(monkeypatch):
     assert all(each.grad is None for each in module.parameters())
 
 
+Rows = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def tried(rows: Rows, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> SteadyChunk:
+    """What is found for a module whose gradients are these rows, the last of which has a number on top."""
+
+    def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+        moved = torch.ones(len(x), 5)
+        moved[-1, 3] += rows(part, x, y)
+        return {"weight": example_rows.of(moved)}
+
+    def maker(part: nn.Module) -> Any:
+        return lambda x, y: made(part, x, y)
+
+    return steady_chunk(Route(separate=False), module, maker, x, y, CLIPS[1], 6, 6)
+
+
+def blank() -> nn.Module:
+    """A module whose parameters are zero."""
+    module = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
+    for each in module.parameters():
+        nn.init.zeros_(each)
+    return module
+
+
+FLOATS, WORDS = torch.zeros(2, 6), torch.zeros(2, 6, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("rows", "x", "y"),
+    [
+        (lambda part, x, y: part[0].weight.detach().sum(), FLOATS, WORDS[:, 0]),
+        (lambda part, x, y: x.sum(), WORDS, WORDS[:, 0]),
+        (lambda part, x, y: y.sum(), FLOATS, WORDS[:, 0]),
+        (lambda part, x, y: x.sum(), FLOATS, FLOATS),
+        (lambda part, x, y: x.log().sum(), FLOATS, FLOATS),
+    ],
+    ids=["weights", "words", "classes", "numbers", "positive numbers"],
+)
+def test_zeros_hide_nothing(rows, x, y):
+    module = blank()
+    with pytest.warns(UserWarning, match="no account covers"):
+        assert "moved" in tried(rows, module, x, y).why
+    assert not any(each.any() for each in module.parameters())
+    assert [each.training for each in module.modules()] == [True] * 3
+
+
+@pytest.mark.parametrize("factor", [math.nan, math.inf, 0.0])
+def test_gradients_that_are_no_numbers_or_zero_tell_nothing(factor):
+    def maker(part: nn.Module) -> Any:
+        return lambda x, y: {"weight": example_rows.of(torch.full((len(x), 5), factor))}
+
+    found = steady_chunk(Route(separate=False), linear(), maker, FLOATS, FLOATS, CLIPS[1], 6, 6)
+    assert "not tried" in found.why
+
+
+class Positive(nn.Module):
+    """Python code that takes images from 0 to 1, and that vmap cannot run."""
+
+    def __init__(self, least: float) -> None:
+        super().__init__()
+        self.one, self.least = nn.Linear(6, 3), least
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert float(x.min()) >= self.least
+        return self.one(x)
+
+
+def test_a_module_that_takes_only_some_numbers_is_tried_with_those():
+    module = Positive(0.0)
+    x, y = data((6,), count=5)
+    clipped_sum(module, F.cross_entropy, x.abs(), y, CLIPS[1], 2**30, 7)
+    (found,) = survey(module, dict(module.named_parameters()), F.cross_entropy, x, y).chunks.values()
+    assert not found.why
+
+
+def test_a_module_that_takes_no_made_up_numbers_is_not_tried():
+    def rows(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        part.add_module("late", nn.Linear(1, 1))
+        raise KeyError("a number that was not foreseen")
+
+    module = linear()
+    assert "not tried" in tried(rows, module, FLOATS, FLOATS).why
+    assert all(each.training for each in module.modules())
+
+
+def test_a_chunk_for_which_there_is_no_memory_is_passed_over():
+    def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+        if len(x) > 20:
+            raise torch.OutOfMemoryError
+        return {"weight": example_rows.of(torch.ones(len(x), 5))}
+
+    candidates = [SteadyChunk(size=size, threads=1) for size in (32, 16)]
+    found = steady_chunks._found(linear(), made, FLOATS, FLOATS, CLIPS[1], candidates)
+    assert found == candidates[1]
+
+
+def test_it_is_tried_again_when_the_arithmetic_may_be_another():
+    module, words = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 3)), torch.ones(5, 2).long()
+
+    def chunks() -> int:
+        clipped_sum(module, F.cross_entropy, words, words[:, 0], CLIPS[1], 2**30, 7)
+        return len(survey(module, dict(module.named_parameters()), F.cross_entropy, words, words[:, 0]).chunks)
+
+    assert (chunks(), chunks()) == (1, 1)
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert (chunks(), chunks()) == (2, 2)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    module.double()
+    assert (chunks(), chunks()) == (3, 3)
+    module[2] = nn.Linear(8, 4).double()
+    assert (chunks(), chunks()) == (4, 4)
+
+
 def test_the_engine_says_what_was_found():
     x, y = data((6,), count=40)
     engine_module = linear()
@@ -157,6 +275,10 @@ def test_all_rows_are_made_in_one_shape(monkeypatch):
     assert [part[:2] for part in parts] == [(0, 3), (3, 6), (6, 7)]
     assert torch.equal(torch.cat([part[2] for part in parts]), table)
     assert seen == [3, 3, 3]
+    monkeypatch.setitem(example_rows._AT_ONCE, "cpu", 16)
+    seen.clear()
+    assert torch.equal(torch.cat([part[2] for part in rows.pieces()]), table[:7])
+    assert seen == [4, 4]
     total, good = rows.clamped(Elementwise(clip=100.0))
     assert torch.equal(total * Elementwise(clip=100.0).quantum, table.double().sum(0))
     assert good.tolist() == [True] * 7

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -138,8 +139,8 @@ def measured_sum(
             steady = SteadyChunk(size=0, threads=torch.get_num_threads())
             try:
                 if chunk is not None:
-                    made = _maker(route, module, parameters, criterion)
-                    steady = steady_chunk(route, module, made, x, y, clip, chunk, size)
+                    maker = partial(_maker, route, parameters, criterion)
+                    steady = steady_chunk(route, module, maker, x, y, clip, chunk, size)
                 size = steady.size or size
                 here = x[start : start + size], y[start : start + size]
                 with computed_as(steady):
@@ -181,8 +182,9 @@ def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int
     return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
 
 
-def _maker(route: Route, module: torch.nn.Module, parameters: Tensors, criterion: Criterion) -> Made:
+def _maker(route: Route, names: Collection[str], criterion: Criterion, module: torch.nn.Module) -> Made:
     """What makes the gradients of some examples along this route."""
+    parameters = {name: each for name, each in learned(module).items() if name in names}
 
     def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Gradients]:
         if route.refused:

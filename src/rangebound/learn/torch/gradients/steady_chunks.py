@@ -10,18 +10,21 @@ products without TF32.
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients import doubles
-from rangebound.learn.torch.gradients.bad_examples import ERRORS
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.float_precision import float_precision, full_precision
+from rangebound.learn.torch.gradients.one_pass import Loose
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk
 from rangebound.learn.torch.gradients.tape import Gradients
 
@@ -34,20 +37,42 @@ _SEED = 16
 
 
 def steady_chunk(
-    route: Route, module: torch.nn.Module, made: Made, x: torch.Tensor, y: torch.Tensor, clip: Clipping, chunk: int,
-    most: int,
+    route: Route, module: torch.nn.Module, maker: Callable[[torch.nn.Module], Made], x: torch.Tensor, y: torch.Tensor,
+    clip: Clipping, chunk: int, most: int,
 ) -> SteadyChunk:  # fmt: skip
     """How many examples to compute at once, and how: `chunk` or an equal part of it if that will do, at most `most`.
 
-    `made` returns the gradients of examples like `x` and `y`, of which only the shapes are used. What is found is kept
-    in the route. Edge cases: a module that is random beyond dropout cannot be tried. Where nothing helps, the chunk
-    stays as it is, with a warning.
+    `maker(module)` makes the gradients of examples like `x` and `y`, of which only the shapes are used. What is found
+    is kept in the route. Edge cases: a module that is random beyond dropout cannot be tried, nor one that takes none of
+    the examples that are made up. Where nothing helps, the chunk stays as it is, with a warning.
     """
     threads = torch.get_num_threads()
-    key = chunk, most, threads, type(clip)
+    weights = tuple((each.shape, each.dtype) for each in module.parameters())
+    key = chunk, most, threads, type(clip), float_precision(), weights
     if key not in route.chunks:
-        route.chunks[key] = _found(module, made, x, y, clip, [*_candidates(x.device, chunk, most, threads)])
+        candidates = [*_candidates(x.device, chunk, most, threads)]
+        modules = dict.fromkeys((_without_zeros(module), module))
+        tried = (_found(each, maker(each), x, y, clip, candidates) for each in modules)
+        untried = replace(candidates[0], why="not tried: those of made-up examples are random, zero, or fail")
+        route.chunks[key] = next(filter(None, tried), untried)
     return route.chunks[key]
+
+
+def _without_zeros(module: torch.nn.Module) -> torch.nn.Module:
+    """The module, or a copy with made-up numbers for parameters that are zero, which would hide how others are added.
+
+    All other tensors are shared. Edge cases: a module that cannot be copied is tried as it is.
+    """
+    shared: dict[int, object] = {id(each): each for each in (*module.parameters(), *module.buffers())}
+    generator = torch.Generator().manual_seed(_SEED)
+    try:
+        zero = [each for each in module.parameters() if not each.any()]
+        for each in zero:
+            made_up = torch.randn(each.shape, generator=generator) / math.sqrt(each.shape[-1] if each.dim() else 1)
+            shared[id(each)] = torch.nn.Parameter(made_up.to(each), requires_grad=each.requires_grad)
+        return copy.deepcopy(module, shared) if zero else module
+    except Exception:
+        return module
 
 
 def _candidates(device: torch.device, chunk: int, most: int, threads: int) -> Iterator[SteadyChunk]:
@@ -72,11 +97,12 @@ def _multiple(size: int) -> int:
 
 def _found(
     module: torch.nn.Module, made: Made, x: torch.Tensor, y: torch.Tensor, clip: Clipping, candidates: list[SteadyChunk]
-) -> SteadyChunk:
+) -> SteadyChunk | None:
+    """The first candidate in which no place matters; None if it cannot be tried."""
     for each in dict.fromkeys(candidates):
         same = _same_everywhere(module, made, x, y, clip, each)
         if same is None:
-            return replace(candidates[0], why="not tried: its gradients are random, or fail")
+            return None
         if same:
             return each
     warnings.warn(
@@ -91,39 +117,61 @@ def _found(
 def _same_everywhere(
     module: torch.nn.Module, made: Made, x: torch.Tensor, y: torch.Tensor, clip: Clipping, chunk: SteadyChunk
 ) -> bool | None:
-    """Whether examples that are all the same have the same gradients; None if the same twice does not give the same."""
-    generator = torch.Generator().manual_seed(_SEED)
-    one, target = _made_up(x, torch.randn, generator), _made_up(y, torch.rand, generator)
-    given = [each.expand(chunk.size, *each.shape[1:]).contiguous() for each in (one, target)]
-    devices = [x.device] if x.device.type == "cuda" else []
-    modes = [each.training for each in module.modules()]
+    """Whether examples that are all the same have the same gradients; None if no made-up example can tell."""
+    for likely in (True, False):
+        generator = torch.Generator().manual_seed(_SEED)
+        one = _made_up(x, torch.randn if likely else torch.rand, generator, ones=likely)
+        target = _made_up(y, torch.rand, generator, ones=likely)
+        given = [each.expand(chunk.size, *each.shape[1:]).contiguous() for each in (one, target)]
+        same = _same(module, partial(_marks, made, given, clip), x.device, chunk)
+        if same is not None:
+            return same
+    return None
+
+
+def _same(
+    module: torch.nn.Module, marks_again: Callable[[], torch.Tensor], device: torch.device, chunk: SteadyChunk
+) -> bool | None:
+    """Whether all examples have the same marks; None if those are no numbers, zero, or others when made again."""
+    modes = [(part, part.training) for part in module.modules()]
     try:
-        with torch.random.fork_rng(devices), computed_as(chunk):
+        with torch.random.fork_rng([device] if device.type == "cuda" else []), computed_as(chunk):
             for training in (True, False):  # then without dropout
-                for part, mode in zip(module.modules(), modes, strict=True):
+                for part, mode in modes:
                     part.training = mode and training
-                marks = _marks(made(*given), clip)
-                if _equal(marks, marks[:, :1]):
+                marks = marks_again()
+                if not marks.any() or not torch.isfinite(marks).all():
+                    return None
+                if torch.equal(marks, marks[:, :1].expand_as(marks)):
                     return True
-            return False if _equal(marks, _marks(made(*given), clip)) else None
-    except ERRORS:
+            return False if torch.equal(marks, marks_again()) else None
+    except Loose:
+        raise
+    except torch.OutOfMemoryError:
+        return False  # a smaller chunk may do
+    except Exception:  # whatever it is, true examples need not raise it
         return None
     finally:
-        for part, mode in zip(module.modules(), modes, strict=True):
+        for part, mode in modes:
             part.training = mode
 
 
-def _made_up(like: torch.Tensor, drawn: Callable[..., torch.Tensor], generator: torch.Generator) -> torch.Tensor:
-    """One example of that shape; zeros in whole numbers, which are classes or words."""
-    if not like.is_floating_point():
-        return like.new_zeros(1, *like.shape[1:])
-    return drawn(1, *like.shape[1:], generator=generator).to(like)
+def _made_up(
+    like: torch.Tensor, drawn: Callable[..., torch.Tensor], generator: torch.Generator, *, ones: bool
+) -> torch.Tensor:
+    """One example of that shape; in whole numbers, which are classes or words, zeros or both ones and zeros."""
+    if like.is_floating_point():
+        return drawn(1, *like.shape[1:], generator=generator).to(like)
+    zeros = like.new_zeros(1, *like.shape[1:])
+    if ones:
+        zeros.view(-1)[::2] = 1
+    return zeros
 
 
-def _marks(gradients: dict[str, Gradients], clip: Clipping) -> torch.Tensor:
+def _marks(made: Made, given: list[torch.Tensor], clip: Clipping) -> torch.Tensor:
     """The squared norm of each parameter's gradient for each example: hardly a bit of it can change unnoticed."""
     found = []
-    for each in gradients.values():
+    for each in made(*given).values():
         if isinstance(clip, Euclidean) or not isinstance(each, ExampleRows):
             found.append(each.squares())
         else:
@@ -131,26 +179,15 @@ def _marks(gradients: dict[str, Gradients], clip: Clipping) -> torch.Tensor:
     return torch.stack(found)
 
 
-def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return bool(((a == b) | (a.isnan() & b.isnan())).all())
-
-
 @contextmanager
 def computed_as(chunk: SteadyChunk) -> Iterator[None]:
     """Compute with the threads of the chunk, and without TF32 where it is to be exact."""
-    flags = torch.backends.cudnn
     threads = torch.get_num_threads()
     if chunk.threads != threads:
         torch.set_num_threads(chunk.threads)
-    before = (flags.allow_tf32, torch.get_float32_matmul_precision()) if chunk.exact else (True, "")
-    if chunk.exact:
-        flags.allow_tf32 = False
-        torch.set_float32_matmul_precision("highest")
     try:
-        yield
+        with full_precision() if chunk.exact else nullcontext():
+            yield
     finally:
         if chunk.threads != threads:
             torch.set_num_threads(threads)
-        if chunk.exact:
-            flags.allow_tf32 = before[0]
-            torch.set_float32_matmul_precision(before[1])
