@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch.random import fork_rng
 
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients import doubles
@@ -33,7 +34,7 @@ Made = Callable[[torch.Tensor, torch.Tensor], dict[str, Gradients]]
 _MULTIPLE = 16
 _THREADS = (8, 1)
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
-_SEED = 16
+_SURD = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def steady_chunk(
@@ -64,11 +65,10 @@ def _without_zeros(module: torch.nn.Module) -> torch.nn.Module:
     All other tensors are shared. Edge cases: a module that cannot be copied is tried as it is.
     """
     shared: dict[int, object] = {id(each): each for each in (*module.parameters(), *module.buffers())}
-    generator = torch.Generator().manual_seed(_SEED)
     try:
         zero = [each for each in module.parameters() if not each.any()]
         for each in zero:
-            made_up = torch.randn(each.shape, generator=generator) / math.sqrt(each.shape[-1] if each.dim() else 1)
+            made_up = _numbers(each, -1.0) / math.sqrt(each.shape[-1] if each.dim() else 1)
             shared[id(each)] = torch.nn.Parameter(made_up.to(each), requires_grad=each.requires_grad)
         return copy.deepcopy(module, shared) if zero else module
     except Exception:
@@ -119,9 +119,7 @@ def _same_everywhere(
 ) -> bool | None:
     """Whether examples that are all the same have the same gradients; None if no made-up example can tell."""
     for likely in (True, False):
-        generator = torch.Generator().manual_seed(_SEED)
-        one = _made_up(x, torch.randn if likely else torch.rand, generator, ones=likely)
-        target = _made_up(y, torch.rand, generator, ones=likely)
+        one, target = _made_up(x, -1.0 if likely else 0.0, ones=likely), _made_up(y, 0.0, ones=likely)
         given = [each.expand(chunk.size, *each.shape[1:]).contiguous() for each in (one, target)]
         same = _same(module, partial(_marks, made, given, clip), x.device, chunk)
         if same is not None:
@@ -132,10 +130,10 @@ def _same_everywhere(
 def _same(
     module: torch.nn.Module, marks_again: Callable[[], torch.Tensor], device: torch.device, chunk: SteadyChunk
 ) -> bool | None:
-    """Whether all examples have the same marks; None if those are no numbers, zero, or others when made again."""
+    """Whether all examples have the same marks; None if those are not finite, zero, or others when made again."""
     modes = [(part, part.training) for part in module.modules()]
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []), computed_as(chunk):
+        with fork_rng([device] if device.type == "cuda" else []), computed_as(chunk):
             for training in (True, False):  # then without dropout
                 for part, mode in modes:
                     part.training = mode and training
@@ -156,16 +154,20 @@ def _same(
             part.training = mode
 
 
-def _made_up(
-    like: torch.Tensor, drawn: Callable[..., torch.Tensor], generator: torch.Generator, *, ones: bool
-) -> torch.Tensor:
+def _made_up(like: torch.Tensor, lower: float, *, ones: bool) -> torch.Tensor:
     """One example of that shape; in whole numbers, which are classes or words, zeros or both ones and zeros."""
-    if like.is_floating_point():
-        return drawn(1, *like.shape[1:], generator=generator).to(like)
     zeros = like.new_zeros(1, *like.shape[1:])
+    if like.is_floating_point():
+        return _numbers(zeros, lower)
     if ones:
         zeros.view(-1)[::2] = 1
     return zeros
+
+
+def _numbers(like: torch.Tensor, lower: float) -> torch.Tensor:
+    """Made-up numbers between `lower` and 1, the same in each call: the fractions of the multiples of a surd."""
+    places = torch.arange(1, like.numel() + 1, dtype=torch.float64)
+    return (lower + (1.0 - lower) * (places * _SURD).frac()).reshape(like.shape).to(like)
 
 
 def _marks(made: Made, given: list[torch.Tensor], clip: Clipping) -> torch.Tensor:

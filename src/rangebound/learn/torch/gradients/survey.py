@@ -28,8 +28,8 @@ class SteadyChunk:
 
     def explain(self) -> str:
         """What it means for an example."""
-        how = "without TF32" if self.exact else f"threads of the processor: at most {self.threads}"
-        return f"chunk size {self.size}; {how}; gradients: {self.why or 'the same bits at every place'}"
+        how = "without TF32" if self.exact else f"at most {self.threads} threads of the processor"
+        return f"chunk size {self.size}, {how}; gradients: {self.why or 'the same bits at every place'}"
 
 
 @dataclass(kw_only=True)
