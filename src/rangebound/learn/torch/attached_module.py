@@ -49,8 +49,9 @@ class AttachedModule(torch.nn.Module):
     data into the slopes of others, which no clipping undoes; and so does a mean over labels that are not ignored, or
     one that is divided by the classes' weights.
     Edge cases: the outputs of a forward pass take one backward pass, before the step of their batch. In evaluation
-    mode, and without gradients, it is the module itself. A mean divides by the size of the batch, which is multiplied
-    back in floats; take a sum where the last bits count.
+    mode, and without gradients, it is the module itself. The forward pass has the batch as it is, and a mean divides by
+    its size, so that the last bits of an example's slope may depend on who else is in the batch, which no account
+    covers; where that counts, call `optimizer.backward(x, y)`, which computes in chunks of one size.
     """
 
     def __init__(
