@@ -102,12 +102,8 @@ lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in
 	@echo "style"
 	@$(BIN)/python -m ruff check $(SOURCES)
 	@$(BIN)/python -m ruff format --check $(SOURCES)
-	@echo "types"
-	@$(BIN)/python -m mypy
-	@echo "import layers"
-	@$(BIN)/lint-imports
-	@echo "documentation"
-	@$(BIN)/python -m website --quick
+	@echo "types; at the same time import layers, and the documentation"
+	@$(BIN)/python -m mypy & types=$$!; { $(BIN)/lint-imports && $(BIN)/python -m website --quick; }; others=$$?; wait $$types && exit $$others
 
 format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff check --fix $(SOURCES)

@@ -104,8 +104,11 @@ def rounding_by_hand(source: str) -> list[str]:
         found = [each for each in ast.walk(node) if isinstance(each, (ast.Attribute, ast.Name))]
         return {each.attr if isinstance(each, ast.Attribute) else each.id for each in found}
 
+    wanted = {"nextafter", "Fraction"}
+    if not all(each in source for each in wanted):
+        return []  # most sources need not be parsed
     functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
-    return [each.name for each in functions if {"nextafter", "Fraction"} <= words(each)]
+    return [each.name for each in functions if wanted <= words(each)]
 
 
 def test_a_fraction_is_rounded_to_a_double_in_one_place() -> None:

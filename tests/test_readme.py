@@ -77,7 +77,10 @@ def make_targets_defined(makefile: str) -> set[str]:
     return set(TARGET.findall(makefile))
 
 
-LONG = {"plots.md": {"[:500]": "[:50]", "epsilons=[0.1, 0.2, 0.5, 1.0, 2.0, 5.0]": "epsilons=[0.5, 2.0]"}}
+LONG = {
+    "plots.md": {"[:500]": "[:50]", "epsilons=[0.1, 0.2, 0.5, 1.0, 2.0, 5.0]": "epsilons=[0.5, 2.0]"},
+    "learning.md": {"FisherWatcher()": "FisherWatcher(iterations=5)"},
+}
 """Pages that take long, with what is written and less of it; as printed they run with the long tests."""
 
 
