@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound.optimum import best_table, peaked_table
+from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.peaked_table import peaked
 from rangebound.optimum.smooth_table import is_smooth, smooth
+from rangebound.optimum.table_setting import TableShape, table_setting
 from tests.optimum.test_smooth_table import falls_away
 
 
@@ -93,3 +96,15 @@ def test_a_union_and_a_squared_error_are_near_the_limit_on_a_fine_lattice():
         assert table.is_private(epsilon)
         assert not table.is_private(0.999 * epsilon)
         assert table.limit.value < getattr(table.worst_error(), objective) < 1.05 * table.limit.value
+
+
+def test_where_a_solver_does_not_end_soon_a_table_has_fewer_inputs(monkeypatch):
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    fine = table_setting(query, 2.0, LimitedError.MAE, Over.WORST, TableShape.SMOOTH, None, None)
+    monkeypatch.setattr(peaked_table, "_ROUNDS", 1)
+    with pytest.raises(rb.Unsatisfiable):  # the control: the program itself has no table now
+        best_table._smooth(fine)
+    table = best_table._smooth_or_coarser(fine, LimitedError.MAE, Over.WORST, None)
+    assert 40 < len(table.inputs) < 0.3 * len(fine.inputs)
+    assert table.is_private(2.0)
+    assert falls_away(table)

@@ -41,6 +41,7 @@ _SMALL = 61  # inputs up to which a table is as good as its program, even in wid
 _GAP = 2e-3  # between a free table that is not very large and the best one on its inputs
 _ENOUGH = 3e-4  # of the error, in three rounds: where the search for a larger free table ends
 _STEEP = 12.0  # epsilon of the steepest smooth table: solvers refuse the factors of more, whose errors are next to 0
+_COARSER = 2  # lattices that are tried where a solver does not end soon
 _UNKNOWNS = 8000  # of the largest program of a peaked table: what takes about ten seconds
 
 
@@ -100,7 +101,8 @@ def optimal(
             table, known = _free(setting, tell)
         else:
             tell(f"a linear program with {len(setting.inputs)} inputs")
-            table = _smooth(setting)
+            coarser = step is None and isinstance(at, (str, Over)) and not isinstance(query.range, Grid)
+            table = _smooth_or_coarser(setting, loss, at, support) if coarser else _smooth(setting)
     table, over = table.with_claim(claim), Over(at) if isinstance(at, (str, Over)) else None
     if over is None:
         return table
@@ -168,6 +170,19 @@ def _smooth(setting: TableSetting) -> Table:
         if made.is_private(exact) and is_smooth(made.weights, places, points):
             return made
     raise Unsatisfiable(f"epsilon={setting.epsilon}: too small for a smooth table in whole numbers")
+
+
+def _smooth_or_coarser(
+    setting: TableSetting, loss: LimitedError, at: str | Over | Sequence[float] | Floats, support: Support | None
+) -> Table:
+    """The smooth table, on inputs twice or four times as far apart where a solver does not end soon."""
+    for _ in range(_COARSER):
+        try:
+            return _smooth(setting)
+        except Unsatisfiable:
+            apart = 2.0 * float(np.median(np.diff(setting.inputs)))
+            setting = table_setting(setting.query, setting.epsilon, loss, at, TableShape.SMOOTH, apart, support)
+    return _smooth(setting)
 
 
 def _is_layered(setting: TableSetting, peaked_size: int) -> bool:

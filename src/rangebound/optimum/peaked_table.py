@@ -19,6 +19,8 @@ from rangebound.optimum.sparse_rows import SparseRows
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
+_ROUNDS = 3000  # of the solver: where it needs more, at a large epsilon, it needs minutes
+
 
 def peaked(
     losses: Floats,
@@ -65,6 +67,7 @@ def peaked(
         A_eq=sums.matrix(size + 1),
         b_eq=np.ones(rows),
         method="highs-ipm",
+        options={"maxiter": _ROUNDS},
     )
     if found.status != 0:
         raise Unsatisfiable(f"epsilon={epsilon}: no smooth table of {count} inputs was found; {found.message}")
