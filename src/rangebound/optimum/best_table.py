@@ -80,7 +80,8 @@ def optimal(
     401 inputs; smooth ones 1001 if they have boundary layers, and about 121 to 200 in narrower ranges, in unions and
     for weights. A
     delta buys less than 0.01 % of the error at 1e-6, and the table does not use it. A `Grid` as `support` is what is
-    published. From epsilon 12 on a smooth table is that of 12, which is hardly ever off by a step.
+    published. From epsilon 12 on a smooth table is that of 12, which is hardly ever off by a step. Where a solver does
+    not end soon, as it may above 6, the inputs of a smooth table are farther apart, unless a `step` is given.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 2), sensitivity=1.0)
