@@ -77,7 +77,7 @@ def test_a_release_is_published_charged_and_verified(folder, capsys):
         assert err.count("\n") == 1
     forged.write_bytes(b"\xff\xfe")
     assert command(capsys, "verify", forged, folder / "t.json")[2] == (
-        "error: certificate: cannot be read; give the JSON file that --certificate wrote\n"
+        "error: certificate: cannot be read; give the JSON file as it was written; this one is damaged, or not UTF-8\n"
     )
     assert "verify the .json form" in command(capsys, "verify", certificate, folder / "t.csv")[2]
     code, out, _ = command(capsys, "release", folder / "plan.toml", "--request", "r1", "--json")
