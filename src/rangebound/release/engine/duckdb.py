@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -17,6 +18,8 @@ from rangebound.release.engine.duckdb_table import SeenTable
 from rangebound.release.engine.interface import Further, Place, Relation
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Schema
+
+_PATIENCE = 0.1  # seconds between looks at a statement
 
 
 class DuckDB:
@@ -142,14 +145,44 @@ class DuckDB:
             raise failed from None
 
     def _all(self, written: str) -> list[tuple[Any, ...]]:
-        try:
+        """The rows; in a thread of its own, since DuckDB, while it waits for its work, may see no signal at all."""
+        if threading.current_thread() is not threading.main_thread():  # signals come to the main one
             return self._connection.execute(written).fetchall()
-        except duckdb.InterruptException:
-            raise KeyboardInterrupt from None
-        except RuntimeError as reason:  # DuckDB's word for a signal whose handler has raised
-            if "interrupted" not in str(reason).lower():
-                raise
-            raise KeyboardInterrupt from None
+        rows: list[tuple[Any, ...]] = []
+        failures: list[BaseException] = []
+        done = threading.Event()  # joining a thread, a signal may make it seem to have ended
+
+        def work() -> None:
+            try:
+                rows.extend(self._connection.execute(written).fetchall())
+            except BaseException as failure:
+                failures.append(failure)
+            finally:
+                done.set()
+
+        worker = threading.Thread(target=work, daemon=True)
+        try:
+            worker.start()
+            while not done.wait(_PATIENCE):
+                pass
+        except BaseException:
+            self._end(worker, done)
+            raise
+        if failures:
+            raise failures[0]
+        return rows
+
+    def _end(self, worker: threading.Thread, done: threading.Event) -> None:
+        """End a statement after a signal, whatever further ones come; one that has not begun notices no interrupt."""
+        while True:
+            try:
+                done.wait(_PATIENCE)
+                while worker.is_alive() and not done.is_set():
+                    self._connection.interrupt()
+                    done.wait(_PATIENCE)
+                return
+            except KeyboardInterrupt:
+                continue
 
     def close(self) -> None:
         """Let go of the table, and of what did not fit into memory."""
