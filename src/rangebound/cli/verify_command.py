@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.arguments import shown
 from rangebound.cli.options import Json
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
 
@@ -47,6 +46,7 @@ def verify(
     The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
     published .json file, from which the table is computed again.
     """
+    from rangebound.arguments import shown
     from rangebound.cli import printing
 
     text = _text(certificate, work)
