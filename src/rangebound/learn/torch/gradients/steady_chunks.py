@@ -2,7 +2,7 @@
 
 Libraries of matrix products and convolutions promise no such thing: rows of one matrix may be added up in different
 orders, by the thread or the tile that they fall to, or where few rows are left for a kernel that takes several. Then
-who else is in a batch moves an example's gradient, in its last bits, or with TF32 on a GPU by a thousandth, and no
+who else is in a batch moves an example's gradient, in its last bits, or with TF32 on a GPU by a hundredth, and no
 account knows. So it is tried once for each shape, on this machine, with made-up examples that are all the same. Where
 their gradients differ, chunks of other sizes are tried, and then fewer threads of the processor, or convolutions and
 products without TF32.
