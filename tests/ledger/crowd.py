@@ -1,66 +1,44 @@
-"""Sixteen processes of sixty-four threads each, all spending from a budget for exactly a thousand spends.
+"""Many processes of many threads each, all spending from a budget for exactly so many spends."""
 
-    python tests/ledger/crowd.py FOLDER TIMES RULE [ADDRESS]
-
-With an address of a server, it is thirty-two processes of four threads.
-
-Prints how many spends were granted each time, and how many the ledger holds, as JSON.
-"""
-
-import json
 import os
-import sys
-import threading
 from pathlib import Path
 
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
 from tests.ledger.postgres import fresh_address
+from tests.ledger.processes import forked, together
 from tests.ledger.rules import open_for
 
-PROCESSES, THREADS, SPENDS = 16, 64, 1000
-CLIENTS, THREADS_A_CLIENT = 32, 4
+PROCESSES, CLIENTS = 16, 32
 COST = Cost(epsilon=0.001)
 
 
-def child(path: Path | str, count: int) -> int:
+def child(path: Path | str, count: int, spends: int) -> int:
     """How many spends the threads of one process were granted; each goes on until it is refused."""
     ledger = Ledger.open(path, patience=600)  # a slow machine is no fault here
     granted = []
 
     def work(thread: int) -> None:
-        for i in range(SPENDS + 1):
+        for i in range(spends + 1):
             try:
                 name = f"{os.getpid()}-{thread}-{i}"
                 granted.append(ledger.reserve(account="people", request=name, cost=COST))
             except BudgetExceeded:
                 return
 
-    threads = [threading.Thread(target=work, args=(each,)) for each in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(count, work)
     return len(granted)
 
 
-def once(path: Path | str, rule: str) -> tuple[int, int]:
-    processes, threads = (PROCESSES, THREADS) if isinstance(path, Path) else (CLIENTS, THREADS_A_CLIENT)
+def once(path: Path | str, rule: str, spends: int, threads: int) -> tuple[int, int]:
+    processes = PROCESSES if isinstance(path, Path) else CLIENTS
     with Ledger.create(path) as ledger:
-        open_for(ledger, rule, SPENDS, COST)
+        open_for(ledger, rule, spends, COST)
     readable, writable = os.pipe()
-    children = []
-    for _ in range(processes):
-        pid = os.fork()
-        if not pid:
-            status = 1
-            try:
-                os.write(writable, f"{child(path, threads)}\n".encode())
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(pid)
+    children = [
+        forked(lambda: os.write(writable, f"{child(path, threads, spends)}\n".encode())) for _ in range(processes)
+    ]
     failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
     os.close(writable)
     with os.fdopen(readable) as answers:
@@ -72,8 +50,7 @@ def once(path: Path | str, rule: str) -> tuple[int, int]:
         return granted, ledger.account("people").spends
 
 
-if __name__ == "__main__":
-    folder, times, rule = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    server = sys.argv[4] if sys.argv[4:] else None
-    places = [folder / f"{turn}.ledger" if server is None else fresh_address(server) for turn in range(times)]
-    print(json.dumps([once(each, rule) for each in places]))
+def crowd(folder: str, times: int, spends: int, threads: int, rule: str, server: str = "") -> list[tuple[int, int]]:
+    """How many spends were granted each time, and how many the ledger holds; with an address, in that server."""
+    places = [Path(folder) / f"{turn}.ledger" if not server else fresh_address(server) for turn in range(times)]
+    return [once(each, rule, spends, threads) for each in places]

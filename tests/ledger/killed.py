@@ -1,18 +1,14 @@
 """Processes that spend at once and are killed at random points; then the ledger is held against what came out.
 
-    python tests/ledger/killed.py FOLDER ROUNDS SEED RULE [broken] [ADDRESS]
-
 A child notes each request that is computed (before it is) and each answer that is revealed (after it was given), and
-asks for requests that other children, living or dead, ask for too. With `broken` it reveals an answer of its own before
-the ledger has said anything. With an address, the ledgers are in that server. Prints what was found, as JSON.
+asks for requests that other children, living or dead, ask for too. A `broken` one reveals an answer of its own before
+the ledger has said anything.
 """
 
-import json
 import os
 import random
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +17,16 @@ from rangebound.errors import BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from tests.ledger.postgres import fresh_address
+from tests.ledger.processes import forked
 from tests.ledger.rules import TENTH, open_for
 
+NO_FAULTS = {
+    "computed without a spend": 0,
+    "revealed without a spend": 0,
+    "revealed other bytes than stored": 0,
+    "charged twice": 0,
+    "overspent": 0,
+}
 ROUNDS_A_LEDGER = 10
 SPENDS_A_LEDGER = 30  # some ledgers run dry, some do not
 
@@ -48,7 +52,7 @@ def child(place: Path | str, path: Path, seed: int, broken: bool, pipe: int) -> 
 
     os.write(pipe, b".")
     while True:
-        name = f"r{chance.randrange(2 * SPENDS_A_LEDGER)}"
+        name = f"r{chance.randrange(2 * SPENDS_A_LEDGER) if chance.random() < 0.8 else 0}"  # one again and again
         if broken:
             answer = secrets.token_hex(8).encode()
             revealed(name.encode() + b" " + answer)
@@ -64,15 +68,10 @@ def child(place: Path | str, path: Path, seed: int, broken: bool, pipe: int) -> 
 def kill_some(place: Path | str, path: Path, chance: random.Random, broken: bool) -> None:
     """One round: four to eight children, killed together somewhere in their work."""
     readable, writable = os.pipe()
-    children = []
-    for _ in range(chance.randint(4, 8)):
-        pid = os.fork()
-        if not pid:
-            try:
-                child(place, path, chance.randrange(2**32) ^ os.getpid(), broken, writable)
-            finally:
-                os._exit(1)  # not reached unless something broke: a kill leaves no exit status
-        children.append(pid)
+    children = [
+        forked(lambda: child(place, path, chance.randrange(2**32) ^ os.getpid(), broken, writable))
+        for _ in range(chance.randint(4, 8))
+    ]
     os.close(writable)
     # So many openings and answers, however slow the machine: sometimes others still open the file, often much is spent.
     for _ in range(chance.randint(1, 20)):
@@ -82,7 +81,7 @@ def kill_some(place: Path | str, path: Path, chance: random.Random, broken: bool
         os.kill(pid, signal.SIGKILL)
     for pid in children:
         status = os.waitpid(pid, 0)[1]
-        assert os.WIFSIGNALED(status), "a child failed before it was killed"
+        assert os.WIFSIGNALED(status), "a child failed before it was killed"  # a kill leaves no exit status
     os.close(readable)
 
 
@@ -97,23 +96,23 @@ def violations(place: Path | str, path: Path) -> dict[str, int]:
         spends = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
         names = {record.request for record in spends}
         answers = {tuple(line.decode().split(" ")) for line in lines(path.with_suffix(".revealed"))}
-        return {
-            "computed without a spend": len({line.decode() for line in lines(path.with_suffix(".computed"))} - names),
-            "revealed without a spend": sum(name not in names for name, _ in answers),
-            "revealed other bytes than stored": sum(
-                name in names and (ledger.published(name) or b"").decode() != answer for name, answer in answers
-            ),
-            "charged twice": len(spends) - len(names),
-            "overspent": max(0, len(spends) - SPENDS_A_LEDGER),
-        }
+        counts = [
+            len({line.decode() for line in lines(path.with_suffix(".computed"))} - names),
+            sum(name not in names for name, _ in answers),
+            sum(name in names and (ledger.published(name) or b"").decode() != answer for name, answer in answers),
+            len(spends) - len(names),
+            max(0, len(spends) - SPENDS_A_LEDGER),
+        ]
+        return dict(zip(NO_FAULTS, counts, strict=True))
 
 
-def main(folder: Path, rounds: int, seed: int, rule: str, broken: bool, server: str | None) -> None:
+def killed(folder: str, rounds: int, seed: int, rule: str, broken: bool = False, server: str = "") -> dict[str, int]:
+    """What was found; with an address, in ledgers in that server."""
     chance = random.Random(seed)
     found: dict[str, int] = {"rounds": 0, "revealed": 0, "dry": 0}
     for start in range(0, rounds, ROUNDS_A_LEDGER):
-        path = folder / f"{start}.ledger"
-        place = path if server is None else fresh_address(server)
+        path = Path(folder) / f"{start}.ledger"
+        place = fresh_address(server) if server else path
         with Ledger.create(place) as ledger:
             open_for(ledger, rule, SPENDS_A_LEDGER)
         for _ in range(min(ROUNDS_A_LEDGER, rounds - start)):
@@ -124,10 +123,4 @@ def main(folder: Path, rounds: int, seed: int, rule: str, broken: bool, server: 
         found["revealed"] += len(lines(path.with_suffix(".revealed")))
         with Ledger.open(place) as ledger:
             found["dry"] += ledger.account("people").spends == SPENDS_A_LEDGER
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    more = sys.argv[5:]
-    address = next((each for each in more if each != "broken"), None)
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], "broken" in more, address)
+    return found

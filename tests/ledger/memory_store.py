@@ -1,11 +1,27 @@
-"""A store in memory: the smallest thing that keeps the promises of `Store`, for tests of what is built on it."""
+"""A store in memory: the smallest thing that keeps the promises of `Store`; and chains sealed past all rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rangebound.ledger.chain import LedgerEntry
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.chain import FORMAT, NO_SEAL, LedgerEntry, sealed
+
+KEY = b"k" * 32
+
+
+def chained(*drafts: LedgerEntry, key: bytes = KEY) -> list[LedgerEntry]:
+    """The entries with numbers and seals, behind a first one, whatever the rules say."""
+    entries, before = [], NO_SEAL
+    for seq, draft in enumerate((LedgerEntry(1, 0, "ledger", request="id", what=FORMAT), *drafts), start=1):
+        entries.append(sealed(key, before, draft._replace(seq=seq)))
+        before = entries[-1].seal
+    return entries
+
+
+def memory_ledger(*drafts: LedgerEntry) -> Ledger:
+    return Ledger(MemoryStore(*drafts), KEY)
 
 
 class MemoryTransaction:
@@ -28,9 +44,6 @@ class MemoryTransaction:
     def payloads(self) -> Iterator[int]:
         return iter(sorted(self.bytes))
 
-    def known(self, drafts: Sequence[LedgerEntry]) -> set[tuple[str, str | None]]:
-        return {(each.kind, each.request) for each in drafts if self.find(each.kind, each.request or "") is not None}
-
     def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         if entry.request is not None and self.find(entry.kind, entry.request) is not None:
             return False
@@ -45,11 +58,11 @@ class MemoryTransaction:
 
 class MemoryStore:
     kind = "memory"
-    login = identity = None
-    patience = linger = 1.0
+    login = None
 
-    def __init__(self, first: LedgerEntry) -> None:
-        self.rows, self.bytes, self.version = {first.seq: first}, dict[int, bytes](), 0
+    def __init__(self, *drafts: LedgerEntry) -> None:
+        self.rows, self.version = {each.seq: each for each in chained(*drafts)}, 0
+        self.bytes = {each.seq: b"" for each in self.rows.values() if each.kind == "request"}
 
     @contextmanager
     def writing(self, request: str | None = None) -> Iterator[MemoryTransaction]:
@@ -57,8 +70,8 @@ class MemoryStore:
 
     reading = writing
 
-    def reread(self, first: int, last: int) -> list[LedgerEntry]:
-        return [self.rows[seq] for seq in range(first, last + 1) if seq in self.rows]
+    def reread(self, seq: int) -> LedgerEntry | None:
+        return self.rows.get(seq)
 
     def damage(self) -> list[str]:
         return []

@@ -2,6 +2,9 @@
 
 import itertools
 import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tests.conftest import server_folder
 
@@ -16,6 +19,34 @@ def fresh_address(server: str) -> str:
 def schema_of(address: str) -> str:
     """The schema that an address names."""
     return address.rpartition("schema=")[2]
+
+
+@contextmanager
+def at_statement(number: int, before: bool, act: Callable[[], object]) -> Iterator[list[int]]:
+    """Do something before or after the statement with a number; `counted` tells how many there were."""
+    import psycopg
+
+    execute, counted = psycopg.Connection.execute, []
+
+    def hooked(self, *arguments, **options):
+        counted.append(1)
+        mine = len(counted) == number
+        if mine and before:
+            act()
+        found = execute(self, *arguments, **options)
+        if mine and not before:
+            act()
+        return found
+
+    psycopg.Connection.execute = hooked
+    try:
+        yield counted
+    finally:
+        psycopg.Connection.execute = execute
+
+
+def kill_myself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Server:

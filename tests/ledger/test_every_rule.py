@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import mpmath
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentTypeError, BudgetExceeded, RequestConflict
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import FORMAT, NO_SEAL, LedgerEntry, sealed
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
-from tests.ledger.memory_store import MemoryStore
+from tests.ledger.memory_store import memory_ledger
 
 RULES = {"sum": PlainSum(), "gaussian": GaussianFilter(spare="0.5"), "renyi": RenyiFilter(order=16)}
 ORDERS = (8, 16)
@@ -127,8 +127,7 @@ def attempt(ledger: Ledger, rule: str, request: str, costs: list[Said]) -> str:
 
 
 def fresh() -> Ledger:
-    key = bytes(32)
-    ledger = Ledger(MemoryStore(sealed(key, NO_SEAL, LedgerEntry(1, 0, "ledger", request="id", what=FORMAT))), key)
+    ledger = memory_ledger()
     for name, rule in RULES.items():
         ledger.open_account(name, epsilon=5, delta="1e-6", rule=rule)
     return ledger
@@ -145,6 +144,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.claim("charge")
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_any_sequence_of_charges_is_what_fractions_say(sequence):

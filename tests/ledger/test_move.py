@@ -3,23 +3,24 @@
 import os
 import shutil
 import signal
+from functools import partial
 
 import psycopg
 import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, move, verify
-from rangebound.ledger.chain import EntryKind, LedgerEntry, sealed
+from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.head import VARIABLE
 from rangebound.ledger.location import located
 from rangebound.ledger.move import move as moved
-from rangebound.ledger.replay import Replay
-from tests.ledger.postgres import fresh_address, schema_of
-from tests.ledger.rules import TENTH
+from tests.ledger.postgres import at_statement, fresh_address, kill_myself, schema_of
+from tests.ledger.processes import forked
+from tests.ledger.rules import never, opens, release
 
 
 def spend(ledger, name):
-    return ledger.release(account="people", request=name, cost=TENTH, compute=lambda _: name.encode())
+    return release(ledger, name, lambda _: name.encode())
 
 
 def rows(place):
@@ -34,7 +35,7 @@ def rows(place):
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["by default", "heads elsewhere"])
 def test_there_and_back_the_chain_is_the_same_bit_for_bit(
-    ledger, path, address, memory, tmp_path, monkeypatch, elsewhere
+    ledger, path, address, postgres, memory, tmp_path, monkeypatch, elsewhere
 ):
     spend(ledger, "1")
     ledger.close()
@@ -43,11 +44,14 @@ def test_there_and_back_the_chain_is_the_same_bit_for_bit(
         shutil.move(str(path) + ".head", tmp_path / "heads" / f"{ledger._chain.state.name}.head")
         monkeypatch.setenv(VARIABLE, str(tmp_path / "heads"))
     before, back = rows(path), memory / "back.ledger"
-    with moved(path, address) as there:
+    with moved(path, address, roles=True) as there:
         assert rows(path) == rows(address)
         assert rows(address)[:-1] == before
         spend(there, "2")
         assert there.published("1") == b"1"
+    with psycopg.connect(postgres) as connection:  # the database enforces the roles
+        found = connection.execute("SELECT count(*) FROM pg_policies WHERE schemaname = %s", (schema_of(address),))
+        assert found.fetchone()[0] > 4
     with moved(address, back) as again:
         spend(again, "3")
         assert [each.request for each in again.history() if each.kind is EntryKind.PUBLISH] == ["1", "2", "3"]
@@ -61,40 +65,29 @@ def test_there_and_back_the_chain_is_the_same_bit_for_bit(
     verify(back)
 
 
-def test_a_process_that_has_the_old_place_open_is_refused(ledger, path, address):
+def test_a_process_that_has_the_old_place_open_and_an_old_copy_of_the_file_are_refused(ledger, path, address):
     spend(ledger, "1")
-    moved(path, address).close()
-    with pytest.raises(LedgerUnavailable, match="has moved to"):
-        ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: pytest.fail("computed"))
-    with pytest.raises(LedgerUnavailable, match="has moved to"):
-        ledger.accounts()
-
-
-def test_an_old_copy_of_the_file_is_refused_by_its_head(ledger, path, address):
-    spend(ledger, "1")
-    ledger.close()
     old = path.read_bytes()
     moved(path, address).close()
+    for call in (lambda: release(ledger, "2", never), ledger.accounts):
+        with pytest.raises(LedgerUnavailable, match="has moved to"):
+            call()
     path.write_bytes(old)
     with pytest.raises(LedgerTampered, match="rolled back"):
         Ledger.open(path)
 
 
-def test_only_between_a_file_and_a_database(ledger, path, address, memory, postgres):
-    ledger.close()
-    for source, target in ((path, memory / "b"), (address, fresh_address(postgres))):
-        with pytest.raises(ArgumentError, match=r"^target: must be"):
-            moved(source, target)
-    with Ledger.open(path) as again:  # nothing was closed
-        spend(again, "1")
-
-
-def test_a_place_that_is_taken_is_refused_before_anything_is_closed(ledger, path, address, memory):
+def test_only_between_a_file_and_a_database_and_not_to_a_place_that_is_taken(ledger, path, address, memory, postgres):
     Ledger.create(address).close()
     ledger.close()
-    with pytest.raises(ArgumentError, match="something in the schema"):
-        moved(path, address)
-    with Ledger.open(path) as again:
+    for source, target, words in (
+        (path, memory / "b", "^target: must be"),
+        (address, fresh_address(postgres), "^target: must be"),
+        (path, address, "something in the schema"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            moved(source, target)
+    with Ledger.open(path) as again:  # nothing was closed
         spend(again, "1")
 
 
@@ -119,29 +112,19 @@ def test_an_interrupted_move_goes_on_to_the_same_place_only(ledger, path, addres
         moved(path, address)
 
 
+def killed(number, path, address):
+    with at_statement(number, True, kill_myself):
+        moved(path, address).close()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def test_a_move_killed_at_any_statement_leaves_one_place_and_can_be_finished(memory, postgres):
     """Before the last statement only the old place may take a charge, and never both."""
     for number in range(1, 200, 6):
         path, address = memory / f"{number}.ledger", fresh_address(postgres)
         with Ledger.create(path) as ledger:
             ledger.open_account("people", epsilon=1)
-        pid = os.fork()
-        if not pid:
-            try:
-                execute, counted = psycopg.Connection.execute, []
-
-                def hooked(*arguments, number=number, execute=execute, counted=counted, **options):
-                    counted.append(1)
-                    if len(counted) == number:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    return execute(*arguments, **options)
-
-                psycopg.Connection.execute = hooked
-                moved(path, address).close()
-                os.kill(os.getpid(), signal.SIGTERM)
-            finally:
-                os._exit(1)
-        ended = os.WTERMSIG(os.waitpid(pid, 0)[1])
+        ended = os.WTERMSIG(os.waitpid(forked(partial(killed, number, path, address)), 0)[1])
         usable = [place for place in (path, address) if opens(place)]
         assert len(usable) <= 1
         if address not in usable:
@@ -153,29 +136,3 @@ def test_a_move_killed_at_any_statement_leaves_one_place_and_can_be_finished(mem
         if ended == signal.SIGTERM:
             break
     assert ended == signal.SIGTERM
-
-
-def opens(place):
-    try:
-        Ledger.open(place).close()
-    except (LedgerUnavailable, LedgerTampered):
-        return False
-    return True
-
-
-def test_with_roles_the_database_enforces_them(ledger, path, address, postgres):
-    ledger.close()
-    moved(path, address, roles=True).close()
-    with psycopg.connect(postgres) as connection:
-        found = connection.execute("SELECT count(*) FROM pg_policies WHERE schemaname = %s", (schema_of(address),))
-        assert found.fetchone()[0] > 4
-
-
-@pytest.mark.parametrize("what", ["", "memory", "postgres"])
-def test_a_move_to_where_it_is_breaks_the_rules(what):
-    state = Replay(key=b"k" * 32, place="postgres")
-    entry = sealed(b"k" * 32, bytes(32), LedgerEntry(1, 0, EntryKind.MOVE.value, what=what))
-    with pytest.raises(LedgerTampered, match="breaks the rules"):
-        state.add(entry)
-    state.add(entry._replace(what="file", note="there"))
-    assert (state.place, state.address) == ("file", "there")

@@ -1,6 +1,5 @@
 """Names, ids, notes and paths: what is stored is what was given, and what could be mistaken is refused."""
 
-import os
 import unicodedata
 from pathlib import Path
 
@@ -12,16 +11,13 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger import names
 from rangebound.ledger.names import file_path, person, plain_name, prose
 
-
-@pytest.mark.parametrize("name", ["a", "Zürich 2026", "x" * 200, "北京", "table 1/2"])
-def test_a_plain_name_is_kept_as_it_is(name):
-    assert plain_name("name", name) == name
+BAD = ["", "x" * 201, " a", "a ", "a\nb", "a\x00", "\u200b", "\u202ea", "\ud800", unicodedata.normalize("NFD", "é")]
 
 
-@pytest.mark.parametrize(
-    "name", ["", "x" * 201, " a", "a ", "a\nb", "a\x00", "\u200b", unicodedata.normalize("NFD", "é")]
-)
+@pytest.mark.parametrize("name", BAD, ids=ascii)
 def test_a_name_that_could_be_mistaken_for_another_is_refused(name):
+    for good in ("a", "Zürich 2026", "x" * 200, "北京", "table 1/2"):  # the control
+        assert plain_name("name", good) == good
     with pytest.raises(ArgumentError, match="account="):
         plain_name("account", name)
 
@@ -34,14 +30,11 @@ def test_what_is_not_a_string_is_refused(value):
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300))
-def test_a_note_is_any_text(text):
+def test_a_note_is_any_text_that_a_file_can_hold(text):
     assert prose("note", text) == text
-
-
-@pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800", "x" * 10_001])
-def test_a_note_that_a_file_cannot_hold_is_refused(text):
-    with pytest.raises(ArgumentError, match="Unicode text"):
-        prose("note", text)
+    for wrong in (f"{text}\0", f"{text}\ud800", f"{text}{'x' * 10_001}"):
+        with pytest.raises(ArgumentError, match="Unicode text"):
+            prose("note", wrong)
 
 
 def test_a_person_is_as_told_or_the_user_of_the_process(monkeypatch):
@@ -56,17 +49,8 @@ def test_a_person_is_as_told_or_the_user_of_the_process(monkeypatch):
     names._user.cache_clear()
 
 
-class Place(os.PathLike):
-    def __fspath__(self):
-        return "somewhere"
-
-
 def test_a_path_is_a_string_or_a_path():
     assert file_path("path", "a/b") == file_path("path", Path("a/b")) == Path("a/b")
-    assert file_path("path", Place()) == Path("somewhere")
-
-
-@pytest.mark.parametrize("value", ["", "a\0b", b"a", None, 3])
-def test_what_is_not_a_path_is_refused(value):
-    with pytest.raises(ArgumentTypeError, match="key="):
-        file_path("key", value)
+    for value in ("", "a\0b", b"a", None, 3):
+        with pytest.raises(ArgumentTypeError, match="key="):
+            file_path("key", value)

@@ -1,19 +1,22 @@
 """Files touched by others, under running processes and between them: what is revealed in all stays within the total."""
 
+import itertools
 import os
 import shutil
 import sqlite3
 import subprocess
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
+from rangebound.errors import ArgumentError, BudgetExceeded, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, verify
 from rangebound.ledger import head as heads
-from tests.ledger.processes import play, script
-from tests.ledger.rules import EVERY_RULE, RULES, TENTH, open_for
-from tests.ledger.touched import ORDERS, TOTAL, TOUCHES
+from tests.ledger.processes import forked, play
+from tests.ledger.rules import EVERY_RULE, RULES, never, open_for, release, reserve
+from tests.ledger.touched import ORDERS, TOTAL, TOUCHES, touched, walks
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
 RUNNING, OPENING = "A, touch, A, kill A, B", "A, kill A, touch, B"
@@ -29,10 +32,6 @@ def head_file(path: Path) -> Path:
     return path.with_name(path.name + ".head")
 
 
-def spend(ledger: Ledger, name: str) -> bytes:
-    return ledger.release(account="people", request=name, cost=TENTH, compute=lambda _: b"x")
-
-
 def rows_of_the_page() -> dict[str, tuple[str, str]]:
     """What docs/ledger.md says of each touch: what a running process does, and what the next one to open it does."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
@@ -42,48 +41,43 @@ def rows_of_the_page() -> dict[str, tuple[str, str]]:
     return {name.strip(): (running, opening) for name, running, opening in cells}
 
 
-# The files are the same for every rule: plain sums by default, the others with the long tests.
+@pytest.mark.claim("forgery")
+@pytest.mark.parametrize("orders", [[RUNNING, OPENING], pytest.param(list(ORDERS), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("elsewhere", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("rule", [pytest.param(each, marks=[pytest.mark.long] * (each != "sum")) for each in RULES])
-def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere, rule):
+def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewhere, rule, orders):
     """But for what the page says cannot be found, which is the control: the counts can tell."""
-    found = play("touched.py", memory / "ledgers", rule, *([memory / "heads"] if elsewhere else []))
-    assert len(found) == sum(map(len, TOUCHES.values())) * len(ORDERS)
+    found = play(touched, memory / "ledgers", rule, orders, *([memory / "heads"] if elsewhere else []))
+    assert len(found) == sum(map(len, TOUCHES.values())) * len(orders)
     revealed = {(touch, order): steps for touch, order, steps, _ in found}
     page = rows_of_the_page()
     assert set(page) == set(TOUCHES)
     for words, touches in TOUCHES.items():
         for touch in touches:
             hidden = "**not found**" in page[words] and not elsewhere
-            above = [order for order in ORDERS if sum(revealed[touch.__name__, order]) > TOTAL]
+            above = [order for order in orders if sum(revealed[touch, order]) > TOTAL]
             assert bool(above) == hidden, (words, above)
             if not elsewhere:
-                said = tuple(WORDS[revealed[touch.__name__, order][1]] for order in (RUNNING, OPENING))
-                assert said == page[words], (words, touch.__name__)
+                said = tuple(WORDS[revealed[touch, order][1]] for order in (RUNNING, OPENING))
+                assert said == page[words], (words, touch)
     for touch, order, steps, passed in found:  # where nobody was refused, all is well
         if sum(steps) == TOTAL and not touch.startswith("key"):
             assert passed, (touch, order)
 
 
-def random_walks(memory: Path, rule: str, *arguments: object) -> tuple[list[int], list[int]]:
-    revealed, refused = zip(*play("touched.py", memory, rule, "random", *arguments), strict=True)
-    return list(revealed), list(refused)
-
-
-def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory, rule):
-    revealed, refused = random_walks(memory, rule, 15, 1)
+@pytest.mark.claim("forgery")
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [(8, 1), pytest.param(15, 1, marks=pytest.mark.slow), pytest.param(1000, 2, marks=pytest.mark.long)],
+)
+def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory, rule, count, seed):
+    revealed, refused = zip(*play(walks, memory, rule, count, seed), strict=True)
     assert max(revealed) <= TOTAL
-    assert sum(revealed) > 50
-    assert sum(refused) > 50
+    assert 3 * min(sum(revealed), sum(refused)) > 10 * count
 
 
 def test_control_random_walks_that_put_back_the_head_too_do_not(memory, rule):
-    assert max(random_walks(memory, rule, 20, 1, "heads")[0]) > TOTAL
-
-
-@pytest.mark.long
-def test_many_random_walks_stay_within_the_total(memory, rule):
-    assert max(random_walks(memory, rule, 1000, 2)[0]) <= TOTAL
+    assert max(revealed for revealed, _ in play(walks, memory, rule, 4, 1, ".head")) > TOTAL
 
 
 def mounted(source: Path, target: Path) -> None:
@@ -106,20 +100,17 @@ def container(ledger, path, memory):
     subprocess.run(["umount", place], check=True)
 
 
-def test_a_file_that_is_mounted_alone_is_refused(container, ledger):
+def test_a_file_that_is_mounted_alone_is_refused_and_unnoticed_it_does_not_spend_twice(
+    container, ledger, path, monkeypatch
+):
+    """As on systems that do not list their mounts: there is one file, and its locks hold under both names."""
     with pytest.raises(LedgerUnavailable, match="mount its folder"):
         Ledger.open(container)
-    for i in range(TOTAL):
-        spend(ledger, f"{i}")
-
-
-def test_a_mount_that_goes_unnoticed_does_not_spend_twice(container, ledger, path, monkeypatch):
-    """As on systems that do not list their mounts: there is one file, and its locks hold under both names."""
     monkeypatch.setattr("rangebound.ledger.sqlite._MOUNTS", Path("/nowhere"))
     with Ledger.open(container) as other:
         for i in range(TOTAL // 2):
-            spend(ledger, f"host {i}")
-            spend(other, f"container {i}")
+            release(ledger, f"host {i}")
+            release(other, f"container {i}")
         for each in (ledger, other):
             assert each.account("people").spends == TOTAL
     verify(path)
@@ -130,53 +121,40 @@ def test_a_folder_that_is_mounted_twice_is_one_ledger(path, memory, rule):
     (memory / "host").mkdir()
     (memory / "container").mkdir()
     mounted(memory / "host", memory / "container")
-    code = """
-    from rangebound.errors import BudgetExceeded
-    with Ledger.create(path / "host" / "x.ledger") as ledger:
-        open_for(ledger, rule, 20)
-    def work(place):
-        ledger, granted = Ledger.open(place), 0
-        try:
-            while True:
-                ledger.release(account="people", request=f"{place} {granted}", cost=TENTH, compute=lambda _: b"x")
-                granted += 1
-        except BudgetExceeded:
-            return granted
-    children = []
-    for name in ("host", "container"):
-        pid = os.fork()
-        if not pid:
-            os._exit(work(path / name / "x.ledger"))
-        children.append(pid)
-    print(sum(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children))
-    """
+
+    def work(name: str) -> None:
+        with suppress(BudgetExceeded), Ledger.open(memory / name / "x.ledger") as ledger:
+            for granted in itertools.count():
+                release(ledger, f"{name} {granted}")
+        os._exit(granted)
+
     try:
-        assert int(script(code, memory, rule)) == 20
+        with Ledger.create(memory / "host" / "x.ledger") as ledger:
+            open_for(ledger, rule, 20)
+        children = [forked(partial(work, name)) for name in ("host", "container")]
+        assert sum(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children) == 20
         assert verify(memory / "host" / "x.ledger").entries == 42
     finally:
         subprocess.run(["umount", memory / "container"], check=True)
 
 
 def test_a_missing_head_is_refused_and_can_be_adopted_by_who_knows_one(ledger, path, memory):
-    spend(ledger, "1")
+    release(ledger, "1")
     known = ledger.head
-    spend(ledger, "2")
+    release(ledger, "2")
     ledger.close()
     old = memory / "old"
     shutil.copy(path, old)
     head_file(path).unlink()
-    with pytest.raises(LedgerTampered, match="is missing"):
-        Ledger.open(path)
-    with pytest.raises(LedgerTampered, match="is missing"):
-        verify(path)
-    with pytest.raises(LedgerTampered, match="is missing"):  # also the process that had it open
-        spend(ledger, "3")
+    for call in (Ledger.open, verify, lambda _: release(ledger, "3")):  # also the process that had it open
+        with pytest.raises(LedgerTampered, match="is missing"):
+            call(path)
     with pytest.raises(ArgumentError, match=r"the file as it is ends at 6:[0-9a-f]{64}"):
         Ledger.adopt(path)
     with pytest.raises(LedgerTampered, match="does not go on"):
         Ledger.adopt(path, head="3:" + "0" * 64)
     with Ledger.adopt(path, head=known) as adopted:
-        spend(adopted, "3")
+        release(adopted, "3")
         later = adopted.head
     with pytest.raises(ArgumentError, match="exists already"):
         Ledger.adopt(path, head=later)
@@ -196,31 +174,30 @@ def test_a_missing_head_is_refused_and_can_be_adopted_by_who_knows_one(ledger, p
         lambda line: line[:60] + bytes([line[60] ^ 1]) + line[61:],
         lambda line: b"\xff" * len(line),
         lambda line: line.upper(),
+        lambda line: line * 2,
+        lambda line: line.replace(b" 000", b" 010"),
     ],
 )
 def test_a_head_that_is_not_as_written_is_refused(ledger, path, change):
-    spend(ledger, "1")
+    release(ledger, "1")
     line = head_file(path).read_bytes()
     head_file(path).write_bytes(change(line))
-    for call in (lambda: Ledger.open(path), lambda: verify(path), lambda: spend(ledger, "2")):
+    for call in (lambda: Ledger.open(path), lambda: verify(path), lambda: release(ledger, "2")):
         with pytest.raises(LedgerTampered, match="not as it was written"):
             call()
     head_file(path).write_bytes(line)
-    spend(ledger, "2")
+    release(ledger, "2")
 
 
-def test_the_head_of_another_ledger_is_refused(ledger, path, memory):
+def test_the_head_of_another_ledger_is_refused_and_nothing_is_charged_where_it_cannot_be_written(ledger, path, memory):
     with Ledger.create(memory / "other", key=path.with_name(path.name + ".key")):
         shutil.copyfile(memory / "other.head", head_file(path))
     with pytest.raises(LedgerTampered, match="another ledger"):
         Ledger.open(path)
-
-
-def test_nothing_is_charged_where_the_head_cannot_be_written(ledger, path):
     head_file(path).unlink()
     head_file(path).mkdir()
     with pytest.raises(LedgerUnavailable, match=r"^head="):
-        spend(ledger, "1")
+        release(ledger, "1")
     assert ledger.account("people").spends == 0
 
 
@@ -234,7 +211,7 @@ def test_a_head_replaced_while_it_is_held_is_noticed(ledger, path, memory, monke
 
     monkeypatch.setattr(heads.HeadFile, "_lock", replaced)
     with pytest.raises(LedgerTampered, match="replaced"):
-        ledger.release(account="people", request="1", cost=TENTH, compute=lambda _: pytest.fail("computed"))
+        release(ledger, "1", never)
 
 
 def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypatch, rule):
@@ -245,25 +222,14 @@ def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypat
         first.close()
         shutil.copy(memory / "a", memory / "b")
         with Ledger.open(memory / "b", key=memory / "key") as second:
-            spend(first, "1")
+            release(first, "1")
             with pytest.raises(LedgerTampered, match="another copy"):
-                second.release(account="people", request="2", cost=TENTH, compute=lambda _: pytest.fail("computed"))
-            spend(first, "3")
+                release(second, "2", never)
+            release(first, "3")
     assert not list(memory.glob("*.head"))
-    monkeypatch.delenv(heads.VARIABLE)
-    with pytest.raises(LedgerTampered, match="is missing"):
-        Ledger.open(memory / "a", key=memory / "key")
     monkeypatch.setenv(heads.VARIABLE, str(memory / "nowhere"))
     with pytest.raises(ArgumentError, match="must be a folder that exists"):
         Ledger.open(memory / "a", key=memory / "key")
-
-
-def test_a_head_never_goes_back(ledger, path):
-    spend(ledger, "1")
-    file, last = ledger._chain.head, ledger._chain.state.last
-    with file.held() as held:
-        held.advance(heads.Head(1, bytes(32)))
-    assert file.read() == heads.head_of(last)
 
 
 @pytest.mark.parametrize("where", ["reread", "advance"])
@@ -275,31 +241,21 @@ def test_an_interrupt_between_the_commit_and_the_head_loses_nothing(ledger, path
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    reservation = ledger.reserve(account="people", request="0", cost=TENTH) if stage == "bytes" else None
+    reservation = reserve(ledger, "0")
     with monkeypatch.context() as patched:
         patched.setattr(owner, where, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            spend(ledger, "1") if reservation is None else ledger.publish(reservation, b"drawn")
-    if reservation is not None:
-        assert spend(ledger, "0") == b"drawn"
+            release(ledger, "1") if stage == "charge" else ledger.publish(reservation, b"drawn")
+    assert release(ledger, "0") == (b"x" if stage == "charge" else b"drawn")
     with Ledger.open(path) as other:
-        assert spend(other, "1") == spend(ledger, "1") == b"x"
+        assert release(other, "1") == release(ledger, "1") == b"x"
         assert other.head == ledger.head == str(ledger._chain.head.read())
         other.verify()
 
 
-def test_a_second_name_made_while_it_is_in_use_is_noticed(ledger, path, memory):
-    spend(ledger, "1")
-    os.link(path, memory / "second")
-    with pytest.raises(LedgerUnavailable, match="more than one name"):
-        ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: pytest.fail("computed"))
-    os.unlink(memory / "second")
-    spend(ledger, "2")
-
-
 def test_a_ledger_of_version_one_with_its_log_is_taken_over(ledger, path):
     """It had a write-ahead log and no head."""
-    spend(ledger, "1")
+    release(ledger, "1")
     head = ledger.head
     ledger.close()
     head_file(path).unlink()
@@ -310,17 +266,7 @@ def test_a_ledger_of_version_one_with_its_log_is_taken_over(ledger, path):
         Ledger.adopt(path, head=head, patience=0.2)
     connection.close()
     with Ledger.adopt(path, head=head) as adopted:
-        spend(adopted, "2")
+        release(adopted, "2")
         assert adopted.account("people").spends == 2
     assert path.read_bytes()[18:20] == b"\x01\x01"  # no write-ahead log
     verify(path)
-
-
-def test_a_write_ahead_log_under_a_running_process_is_noticed(ledger, path):
-    spend(ledger, "1")
-    other = sqlite3.connect(path, isolation_level=None)
-    assert other.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
-    with pytest.raises(LedgerTampered, match="write-ahead log"):
-        ledger.release(account="people", request="2", cost=TENTH, compute=lambda _: pytest.fail("computed"))
-    other.close()
-    spend(ledger, "2")  # it is turned back when it is opened again

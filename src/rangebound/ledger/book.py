@@ -226,18 +226,6 @@ class Ledger:
         plain_name("request", request)
         costs = costs_of(cost)
         draft = drafted(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
-        balance = None if check is not None else self._chain.state.accounts.get(account)
-        if balance is None or balance.approval is not None:
-            return self._reserved(draft, costs, check)
-        taken, (first, second) = charged(balance.rule, costs)
-        with self._chain.turn(draft._replace(first=first, second=second)) as seq:
-            if seq is None:
-                return self._reserved(draft, costs, None)
-            return Reservation(seq=seq, account=account, request=request, cost=taken, published=None)
-
-    def _reserved(self, draft: LedgerEntry, costs: tuple[AnyCost, ...], check: Check | None) -> Reservation:
-        """The charge of a draft, written by this process."""
-        account, request = draft.account or "", draft.request or ""
         with self._chain.writing(request) as transaction:
             balance, time = balance_of(self._chain.state, account), now()
             latest = self._chain.latest(time)  # read once: the entry is counted in the period in which it was admitted
@@ -460,19 +448,12 @@ class Ledger:
         draft = drafted(kind, who=who)._replace(
             account=reservation.account, request=reservation.request, ref=reservation.seq, digest=digest
         )
-        if kind is EntryKind.PUBLISH and reservation.seq not in self._lost:
-            with self._chain.turn(draft, payload) as seq:
-                return self._finished(reservation, draft, payload) if seq is None else payload or b""
-        return self._finished(reservation, draft, payload)
-
-    def _finished(self, reservation: Reservation, draft: LedgerEntry, payload: bytes | None) -> bytes:
-        """What `_finish` does, by this process."""
         with self._chain.writing(reservation.request) as transaction:
             state = self._chain.state
             spend = self._chain.find(transaction, EntryKind.SPEND, reservation.request)
             if spend is None or spend.seq != reservation.seq:
                 raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
-            if draft.kind == EntryKind.PUBLISH:
+            if kind is EntryKind.PUBLISH:
                 self._refuse_failed(spend)
             if spend.seq in state.failed:
                 return b""

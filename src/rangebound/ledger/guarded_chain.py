@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from rangebound import arguments
 from rangebound.errors import LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
 from rangebound.ledger.client_head import ClientHead, LaterHead
-from rangebound.ledger.group_commit import HANDED, CommitGroup, Guest
 from rangebound.ledger.head import Head, HeadFile, HeldHead, head_of
 from rangebound.ledger.key import Key
 from rangebound.ledger.names import person
 from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay, trial
-from rangebound.ledger.store import ConnectionLost, RequestsKnown, Store, Transaction
+from rangebound.ledger.store import ConnectionLost, Store, Transaction
 from rangebound.ledger.verification import missing, strays
 
 T = TypeVar("T")
@@ -39,7 +38,6 @@ class GuardedChain:
     def __init__(self, store: Store, key: bytes) -> None:
         self.store = store
         self.state = Replay(key=Key(key))
-        self.group = CommitGroup(self.state.key)
         self.head: HeadFile | ClientHead | None = None
         self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
         self._sure: Head | None = None  # of which the store has said that it is durable
@@ -105,73 +103,24 @@ class GuardedChain:
         The state follows only when the commit has succeeded and the entry is in the file that others find; if that is
         unclear, the next transaction finds out.
         """
-        entry = self._next(self.state, draft)
-        with self._holding(transaction) as held, self._gathered(entry) as guests:
+        who, time = signed(self.store.login, draft.who), draft.time or now()
+        entry = sealed(
+            self.state.key, self.state.last_seal, draft._replace(seq=self.state.next_seq, time=time, who=who)
+        )
+        with self._holding(transaction) as held:
             if not transaction.append(entry, payload):
                 return None
-            others = list(self._taken(transaction, entry, guests))
+            trial(self.state, entry)  # a chain that breaks its own rules could never be opened again
             self._version = _UNKNOWN
-            try:
-                transaction.commit()
-            except RequestsKnown:  # one of theirs
-                others = []
-                if not transaction.append(entry, payload):
-                    return None
-                transaction.commit()
-            added = [entry, *(each for each, _ in others)]
-            if self.store.reread(entry.seq, added[-1].seq) != added:
+            transaction.commit()
+            if self.store.reread(entry.seq) != entry:
                 raise LedgerTampered(f"entry {entry.seq}: was written, but is not in the file; nothing was released")
             if held is not None:
-                held.advance(head_of(added[-1]))
-            for each, guest in others:
-                guest.answer(each.seq)
-            for guest in guests:
-                guest.answer(0)
-        for each in added:
-            self.state.add(each)
-            self._note(each)
+                held.advance(head_of(entry))
+        self.state.add(entry)
+        self._note(entry)
         self._version = transaction.version
         return entry
-
-    def turn(self, draft: LedgerEntry, payload: bytes | None = None) -> AbstractContextManager[int | None]:
-        """The number of an entry like `draft` that another process has added, as durable as by `append`; or None: then
-        it is our turn, and the next `append` adds what others want to add."""
-        draft = draft._replace(who=signed(self.store.login, draft.who))
-        return self.group.turn(self.store.identity, draft, payload, patience=self.store.patience)
-
-    def _next(self, state: Replay, draft: LedgerEntry) -> LedgerEntry:
-        """The entry that a draft becomes after the last one of a state."""
-        draft = draft._replace(seq=state.next_seq, time=draft.time or now(), who=signed(self.store.login, draft.who))
-        return sealed(state.key, state.last_seal, draft)
-
-    @contextmanager
-    def _gathered(self, entry: LedgerEntry) -> Iterator[list[Guest]]:
-        """What other processes want to add after an entry; after a fault they are left to themselves."""
-        guests = self.group.gathered(self.store.identity, self.store.linger) if entry.kind in HANDED else []
-        try:
-            yield guests
-        finally:
-            for each in guests:
-                each.close()
-
-    def _taken(
-        self, transaction: Transaction, entry: LedgerEntry, guests: list[Guest]
-    ) -> Iterator[tuple[LedgerEntry, Guest]]:
-        """Add what the guests want to add, each if it is new and breaks no rule: the others will find that out."""
-        drafts = [each.draft for each in guests]
-        tried = trial(self.state, [entry, *drafts])
-        tried.add(entry)
-        taken = {(entry.kind, entry.request), *transaction.known(drafts)} if drafts else set()
-        for guest in guests:
-            each = self._next(tried, guest.draft)
-            if (each.kind, each.request) in taken:
-                continue
-            with suppress(LedgerTampered):
-                tried.add(each)
-                taken.add((each.kind, each.request))
-                if not transaction.append(each, guest.payload):
-                    raise LedgerUnavailable(f"entry {each.seq}: somebody wrote past the lock; nothing was written")
-                yield each, guest
 
     def latest(self, time: int) -> int:
         """The later of a time and of the latest that the chain has seen: periods of a budget go by that."""

@@ -1,6 +1,6 @@
 """A ledger's entries in a PostgreSQL database: one writer at a time, and many that wait for the disk together.
 
-A writer takes an advisory lock, reads what is new, adds its entries and commits. Where others write too, it commits
+A writer takes an advisory lock, reads what is new, adds its entry and commits. Where others write too, it commits
 without waiting for the disk (`synchronous_commit = off`), which lets the next one in. Then it has the server flush its
 log, outside the lock, and only when that has returned is the entry durable and the transaction over. Many writers share
 one flush.
@@ -31,7 +31,7 @@ from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.postgres_place import PostgresPlace
 from rangebound.ledger.postgres_schema import COLUMNS
 from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
-from rangebound.ledger.store import ConnectionLost, NoRoom, RequestsKnown
+from rangebound.ledger.store import ConnectionLost, NoRoom
 
 if TYPE_CHECKING:
     import psycopg
@@ -80,7 +80,6 @@ class PostgresStore(OneConnection):
     """The entries of a ledger in a schema of a PostgreSQL database, which must exist (`create` makes them)."""
 
     kind = "postgres"
-    linger = 0.0
 
     def __init__(self, place: PostgresPlace, *, patience: float) -> None:
         self.place = place
@@ -93,8 +92,7 @@ class PostgresStore(OneConnection):
         self._known: int | None = None  # the last entry that was read or written here
         self._seen = self._durable = 0
         self._hurried = False  # whether a commit does not wait for the disk
-        self._reread: list[LedgerEntry] = []
-        self._server = ""
+        self._reread: LedgerEntry | None = None
         super().__init__()
 
     @property
@@ -104,11 +102,6 @@ class PostgresStore(OneConnection):
             with self._held():
                 self._open()
         return self._login
-
-    @property
-    def identity(self) -> str | None:
-        """The schema of the database in this run of the server, and the login."""
-        return None if self._connection is None else f"{self.kind} {self._server} {self._key} {self._login}"
 
     def exists(self) -> bool:
         """Whether the schema has tables, of a ledger or others."""
@@ -136,9 +129,9 @@ class PostgresStore(OneConnection):
         """A transaction that sees one state of the store throughout."""
         return PostgresTransaction(self, write=False)
 
-    def reread(self, first: int, last: int) -> list[LedgerEntry]:
-        """The entries with these numbers, as `commit` read them back in a transaction that began after its own."""
-        return [each for each in self._reread if first <= each.seq <= last]
+    def reread(self, seq: int) -> LedgerEntry | None:
+        """The entry with a number, as `commit` read it back in a transaction that began after its own."""
+        return self._reread if self._reread is not None and self._reread.seq == seq else None
 
     def damage(self) -> list[str]:
         """Nothing: a server keeps its files to itself, and finds damage when it reads."""
@@ -264,34 +257,24 @@ class PostgresStore(OneConnection):
                 raise self._ours(error, lost=False) from error
             raise
 
-    def commit(self, rows: Sequence[tuple[LedgerEntry, bytes | None]]) -> object:
-        """Add entries with their bytes and commit, which frees the lock; then read them back, and have the server flush
+    def commit(self, entry: LedgerEntry, payload: bytes | None) -> object:
+        """Add an entry with its bytes and commit, which frees the lock; then read it back, and have the server flush
         its log, unless the commit has. All of that is sent together."""
-        import psycopg
-
         connection = self._connection
         assert connection is not None
-        first, last = rows[0][0], rows[-1][0]
-        self._seen, self._reread = max(self._seen, last.seq), []
-        words = f"SELECT {COLUMNS} FROM {self.schema}.entries WHERE seq BETWEEN %s AND %s ORDER BY seq"
+        self._seen, self._reread = max(self._seen, entry.seq), None
+        words = f"SELECT {COLUMNS} FROM {self.schema}.entries WHERE seq = %s"
         statements: list[Statement] = [("SET LOCAL synchronous_commit = off", ())] if self._hurried else []
-        if len(rows) > 1:
-            statements.append(("SAVEPOINT begun", ()))
-        statements += [*self._inserts(rows), ("COMMIT", ()), (words, (first.seq, last.seq))]
+        statements += [*self._inserts([(entry, payload)]), ("COMMIT", ()), (words, (entry.seq,))]
         if self._hurried:
             statements.append((f"SELECT {_FLUSH}", ()))
-        try:
-            results = self._sent(connection, statements)
-        except psycopg.errors.UniqueViolation:
-            if len(rows) == 1:
-                raise
-            connection.execute("ROLLBACK TO SAVEPOINT begun")
-            raise RequestsKnown from None
+        results = self._sent(connection, statements)
         if "COMMIT" not in [status for status, _ in results]:
             raise LedgerUnavailable(f"{self._name}: the server undid the transaction; nothing was written")
-        self._reread = list(map(LedgerEntry._make, results[-2 if self._hurried else -1][1]))
-        self._known, self._durable = last.seq, max(self._durable, last.seq)
-        return last.seq, last.seal
+        found = results[-2 if self._hurried else -1][1]
+        self._reread = LedgerEntry._make(found[0]) if found else None
+        self._known, self._durable = entry.seq, max(self._durable, entry.seq)
+        return entry.seq, entry.seal
 
     def _inserts(self, rows: Iterable[tuple[LedgerEntry, bytes | None]]) -> Iterator[Statement]:
         """Statements that add entries, many in one; bytes follow their entry, since the tables take no others."""
@@ -347,7 +330,7 @@ class PostgresStore(OneConnection):
         if self._connection is None:
             connection = self._connect()
             try:
-                self._key, self._login, self._server = self._checked(connection)
+                self._key, self._login = self._checked(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -386,12 +369,10 @@ class PostgresStore(OneConnection):
         if row[1] != "UTF8":
             raise LedgerUnavailable(f"{self._name}: the encoding of the database is {row[1]}; it must be UTF8")
 
-    def _checked(self, connection: psycopg.Connection[Any]) -> tuple[int, str, str]:
-        """The lock, the login and the server's run, once the tables are those of a ledger."""
+    def _checked(self, connection: psycopg.Connection[Any]) -> tuple[int, str]:
+        """The lock and the login, once the tables are those of a ledger."""
         row = connection.execute(
-            "SELECT n.oid, session_user::text, d.oid || ' ' || pg_postmaster_start_time() "
-            "FROM pg_namespace n, pg_database d WHERE nspname = %s AND datname = current_database()",
-            (self.schema,),
+            "SELECT oid, session_user::text FROM pg_namespace WHERE nspname = %s", (self.schema,)
         ).fetchone()
         found = [] if row is None else connection.execute(postgres_schema.FOUND.encode(), (row[0],)).fetchall()
         if row is None or not found:
@@ -401,7 +382,7 @@ class PostgresStore(OneConnection):
             )
         if found not in [postgres_schema.expected(self.schema, roles=roles) for roles in (True, False)]:
             raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
-        return _MARK | row[0], row[1], row[2]
+        return _MARK | row[0], row[1]
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

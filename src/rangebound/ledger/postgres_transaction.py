@@ -37,8 +37,8 @@ class ServerConnections(Protocol):
         """The connection with a transaction begun, which is about a request."""
         ...
 
-    def commit(self, rows: Sequence[tuple[LedgerEntry, bytes | None]]) -> object:
-        """Add entries with their bytes, and make the transaction durable; the version after that."""
+    def commit(self, entry: LedgerEntry, payload: bytes | None) -> object:
+        """Add an entry with its bytes, and make the transaction durable; the version after that."""
         ...
 
     def end(self, error: BaseException | None) -> None:
@@ -53,15 +53,12 @@ class PostgresTransaction:
         self._store = store
         self._write = write
         self._request = request
-        self._rows: list[tuple[LedgerEntry, bytes | None]] = []
-        self._kinds: dict[str, set[str]] = {}  # of the entries for a request that was looked up
+        self._row: tuple[LedgerEntry, bytes | None] | None = None
 
     def __enter__(self) -> PostgresTransaction:
         self._begun = self._store.begin(write=self._write, request=self._request)
         self.version = self._begun.version
         self._about = {row[2]: LedgerEntry._make(row) for row in self._begun.about}  # by kind
-        if self._request is not None:
-            self._kinds[self._request] = set(self._about)
         return self
 
     def __exit__(
@@ -95,26 +92,18 @@ class PostgresTransaction:
         """The numbers of the entries that have bytes stored."""
         return (row[0] for row in self._many(f"SELECT seq FROM {self._store.schema}.payloads ORDER BY seq"))
 
-    def known(self, drafts: Sequence[LedgerEntry]) -> set[tuple[str, str | None]]:
-        """The kind and request of those drafts for which there is an entry already, of requests that were looked up."""
-        pairs = ((each.kind, each.request) for each in drafts)
-        return {(kind, name) for kind, name in pairs if name is not None and kind in self._kinds.get(name, ())}
-
     def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
-        if entry.request is not None:
-            if not self._rows and entry.request not in self._kinds:
-                words = f"SELECT kind FROM {self._store.schema}.entries WHERE request = %s"
-                self._kinds[entry.request] = {row[0] for row in self._run(words, entry.request)}
-            if self.known([entry]):
-                return False
-        self._rows.append((entry, payload))
+        if entry.request is not None and self.find(entry.kind, entry.request) is not None:
+            return False
+        assert self._row is None, "a transaction adds one entry"
+        self._row = entry, payload
         return True
 
     def commit(self) -> None:
         """Send what was added, and make it durable."""
-        rows, self._rows = self._rows, []
-        self.version = self._store.commit(rows)
+        assert self._row is not None
+        self.version = self._store.commit(*self._row)
 
     def _one(self, where: str, *values: object) -> LedgerEntry | None:
         row = self._run(f"SELECT {COLUMNS} FROM {self._store.schema}.entries WHERE {where}", *values).fetchone()

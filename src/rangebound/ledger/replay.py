@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -122,18 +122,16 @@ class Replay:
         self.last = entry
 
 
-def trial(state: Replay, drafts: Sequence[LedgerEntry]) -> Replay:
-    """A state to which entries like these drafts can be added one by one to see whether they may, while `state` stays
-    as it is."""
-    accounts = {each.account or "" for each in drafts} & state.accounts.keys()
-    requests = {each.request or "" for each in drafts} & state.requests.keys()
-    return replace(
+def trial(state: Replay, entry: LedgerEntry) -> None:
+    """Raise `LedgerTampered` if an entry breaks the rules of a ledger after the state, which stays as it is."""
+    account, request = entry.account or "", entry.request or ""
+    replace(
         state,
-        accounts={name: copy(state.accounts[name]) for name in accounts},
-        requests={name: copy(state.requests[name]) for name in requests},
-        pending={each.ref: state.pending[each.ref] for each in drafts if each.ref in state.pending},
+        accounts={account: copy(state.accounts[account])} if account in state.accounts else {},
+        requests={request: copy(state.requests[request])} if request in state.requests else {},
+        pending={entry.ref: state.pending[entry.ref]} if entry.ref in state.pending else {},
         failed=set(),
-    )
+    ).add(entry)
 
 
 def terms(

@@ -23,7 +23,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.key import sync_folder
-from rangebound.ledger.sqlite_transaction import INSERT, RANGE, STORE, SQLiteTransaction
+from rangebound.ledger.sqlite_transaction import INSERT, ONE, STORE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
 
 PATIENCE = 25.0
@@ -68,7 +68,6 @@ class SQLiteStore(OneConnection):
 
     kind = "file"
     login = None
-    linger = 0.002
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
@@ -88,18 +87,14 @@ class SQLiteStore(OneConnection):
         """A transaction that sees one state of the store throughout."""
         return SQLiteTransaction(self, "BEGIN")
 
-    @property
-    def identity(self) -> str | None:
-        """The file that is open, as the system numbers it."""
-        return None if self._connection is None else f"{self.kind} {self._identity}"
-
-    def reread(self, first: int, last: int) -> list[LedgerEntry]:
-        """The entries with these numbers, through a connection that is opened for this alone: nothing that this process
+    def reread(self, seq: int) -> LedgerEntry | None:
+        """The entry with a number, through a connection that is opened for this alone: nothing that this process
         remembers of the file plays a part."""
         connection = sqlite3.connect(f"{self._address}?mode=rw", uri=True, isolation_level=None, timeout=self.patience)
         try:
             connection.text_factory = _text
-            return list(map(LedgerEntry._make, connection.execute(RANGE, (first, last))))
+            row = connection.execute(ONE, (seq,)).fetchone()
+            return row and LedgerEntry._make(row)
         finally:
             connection.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol
 
@@ -17,7 +17,6 @@ INSERT = (
 STORE = "INSERT INTO payloads (seq, bytes) VALUES (?, ?)"
 _FROM = f"SELECT {_COLUMNS} FROM entries WHERE seq >= ? ORDER BY seq"
 ONE = f"SELECT {_COLUMNS} FROM entries WHERE seq = ?"
-RANGE = f"SELECT {_COLUMNS} FROM entries WHERE seq BETWEEN ? AND ? ORDER BY seq"
 _FIND = f"SELECT {_COLUMNS} FROM entries WHERE request = ? AND kind = ?"
 
 
@@ -75,11 +74,6 @@ class SQLiteTransaction:
     def payloads(self) -> Iterator[int]:
         """The numbers of the entries that have bytes stored."""
         return (row[0] for row in self._connection.execute("SELECT seq FROM payloads ORDER BY seq"))
-
-    def known(self, drafts: Sequence[LedgerEntry]) -> set[tuple[str, str | None]]:
-        """The kind and request of those drafts for which there is an entry already, of all of them."""
-        pairs = {(each.kind, each.request) for each in drafts}
-        return {(kind, name) for kind, name in pairs if name is not None and self.find(kind, name) is not None}
 
     def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -17,11 +17,6 @@ class NoRoom(LedgerUnavailable):
 class ConnectionLost(LedgerUnavailable):
     """A store was lost in the middle of a transaction: what was read there may not be durable, and what was written
     may or may not be there."""
-
-
-class RequestsKnown(Exception):
-    """What was added is not new: there is an entry of its kind for one of the requests. Nothing was committed; the
-    transaction goes on, without what was added."""
 
 
 class Transaction(Protocol):
@@ -52,11 +47,6 @@ class Transaction(Protocol):
         """The numbers of the entries that have bytes stored."""
         ...
 
-    def known(self, drafts: Sequence[LedgerEntry]) -> set[tuple[str, str | None]]:
-        """The kind and request of those drafts for which there is an entry already, as far as the store has looked; of
-        the others, `commit` may raise `RequestsKnown`."""
-        ...
-
     def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
         """Add an entry, and bytes with it; or nothing, if there is one of its kind for its request already."""
         ...
@@ -79,21 +69,6 @@ class Store(Protocol):
         """The name by which the store itself knows who writes, or None: then it is as stated."""
         ...
 
-    @property
-    def identity(self) -> str | None:
-        """What tells the store from all others on this machine, its copies too; None where that is not known."""
-        ...
-
-    @property
-    def patience(self) -> float:
-        """How many seconds to wait for others."""
-        ...
-
-    @property
-    def linger(self) -> float:
-        """How many seconds a commit may wait for entries of others, since it takes so much longer."""
-        ...
-
     def writing(self, request: str | None = None) -> AbstractContextManager[Transaction]:
         """A transaction that no other writer overlaps; left without `commit`, it changes nothing. A store may look up
         the entries of the request in advance."""
@@ -103,8 +78,8 @@ class Store(Protocol):
         """A transaction that sees one state of the store throughout."""
         ...
 
-    def reread(self, first: int, last: int) -> list[LedgerEntry]:
-        """The entries with these numbers, as a process that opens the store by its name now would find them."""
+    def reread(self, seq: int) -> LedgerEntry | None:
+        """The entry with a number, as a process that opens the store by its name now would find it."""
         ...
 
     def damage(self) -> list[str]:
